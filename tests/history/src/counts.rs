@@ -20,6 +20,8 @@ pub struct Counts {
     pub granted: u64,
     /// Attempts that found the lock held by another caller.
     pub contended: u64,
+    /// Attempts that their fence window refused.
+    pub refused: u64,
     /// Locks that were released.
     pub released: u64,
     /// Locks that were extended.
@@ -32,6 +34,8 @@ pub struct Counts {
     pub written: u64,
     /// Reads and writes that a register refused because of their fence.
     pub rejected: u64,
+    /// Attempts of ticks that were started.
+    pub ticks: u64,
     /// Processes that took part.
     pub processes: u64,
     /// Faults, by kind.
@@ -61,12 +65,14 @@ impl Counts {
             (&mut self.unknown, other.unknown),
             (&mut self.granted, other.granted),
             (&mut self.contended, other.contended),
+            (&mut self.refused, other.refused),
             (&mut self.released, other.released),
             (&mut self.extended, other.extended),
             (&mut self.mismatched, other.mismatched),
             (&mut self.too_late, other.too_late),
             (&mut self.written, other.written),
             (&mut self.rejected, other.rejected),
+            (&mut self.ticks, other.ticks),
             (&mut self.processes, other.processes),
         ] {
             *count += more;
@@ -89,6 +95,7 @@ impl Counts {
         let count = match operation.answer() {
             Some(Answer::Acquired { .. }) => &mut self.granted,
             Some(Answer::Locked) => &mut self.contended,
+            Some(Answer::Refused) => &mut self.refused,
             Some(Answer::Released) => &mut self.released,
             Some(Answer::Extended { .. }) => &mut self.extended,
             Some(Answer::Mismatch { .. }) => &mut self.mismatched,
@@ -101,8 +108,10 @@ impl Counts {
     }
 
     pub(crate) fn note(&mut self, note: &Entry) {
-        if let Entry::Fault(fault) = note {
-            *self.faults.entry(*fault).or_default() += 1;
+        match note {
+            Entry::Fault(fault) => *self.faults.entry(*fault).or_default() += 1,
+            Entry::Tick { .. } => self.ticks += 1,
+            _ => {}
         }
     }
 }
@@ -117,6 +126,7 @@ impl fmt::Display for Counts {
         write!(f, "{released} released, {extended} extended, {} mismatched, ", self.mismatched)?;
         write!(f, "{} too late; ", self.too_late)?;
         write!(f, "{} writes, {} rejected; ", self.written, self.rejected)?;
+        write!(f, "{} ticks, {} refused; ", self.ticks, self.refused)?;
         write!(f, "{} processes; {:?}", self.processes, self.faults)
     }
 }

@@ -81,6 +81,17 @@ pub enum Entry {
         /// How much longer its lock was valid, in microseconds.
         left: u64,
     },
+    /// The work of a scheduled tick begins.
+    Tick {
+        /// The key of the schedule.
+        key: String,
+        /// The tick's time, in seconds since 1970.
+        tick: u64,
+        /// The number of the attempt, from one.
+        attempt: u64,
+        /// The number of attempts that the tick may have.
+        attempts: u64,
+    },
     /// The final contents of a register.
     Register {
         /// Its name.
@@ -159,6 +170,8 @@ pub enum Answer {
     Acquired { fence: u64, expires_at: u64 },
     /// Another caller has the lock.
     Locked,
+    /// The acquire was refused by its fence window.
+    Refused,
     /// The lock was released.
     Released,
     /// The lock was extended.

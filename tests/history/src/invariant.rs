@@ -1,4 +1,4 @@
-//! The ten invariants, and their violations.
+//! The eleven invariants, and their violations.
 
 use std::fmt;
 use std::time::Duration;
@@ -28,6 +28,9 @@ pub enum Invariant {
     PermitsAreCounted = 9,
     /// 10: the work of a leader is told to stop before its time is over.
     ToldInTime = 10,
+    /// 11: an attempt of a tick starts once, no tick has more attempts than it may have, and none starts before its
+    /// time.
+    TicksStartOnce = 11,
 }
 
 /// Time limits, and the errors of measurement.

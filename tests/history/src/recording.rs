@@ -45,6 +45,7 @@ impl<B: LockBackend<Fence = Fence>> LockBackend for Recording<B> {
                 expires_at: lock.expires_at.as_millis(),
             },
             Ok(AcquireResult::Locked(_)) => Answer::Locked,
+            Ok(AcquireResult::Refused(_)) => Answer::Refused,
             Err(error) => failed(error),
         });
         result

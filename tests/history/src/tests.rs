@@ -4,6 +4,7 @@ mod apart;
 mod long;
 mod resent;
 mod shrunk;
+mod ticks;
 
 use super::{
     Answer, Call, Checker, Counts, Entry, Fault, Floors, History, Invariant, Limits, Line, Moment,

@@ -29,6 +29,12 @@ pub enum Flaw {
     SlowRecovery,
     /// Each member leaves a task behind.
     LeakedTask,
+    /// Ticks: the store grants locks in windows that are used up.
+    EndlessWindow,
+    /// Ticks: the store grants locks in windows before their time.
+    EarlyWindow,
+    /// Ticks, PostgreSQL: acquire checks the window by the counter in its snapshot, and overwrites its current state.
+    StaleWindow,
     /// Recipes: one member uses one permit more than the semaphore has. A flawed user.
     OnePermitMore,
     /// Recipes: a leader does not renew, and learns of the end of its term when it is over. A flawed copy of an
@@ -96,6 +102,7 @@ impl Flaw {
             Self::LeakedTask | Self::KeptTurn => &[I::NothingLeft],
             _ if self.leaves_orphans() => &[I::NothingLeft],
             Self::OnePermitMore => &[I::PermitsAreCounted],
+            Self::EndlessWindow | Self::EarlyWindow | Self::StaleWindow => &[I::TicksStartOnce],
             Self::DeafLeader | Self::StaleGrant => &[I::ToldInTime],
             _ => &[I::HoldersTakeTurns, I::LocksTakeTurns],
         }
@@ -117,7 +124,8 @@ impl Flaw {
             | Self::StaleNow
             | Self::UpsertingExtend
             | Self::ForgottenSending
-            | Self::NotAlone => Store::Postgres,
+            | Self::NotAlone
+            | Self::StaleWindow => Store::Postgres,
             _ => Store::Redis,
         }
     }
@@ -139,7 +147,11 @@ impl Flaw {
     pub(crate) fn needs_slow_steps(self) -> bool {
         matches!(
             self,
-            Self::MissingRowLock | Self::StaleNow | Self::UpsertingExtend | Self::NotAlone
+            Self::MissingRowLock
+                | Self::StaleNow
+                | Self::UpsertingExtend
+                | Self::NotAlone
+                | Self::StaleWindow
         )
     }
 }

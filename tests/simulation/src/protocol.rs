@@ -1,7 +1,9 @@
 //! The messages of the simulated network.
 
-use syncguard_core::contract::KeyWatch;
-use syncguard_core::{Key, LockId};
+use std::time::Duration;
+
+use syncguard_core::contract::{FenceWindow, KeyWatch, Refusal};
+use syncguard_core::{Fence, Key, LockError, LockId, Timestamp};
 
 use crate::documents::{Read, Stored, Write};
 
@@ -12,6 +14,7 @@ pub(crate) enum Request {
         key: Key,
         id: LockId,
         ttl: u64,
+        window: Option<Window>,
         deadline: u64,
     },
     Release {
@@ -86,6 +89,11 @@ pub(crate) enum Reply {
         expires_at: u64,
         now: u64,
     },
+    /// Refused by the fence window.
+    Refused {
+        why: Refused,
+        now: u64,
+    },
     /// The key was free, and then another caller was faster.
     Overtaken,
     Released,
@@ -131,6 +139,65 @@ pub(crate) enum Reply {
     Rejected,
     /// The server has aborted the request.
     Cancelled,
+}
+
+/// A fence window as it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) at_least: u64,
+    pub(crate) below: u64,
+    /// Zero if any time will do.
+    pub(crate) not_before: u64,
+}
+
+/// The answer of a store to an acquire in a window that is not granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    Taken { counter: u64 },
+    TooEarly { wait: u64 },
+}
+
+impl Window {
+    pub(crate) fn new(window: &FenceWindow) -> Self {
+        Self {
+            at_least: window.at_least.get(),
+            below: window.below.get(),
+            not_before: window.not_before.map_or(0, Timestamp::as_millis),
+        }
+    }
+
+    /// Checked before the lock of another caller.
+    pub(crate) fn is_taken(&self, counter: u64) -> Option<Refused> {
+        (counter >= self.below).then_some(Refused::Taken { counter })
+    }
+
+    /// Checked if the key is free.
+    pub(crate) fn is_early(&self, now: u64) -> Option<Refused> {
+        (now < self.not_before).then(|| Refused::TooEarly { wait: self.not_before - now })
+    }
+
+    /// The fence that is granted.
+    pub(crate) fn fence(window: Option<&Self>, counter: u64) -> u64 {
+        window.map_or(counter + 1, |window| window.at_least.max(counter + 1))
+    }
+}
+
+impl Refused {
+    pub(crate) fn of(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Taken { counter } => Self::Taken { counter: counter.get() },
+            Refusal::TooEarly { wait } => {
+                Self::TooEarly { wait: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX) }
+            }
+        }
+    }
+
+    pub(crate) fn refusal(self) -> Result<Refusal, LockError> {
+        Ok(match self {
+            Self::Taken { counter } => Refusal::Taken { counter: Fence::new(counter)? },
+            Self::TooEarly { wait } => Refusal::TooEarly { wait: Duration::from_millis(wait) },
+        })
+    }
 }
 
 /// A lock as it is stored.

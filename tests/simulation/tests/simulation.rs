@@ -27,12 +27,13 @@ fn holds(store: Store) {
         let outcome = run(&Plan::new(store, seed, operations), |_| {});
         assert_eq!(outcome.violated, 0, "seed {seed}: {}", outcome.violations[0]);
         counts.add(&outcome.counts);
-        if floors.missing(&counts).is_empty() {
+        if floors.missing(&counts).is_empty() && counts.ticks > 2 && counts.refused > 0 {
             break;
         }
     }
     println!("{store:?}, {:.1?}: {counts}", started.elapsed());
     assert_eq!(floors.missing(&counts), [""; 0], "from seed {seed} on");
+    assert!(counts.ticks > 2 && counts.refused > 0, "from seed {seed} on");
 }
 
 #[test]
@@ -75,6 +76,8 @@ fn what_is_wrong_is_found() {
         Flaw::UncheckedCounter,
         Flaw::HastyClients,
         Flaw::ForgottenSending,
+        Flaw::EndlessWindow,
+        Flaw::EarlyWindow,
     ] {
         let finds = |seed| {
             let plan = Plan { flaw: Some(flaw), ..Plan::new(flaw.store(), seed, OPERATIONS) };

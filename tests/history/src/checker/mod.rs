@@ -1,4 +1,4 @@
-//! The ten invariants, over histories of any length.
+//! The eleven invariants, over histories of any length.
 //!
 //! Lines are read in the order of their times. An invariant is checked at each answer if it refers only to earlier
 //! times. An invariant about a whole lock is checked when the lock is certainly over. Then the lock is forgotten. Its
@@ -14,6 +14,7 @@ mod registers;
 mod service;
 mod stairs;
 mod table;
+mod ticks;
 mod turns;
 
 use std::collections::{HashMap, VecDeque};
@@ -25,6 +26,7 @@ use self::found::Found;
 use self::locks::Locks;
 use self::registers::Registers;
 use self::service::Service;
+use self::ticks::{Start, Ticks};
 use crate::counts::Counts;
 use crate::event::{Call, Entry, Line, Moment};
 use crate::invariant::{Invariant, Limits, Violation};
@@ -52,6 +54,7 @@ pub struct Checker {
     locks: Locks,
     registers: Registers,
     service: Service,
+    ticks: Ticks,
     counts: Counts,
     found: Found,
     was_quiet: bool,
@@ -70,7 +73,7 @@ pub struct Retained {
     pub open: usize,
     /// Lock ids.
     pub locks: usize,
-    /// The rest of forgotten locks, and of registers.
+    /// The rest of forgotten locks, and of registers, and the starts of ticks.
     pub carried: usize,
 }
 
@@ -110,6 +113,7 @@ impl Checker {
             locks: Locks::default(),
             registers: Registers::default(),
             service: Service::default(),
+            ticks: Ticks::default(),
             counts: Counts::default(),
             found: Found::default(),
             was_quiet: false,
@@ -172,7 +176,7 @@ impl Checker {
     #[must_use]
     pub fn retained(&self) -> Retained {
         let (locks, carried) = self.locks.retained();
-        let carried = carried + self.registers.retained();
+        let carried = carried + self.registers.retained() + self.ticks.retained();
         Retained { ahead: self.ahead.len(), open: self.open.len(), locks, carried }
     }
 
@@ -267,6 +271,10 @@ impl Checker {
                 let what =
                     format!("the work of a leader was told at {at:?}, when its time was over");
                 self.found.add(Invariant::ToldInTime, what, []);
+            }
+            Entry::Tick { key, tick, attempt, attempts } => {
+                let start = Start { at, tick: *tick, attempt: *attempt, attempts: *attempts };
+                self.ticks.started(key, start, &self.limits, &mut self.found);
             }
             Entry::Register { register, value, writes } => {
                 self.registers.found(register, *value, *writes);

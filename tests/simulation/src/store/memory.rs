@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+    AcquireRequest, AcquireResult, ExtendRequest, FenceWindow, IsLockedRequest, LookupRequest,
+    ReleaseRequest,
 };
 use syncguard_core::{
-    ExtendResult, Key, LockBackend, LockError, NotHeld, ReleaseResult, Timestamp,
+    ExtendResult, Fence, Key, LockBackend, LockError, NotHeld, ReleaseResult, Timestamp,
 };
 use syncguard_memory::MemoryBackend;
 use tokio::runtime::{Builder, Runtime};
 
 use super::Atomic;
-use crate::protocol::{Record, Reply, Request};
+use crate::protocol::{Record, Refused, Reply, Request, Window};
 
 /// The backend, in a runtime whose clock shows the simulation's time.
 pub(crate) struct Memory {
@@ -45,13 +46,20 @@ impl Memory {
         time.as_millis() - self.ahead
     }
 
+    fn theirs(&self, window: Window) -> Result<FenceWindow, LockError> {
+        let Window { at_least, below, not_before } = window;
+        let window = FenceWindow::new(Fence::new(at_least)?, Fence::new(below)?)?;
+        Ok(window.with_not_before(Timestamp::from_millis(not_before + self.ahead)?))
+    }
+
     async fn answer(&self, now: u64, request: &Request) -> Result<(Reply, Option<Key>), LockError> {
         let backend = &self.backend;
         let not_held = |why| Reply::NotHeld { is_expired: why == NotHeld::Expired, now };
         let reply = match request {
-            Request::Acquire { key, id, ttl, .. } => {
+            Request::Acquire { key, id, ttl, window, .. } => {
                 let ttl = Duration::from_millis(*ttl);
-                let request = AcquireRequest::new(key.clone(), ttl)?.with_lock_id(*id);
+                let mut request = AcquireRequest::new(key.clone(), ttl)?.with_lock_id(*id);
+                request.fence_window = window.map(|window| self.theirs(window)).transpose()?;
                 match backend.acquire(request).await? {
                     AcquireResult::Acquired(lock) => Reply::Granted {
                         fence: lock.fence.get(),
@@ -62,6 +70,9 @@ impl Memory {
                         let within = contention.free_within.unwrap_or_default().as_millis();
                         let within = u64::try_from(within).unwrap_or(u64::MAX);
                         Reply::Held { expires_at: now + within - 1000, now }
+                    }
+                    AcquireResult::Refused(refusal) => {
+                        Reply::Refused { why: Refused::of(refusal), now }
                     }
                 }
             }

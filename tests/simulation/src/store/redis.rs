@@ -6,7 +6,7 @@ use syncguard_core::{Key, LockId};
 
 use super::Atomic;
 use crate::flaw::Flaw;
-use crate::protocol::{Record, Reply, Request, TOLERANCE};
+use crate::protocol::{Record, Reply, Request, TOLERANCE, Window};
 
 /// A server. A script is atomic.
 #[derive(Debug, Default)]
@@ -52,26 +52,33 @@ impl Redis {
     }
 
     /// acquire.lua
-    fn acquire(&mut self, now: u64, key: &Key, id: LockId, ttl: u64) -> Reply {
+    fn acquire(
+        &mut self,
+        now: u64,
+        (key, id, ttl): (&Key, LockId, u64),
+        window: Option<&Window>,
+    ) -> Reply {
         let takes_over = self.has(Flaw::SecondHolder) && self.one_of(50);
         let tolerance = if self.has(Flaw::NoTolerance) { 0 } else { TOLERANCE };
-        if let Some(held) = self.lock(key, now)
-            && held.expires_at + tolerance > now
-        {
-            if held.id == id {
-                let (fence, expires_at) = (held.fence, held.expires_at);
-                return Reply::Granted { fence, expires_at, is_fresh: false };
-            }
-            if !takes_over {
-                return Reply::Held { expires_at: held.expires_at, now };
-            }
+        let held = self.lock(key, now).filter(|held| held.expires_at + tolerance > now).cloned();
+        if let Some(Record { fence, expires_at, .. }) = held.as_ref().filter(|held| held.id == id) {
+            return Reply::Granted { fence: *fence, expires_at: *expires_at, is_fresh: false };
+        }
+        let counter = self.counters.get(key).copied().unwrap_or(0);
+        let limited = window.filter(|_| !self.has(Flaw::EndlessWindow));
+        if let Some(why) = limited.and_then(|window| window.is_taken(counter)) {
+            return Reply::Refused { why, now };
+        }
+        if let Some(held) = held.filter(|_| !takes_over) {
+            return Reply::Held { expires_at: held.expires_at, now };
+        }
+        let timed = window.filter(|_| !self.has(Flaw::EarlyWindow));
+        if let Some(why) = timed.and_then(|window| window.is_early(now)) {
+            return Reply::Refused { why, now };
         }
         let repeats = self.has(Flaw::RepeatedFence) && self.one_of(50);
-        let counter = self.counters.entry(key.clone()).or_default();
-        if !repeats || *counter == 0 {
-            *counter += 1;
-        }
-        let fence = *counter;
+        let fence = if repeats && counter > 0 { counter } else { Window::fence(window, counter) };
+        self.counters.insert(key.clone(), fence);
         let expires_at = now + ttl;
         let long = self.has(Flaw::LongLife) && self.one_of(20);
         let stored = if long { expires_at + 60_000 } else { expires_at };
@@ -150,7 +157,9 @@ impl Atomic for Redis {
             return (Reply::Late { now }, None);
         }
         let reply = match request {
-            Request::Acquire { key, id, ttl, .. } => self.acquire(now, key, *id, *ttl),
+            Request::Acquire { key, id, ttl, window, .. } => {
+                self.acquire(now, (key, *id, *ttl), window.as_ref())
+            }
             Request::Extend { id, ttl, expected, .. } => self.extend(now, *id, *ttl, *expected),
             Request::Release { id, .. } => return self.release(now, *id),
             Request::IsLocked { key } => Reply::Is(self.found(now, key).is_some()),

@@ -92,6 +92,11 @@ impl Twin {
         self.0.wire().deliver()
     }
 
+    /// The process's wall clock, in milliseconds.
+    pub(crate) fn wall(&self) -> u64 {
+        self.0.wire().wall()
+    }
+
     /// Increments a register in a store that fences.
     pub(crate) async fn ask_register(&self, request: Request) -> Result<Reply, LockError> {
         self.0.wire().ask(request, Instant::now() + BOUND).await
@@ -188,7 +193,7 @@ impl LockBackend for Twin {
             Ways::Served(_) => TimeAuthority::Server,
             Ways::Firestore(_) => TimeAuthority::Client,
         };
-        BackendCapabilities::new::<Fence>(self.0.name, authority)
+        BackendCapabilities::new::<Fence>(self.0.name, authority).with_fence_windows()
     }
 
     fn client_state(&self) -> &ClientState {

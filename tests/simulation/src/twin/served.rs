@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout_at};
 use super::wire::Wire;
 use super::{BOUND, Kind, in_doubt, reason, time, unavailable, unintelligible};
 use crate::flaw::Flaw;
-use crate::protocol::{Record, Reply, Request};
+use crate::protocol::{Record, Reply, Request, Window};
 
 pub(super) struct Served {
     pub(super) wire: Wire,
@@ -149,6 +149,7 @@ impl Served {
             key: request.key.clone(),
             id: request.lock_id,
             ttl: request.ttl.as_millis(),
+            window: request.fence_window.as_ref().map(Window::new),
             deadline,
         };
         let (mut lost, mut tries) = (None, 0);
@@ -185,6 +186,10 @@ impl Served {
             (Reply::Held { expires_at, now }, None) => {
                 self.clock.learn(answer.sent, time(now)?);
                 Ok(AcquireResult::Locked(Contention::until(time(expires_at)?, time(now)?)))
+            }
+            (Reply::Refused { why, now }, None) => {
+                self.clock.learn(answer.sent, time(now)?);
+                Ok(AcquireResult::Refused(why.refusal()?))
             }
             (_, None) => Ok(AcquireResult::Locked(Contention::unknown())),
         }

@@ -3,6 +3,7 @@
 mod flawed;
 mod plain;
 mod recipes;
+mod ticks;
 mod waiting;
 
 use std::time::Duration;
@@ -79,7 +80,8 @@ impl Worker {
             915..950 => self.permit().await,
             950..980 => self.several().await,
             980..985 => self.lead().await,
-            _ => self.once_a_period().await,
+            985..990 => self.once_a_period().await,
+            _ => self.tick().await,
         }
     }
 

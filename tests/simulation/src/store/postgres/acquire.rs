@@ -4,7 +4,7 @@ use syncguard_core::{Key, LockId};
 
 use super::{Next, Postgres, Stage, Statement, Write};
 use crate::flaw::Flaw;
-use crate::protocol::{Record, Reply};
+use crate::protocol::{Record, Reply, Window};
 
 impl Postgres {
     /// acquire.sql, and `decide` in acquire.rs.
@@ -14,19 +14,27 @@ impl Postgres {
         statement: &mut Statement,
         now: u64,
         (key, id, ttl, deadline): (&Key, LockId, u64, u64),
+        window: Option<&Window>,
     ) -> Next {
         match statement.stage {
             // `stored` and `counter`. A contended acquire ends here.
             Stage::Sent => {
                 statement.saw = self.rows.get(key).cloned();
                 statement.counter = self.counters.get(key).copied().unwrap_or(0);
-                match statement.saw.as_ref().filter(|row| row.is_live(now)) {
-                    Some(row) if row.id == id => Next::Ends(Reply::Granted {
-                        fence: row.fence,
-                        expires_at: row.expires_at,
-                        is_fresh: false,
-                    }),
-                    Some(row) => Next::Ends(Reply::Held { expires_at: row.expires_at, now }),
+                let held = statement.saw.as_ref().filter(|row| row.is_live(now));
+                if let Some(own) = held.filter(|row| row.id == id) {
+                    let (fence, expires_at) = (own.fence, own.expires_at);
+                    return Next::Ends(Reply::Granted { fence, expires_at, is_fresh: false });
+                }
+                let taken = window.and_then(|window| window.is_taken(statement.counter));
+                if let Some(why) = taken {
+                    return Next::Ends(Reply::Refused { why, now });
+                }
+                if let Some(row) = held {
+                    return Next::Ends(Reply::Held { expires_at: row.expires_at, now });
+                }
+                match window.and_then(|window| window.is_early(now)) {
+                    Some(why) => Next::Ends(Reply::Refused { why, now }),
                     None => Next::Stage(Stage::Turn),
                 }
             }
@@ -51,18 +59,20 @@ impl Postgres {
                     return Next::Ends(Reply::Late { now });
                 }
                 let counter = self.counters.get(key).copied().unwrap_or(0);
-                if counter != statement.counter {
+                // So the window still has a fence.
+                let is_stale = self.has(Flaw::StaleWindow) && window.is_some();
+                if counter != statement.counter && !is_stale {
                     return Next::Ends(Reply::Overtaken);
                 }
                 let is_blind = self.has(Flaw::MissingRowLock);
                 if !is_blind && !self.row_locks.take(key, number) {
                     return Next::Waits;
                 }
+                let (fence, expires_at) = (Window::fence(window, counter), now + ttl);
                 if !is_blind && self.rows.get(key).is_some_and(|row| row.is_live(now)) {
-                    let write = Write::OnlyCounter(key.clone());
+                    let write = Write::OnlyCounter(key.clone(), fence);
                     return Next::Stage(Stage::Writes(write, Some(Reply::Overtaken)));
                 }
-                let (fence, expires_at) = (counter + 1, now + ttl);
                 let row = Record { key: key.clone(), id, fence, acquired_at: now, expires_at };
                 let reply = Reply::Granted { fence, expires_at, is_fresh: true };
                 Next::Stage(Stage::Writes(Write::Take(row), Some(reply)))

@@ -68,7 +68,7 @@ enum Stage {
 enum Write {
     Take(Record),
     /// The fence is used, and the lock was not taken.
-    OnlyCounter(Key),
+    OnlyCounter(Key, u64),
     Expiry(Key, u64),
     /// A flaw: writes the whole row, whatever its current state.
     Upsert(Record),
@@ -206,8 +206,9 @@ impl Postgres {
             return Next::Ends(reply.take().unwrap_or(Reply::Cancelled));
         }
         match statement.request.clone() {
-            Request::Acquire { key, id, ttl, deadline } => {
-                self.acquire(number, statement, now, (&key, id, ttl, deadline))
+            Request::Acquire { key, id, ttl, window, deadline } => {
+                let asked = (&key, id, ttl, deadline);
+                self.acquire(number, statement, now, asked, window.as_ref())
             }
             Request::Extend { id, ttl, expected, deadline } => {
                 self.extend(number, statement, now, (id, ttl, expected, deadline))
@@ -239,7 +240,9 @@ impl Postgres {
                     self.ids.remove(&before.id);
                 }
             }
-            Write::OnlyCounter(key) => *self.counters.entry(key.clone()).or_default() += 1,
+            Write::OnlyCounter(key, fence) => {
+                self.counters.insert(key.clone(), *fence);
+            }
             Write::Expiry(key, expires_at) => {
                 if let Some(row) = self.rows.get_mut(key) {
                     row.expires_at = *expires_at;

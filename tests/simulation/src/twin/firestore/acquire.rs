@@ -9,7 +9,7 @@ use super::Firestore;
 use super::attempts::{Again, Attempt, Attempts, Fault};
 use crate::documents::{Change, Condition, Stored, Write};
 use crate::flaw::Flaw;
-use crate::protocol::Record;
+use crate::protocol::{Record, Window};
 
 /// How often another caller got the lock between two looks.
 #[derive(Default)]
@@ -93,19 +93,27 @@ impl Firestore {
         caller.check()?;
         let (lock, counter) = self.documents(request.key.clone(), attempt).await?;
         let now = self.wire.wall();
-        if let Some(held) = lock.as_ref().filter(|lock| self.is_live(&lock.value)) {
-            let Record { id, fence, expires_at, .. } = held.value;
-            if id == request.lock_id {
-                // The lock is ours already: the answer to an earlier commit was lost.
-                self.remember(held.value.clone(), held.updated);
-                let acquired = Acquired::new(id, time(expires_at)?, Fence::new(fence)?);
-                return Ok(Look::Decided(AcquireResult::Acquired(acquired)));
-            }
-            let contention = Contention::until(time(expires_at)?, time(now)?);
-            return Ok(Look::Decided(AcquireResult::Locked(contention)));
+        let held = lock.as_ref().filter(|lock| self.is_live(&lock.value));
+        if let Some(own) = held.filter(|lock| lock.value.id == request.lock_id) {
+            // The lock is ours already: the answer to an earlier commit was lost.
+            let Record { id, fence, expires_at, .. } = own.value;
+            self.remember(own.value.clone(), own.updated);
+            let acquired = Acquired::new(id, time(expires_at)?, Fence::new(fence)?);
+            return Ok(Look::Decided(AcquireResult::Acquired(acquired)));
         }
         let counted = counter.as_ref().map_or(0, |counter| counter.value);
         let last = counted.max(lock.as_ref().map_or(0, |lock| lock.value.fence));
+        let window = request.fence_window.as_ref().map(Window::new);
+        if let Some(taken) = window.and_then(|window| window.is_taken(last)) {
+            return Ok(Look::Decided(AcquireResult::Refused(taken.refusal()?)));
+        }
+        if let Some(held) = held {
+            let contention = Contention::until(time(held.value.expires_at)?, time(now)?);
+            return Ok(Look::Decided(AcquireResult::Locked(contention)));
+        }
+        if let Some(early) = window.and_then(|window| window.is_early(now)) {
+            return Ok(Look::Decided(AcquireResult::Refused(early.refusal()?)));
+        }
         Ok(Look::Free(Free { lock, counter, last, now }))
     }
 
@@ -119,7 +127,9 @@ impl Firestore {
     ) -> Result<Acquired, Fault> {
         let (key, id) = (request.key.clone(), request.lock_id);
         let Free { lock, counter, last, now } = free;
-        let (fence, expires_at) = (last + 1, now + request.ttl.as_millis());
+        let window = request.fence_window.as_ref().map(Window::new);
+        let fence = Window::fence(window.as_ref(), last);
+        let expires_at = now + request.ttl.as_millis();
         let record = Record { key: key.clone(), id, fence, acquired_at: now, expires_at };
         let seen = time(counter.as_ref().map_or(0, |counter| counter.updated / 1000))?;
         let of_counter = if self.has(Flaw::UncheckedCounter) {
