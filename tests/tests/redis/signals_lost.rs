@@ -85,7 +85,7 @@ async fn a_killed_connection_ends_every_watch_and_is_replaced() -> Result<()> {
         }
     }
     until("it listens", BACK, async || listeners(&raw).await.len() == 1).await;
-    assert_eq!(waiting.signals(), SignalStatus::Working);
+    until("it works", BACK, async || waiting.signals() == SignalStatus::Working).await;
     assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
     timeout(SOON, waiter).await???;
     works_again(&holder, &waiting).await?;
