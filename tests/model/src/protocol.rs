@@ -3,7 +3,7 @@
 use stateright::{Model, Property};
 
 use crate::rules::{Rules, Ticks};
-use crate::world::{Answer, Asks, CLIENTS, Client, Owner, Phase, Store, Which, World};
+use crate::world::{Answer, Asks, Broken, CLIENTS, Client, Owner, Phase, Store, Which, World};
 
 /// A model for the checker.
 #[derive(Clone, Copy, Debug)]
@@ -167,7 +167,12 @@ impl<S: Store> Model for Protocol<S> {
             Property::always(ONE_HOLDER, |_, world: &World<S>| {
                 world.clients.iter().filter(|client| client.relies()).count() <= 1
             }),
-            Property::always(FENCES_GROW, |_, world: &World<S>| world.broken.is_none()),
+            Property::always(FENCES_GROW, |_, world: &World<S>| {
+                world.broken != Some(Broken::Fence)
+            }),
+            Property::always(TICK_STARTS_ONCE, |_, world: &World<S>| {
+                world.broken != Some(Broken::Tick)
+            }),
             Property::always(NO_ORPHAN, |model: &Self, world: &World<S>| {
                 no_orphan(world, &model.rules)
             }),
@@ -206,6 +211,8 @@ impl<S: Store> Model for Protocol<S> {
 pub(crate) const ONE_HOLDER: &str = "one holder at a time";
 /// Each lock's fence is above all earlier fences.
 pub(crate) const FENCES_GROW: &str = "fences grow";
+/// Of all acquires that ask for one fence, one is granted.
+pub(crate) const TICK_STARTS_ONCE: &str = "no tick starts twice";
 /// A live lock has an owner that will end it; after a crash of the owner, the lock ends in time.
 pub(crate) const NO_ORPHAN: &str = "no orphan";
 

@@ -1,12 +1,13 @@
 //! Redis: each script is one step.
 //!
-//! Mirrors `syncguard-redis/src/lua`: `acquire.lua` (deadline; live and ours; live; counter; write),
+//! Mirrors `syncguard-redis/src/lua`: `acquire.lua` (deadline; live and ours; live; the window's limit; counter; write),
 //! `extend.lua` (deadline; ours; live; expected expiry; another expiry than before), `release.lua`
 //! (deadline; ours; live), `is_locked.lua` (its clearing); and `src/settle.rs` with `acquire.rs`
 //! (`settled`: on a cluster, an acquire that may have been sent twice has an unknown outcome).
 //!
 //! Left out: the index entry, which scripts set and delete with the record; `PX`, which deletes only records that the
-//! removal here may delete; holders, which decide nothing.
+//! removal here may delete; holders, which decide nothing; the
+//! time of a window. "Taken" is "locked" here: the client has no lock.
 
 use crate::rules::{Flaw, Rules, Ticks};
 use crate::world::{Again, Answer, Asks, Broken, CLIENTS, Owner, Request, Store, Which, World};
@@ -36,8 +37,14 @@ impl Redis {
             let is_ours = held.owner == owner && !rules.has(Flaw::NotIdempotent);
             return (if is_ours { Answer::Granted(held.expires) } else { Answer::Locked }, None);
         }
+        if rules.is_taken(self.counter) {
+            return (Answer::Locked, None);
+        }
         self.counter += 1;
-        let broken = (self.counter <= self.highest).then_some(Broken::Fence);
+        let is_second = rules.is_one_tick && self.highest > 0;
+        let is_lower = self.counter <= self.highest;
+        let broken = is_second.then_some(Broken::Tick);
+        let broken = broken.or(is_lower.then_some(Broken::Fence));
         self.highest = self.highest.max(self.counter);
         self.lock = Some(Record { owner, expires: rules.ttl });
         (Answer::Granted(rules.ttl), broken)

@@ -25,6 +25,8 @@ pub struct Rules {
     pub budget: Budget,
     /// The number of clients of the TypeScript library, only on PostgreSQL.
     pub typescript: usize,
+    /// True if all acquires ask for the key's first fence, as processes do for one tick.
+    pub is_one_tick: bool,
     /// True if equivalent worlds are merged: see `reduce.rs`.
     pub is_reduced: bool,
     /// The rule that is broken.
@@ -57,6 +59,7 @@ impl Default for Rules {
             acquisitions: 2,
             budget: Budget { extends: 2, lost: 1, crashes: 1, copies: 0, cleanings: 1 },
             typescript: 0,
+            is_one_tick: false,
             is_reduced: true,
             flaw: None,
         }
@@ -83,6 +86,11 @@ impl Rules {
     /// and then has its TTL. An extend may add the smallest step of time.
     pub(crate) fn longest(&self) -> Ticks {
         self.bound + self.ttl + 1 + self.tolerance + self.drift
+    }
+
+    /// The fence window of a tick is used up when the counter is there. `contract::FenceWindow::refuses_counter`.
+    pub(crate) fn is_taken(&self, counter: u8) -> bool {
+        self.is_one_tick && counter >= 1 && !self.has(Flaw::WindowIgnored)
     }
 
     /// A lock with this expiry is over by every clock.
@@ -145,6 +153,8 @@ pub enum Flaw {
     ReleaseUnguarded,
     /// The clean-up of an acquire does not move the counter on.
     CounterLeftAlone,
+    /// An acquire takes any fence, although it has asked for the first one.
+    WindowIgnored,
     /// No tolerance: expired is free.
     NoTolerance,
 }

@@ -146,6 +146,8 @@ pub struct World<S: Store> {
 pub enum Broken {
     /// A fence that is not above all earlier fences.
     Fence,
+    /// A tick that was granted twice.
+    Tick,
 }
 
 /// A client.

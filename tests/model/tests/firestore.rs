@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{FENCES_GROW, Flawed, NO_ORPHAN, ONE_HOLDER, holds, is_found};
+use common::{FENCES_GROW, Flawed, NO_ORPHAN, ONE_HOLDER, TICK_STARTS_ONCE, holds, is_found};
 use syncguard_model::{Budget, Firestore, Flaw, Rules, Ticks};
 
 /// With two acquisitions each. `cargo run --release -p syncguard-model -- all` checks larger sizes.
@@ -66,4 +66,15 @@ fn every_broken_rule_is_found() {
 #[test]
 fn clocks_that_differ_by_more_than_the_tolerance_make_two_holders() {
     common::is_broken::<Firestore>(rules(Budget { lost: 0, ..SMALL }, 2), ONE_HOLDER);
+}
+
+/// Three processes ask for one tick, some more than once.
+#[test]
+fn no_tick_starts_twice() {
+    let budget = Budget { extends: 0, ..WHOLE };
+    let tick = Rules { is_one_tick: true, acquisitions: 2, budget, ..Rules::default() };
+    common::never_breaks::<Firestore>("Firestore, one tick", tick);
+    for flaw in [Flaw::WindowIgnored, Flaw::CounterUnguarded] {
+        is_found::<Firestore>(&Flawed { rules: tick, ..Flawed::new(flaw, TICK_STARTS_ONCE) });
+    }
 }

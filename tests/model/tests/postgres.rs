@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{FENCES_GROW, Flawed, NO_ORPHAN, ONE_HOLDER, is_found};
+use common::{FENCES_GROW, Flawed, NO_ORPHAN, ONE_HOLDER, TICK_STARTS_ONCE, is_found};
 use syncguard_model::{Budget, Flaw, Postgres, Rules};
 
 /// With two acquisitions each. `cargo run --release -p syncguard-model -- all` adds a clean-up.
@@ -85,4 +85,15 @@ fn every_broken_rule_is_found() {
 #[test]
 fn two_clients_of_the_typescript_library_can_hold_one_lock() {
     common::is_broken::<Postgres>(rules(Budget { lost: 0, ..SMALL }, 2), ONE_HOLDER);
+}
+
+/// Three processes ask for one tick, some more than once.
+#[test]
+fn no_tick_starts_twice() {
+    let budget = Budget { extends: 0, ..WHOLE };
+    let tick = Rules { is_one_tick: true, acquisitions: 2, budget, ..Rules::default() };
+    common::never_breaks::<Postgres>("PostgreSQL, one tick", tick);
+    for flaw in [Flaw::WindowIgnored, Flaw::CounterNotCompared] {
+        is_found::<Postgres>(&Flawed { rules: tick, ..Flawed::new(flaw, TICK_STARTS_ONCE) });
+    }
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{FENCES_GROW, Flawed, NO_ORPHAN, ONE_HOLDER, holds, is_found};
+use common::{FENCES_GROW, Flawed, NO_ORPHAN, ONE_HOLDER, TICK_STARTS_ONCE, holds, is_found};
 use syncguard_model::{Budget, Flaw, Redis, Rules};
 
 /// The sizes of the guide, and smaller ones.
@@ -65,4 +65,14 @@ fn every_broken_rule_is_found() {
     ] {
         is_found::<Redis>(&flawed);
     }
+}
+
+/// Three processes ask for one tick, some more than once.
+#[test]
+fn no_tick_starts_twice() {
+    let budget = Budget { extends: 0, lost: 1, crashes: 1, copies: 1, cleanings: 1 };
+    let tick = Rules { is_one_tick: true, acquisitions: 2, budget, ..Rules::default() };
+    common::never_breaks::<Redis>("Redis, one tick", tick);
+    let flaw = Flaw::WindowIgnored;
+    is_found::<Redis>(&Flawed { rules: tick, ..Flawed::new(flaw, TICK_STARTS_ONCE) });
 }

@@ -102,7 +102,7 @@ impl Flaw {
             Self::LeakedTask | Self::KeptTurn => &[I::NothingLeft],
             _ if self.leaves_orphans() => &[I::NothingLeft],
             Self::OnePermitMore => &[I::PermitsAreCounted],
-            Self::EndlessWindow | Self::EarlyWindow | Self::StaleWindow => &[I::TicksStartOnce],
+            _ if self.starts_ticks_twice() => &[I::TicksStartOnce],
             Self::DeafLeader | Self::StaleGrant => &[I::ToldInTime],
             _ => &[I::HoldersTakeTurns, I::LocksTakeTurns],
         }
@@ -128,6 +128,11 @@ impl Flaw {
             | Self::StaleWindow => Store::Postgres,
             _ => Store::Redis,
         }
+    }
+
+    /// Returns true if the only effect is a tick that starts twice or too early.
+    pub(crate) fn starts_ticks_twice(self) -> bool {
+        matches!(self, Self::EndlessWindow | Self::EarlyWindow | Self::StaleWindow)
     }
 
     /// Returns true if the only effect is a lock without an owner.

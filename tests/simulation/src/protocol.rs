@@ -30,6 +30,14 @@ pub(crate) enum Request {
     IsLocked {
         key: Key,
     },
+    Counter {
+        key: Key,
+    },
+    /// Needs no deadline: late or twice, it has the same effect.
+    Raise {
+        key: Key,
+        at_least: u64,
+    },
     ByKey {
         key: Key,
     },
@@ -73,7 +81,7 @@ impl Request {
 
     /// Returns true if it may change a lock.
     pub(crate) fn is_write(&self) -> bool {
-        self.deadline().is_some() || matches!(self, Self::Commit(_))
+        self.deadline().is_some() || matches!(self, Self::Commit(_) | Self::Raise { .. })
     }
 }
 
@@ -112,6 +120,7 @@ pub(crate) enum Reply {
         now: u64,
     },
     Is(bool),
+    Counter(Option<u64>),
     Found(Option<Record>),
     /// True if no acquire of the key was in progress.
     Look {

@@ -152,6 +152,8 @@ fn acquire(world: &mut World<Firestore>, rules: &Rules, owner: Owner, at: At, no
                 Next::Answer(Answer::Granted(Known { version: NEWEST, expires: held.expires }))
             }
             Some(_) => Next::Answer(Answer::Locked),
+            // A tick is taken.
+            None if rules.is_taken(store.counter) => Next::Answer(Answer::Locked),
             None => Next::At(At::Commits {
                 lock: store.lock_version(),
                 counter: store.counter_version(),
@@ -165,7 +167,9 @@ fn acquire(world: &mut World<Firestore>, rules: &Rules, owner: Owner, at: At, no
     if !(is_lock && is_counter) {
         return Next::At(At::Reads);
     }
-    if fence <= store.highest {
+    if rules.is_one_tick && store.highest > 0 {
+        world.broken = Some(Broken::Tick);
+    } else if fence <= store.highest {
         world.broken = Some(Broken::Fence);
     }
     write(world, Some(Lock { owner, expires }));

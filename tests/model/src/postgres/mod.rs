@@ -12,7 +12,7 @@
 //! | `forget.rs` | nothing: it forgets facts that make no difference any more |
 //!
 //! Left out: transactions of users that hold a row by `check_fence` (`vacant` in `acquire.sql`); holders, which
-//! decide nothing.
+//! decide nothing; the time of a window. "Taken" is "locked" here: the client has no lock.
 
 mod forget;
 mod ours;
@@ -123,11 +123,18 @@ fn oldest(rules: &Rules) -> Ticks {
 }
 
 /// All writes of a transaction become visible, and its locks are free.
-fn commit(world: &mut World<Postgres>, owner: Owner, write: Write) -> Answer<Postgres> {
+fn commit(
+    world: &mut World<Postgres>,
+    rules: &Rules,
+    owner: Owner,
+    write: Write,
+) -> Answer<Postgres> {
     let store = &mut world.store;
     match write {
         Write::Insert { row, fence } => {
-            if fence <= store.highest {
+            if rules.is_one_tick && store.highest > 0 {
+                world.broken = Some(Broken::Tick);
+            } else if fence <= store.highest {
                 world.broken = Some(Broken::Fence);
             }
             store.highest = store.highest.max(fence);
@@ -171,7 +178,7 @@ impl Store for Postgres {
         let Some(&mut request) = world.request(who, which) else { return false };
         let owner = Owner::new(who, request.number);
         if let At::Written(Written { write, .. }) = request.at {
-            let answer = commit(world, owner, write);
+            let answer = commit(world, rules, owner, write);
             return done(world, who, which, answer);
         }
         if world.clients[who].is_typescript {

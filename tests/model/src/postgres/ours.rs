@@ -51,6 +51,8 @@ fn acquire_begins(world: &World<Postgres>, rules: &Rules, owner: Owner) -> Optio
             Next::Answer(Answer::Granted(row.expires))
         }
         Some(_) => Next::Answer(Answer::Locked),
+        // A tick is taken.
+        None if rules.is_taken(world.store.counter) => Next::Answer(Answer::Locked),
         None => Next::At(At::Begun(begun(world))),
     })
 }

@@ -19,8 +19,8 @@ use crate::world::{Again, Answer, Asks, Client, Phase, Request, Store, World};
 impl<S: Store> World<S> {
     /// The representative of all equivalent worlds.
     pub(crate) fn small(mut self, rules: &Rules) -> Self {
-        // A counter that was reset counts from zero.
-        if !rules.has(Flaw::CounterCleanedUp) {
+        // A counter that was reset counts from zero, and so does that of a tick.
+        if !rules.has(Flaw::CounterCleanedUp) && !rules.is_one_tick {
             S::rebase(&mut self);
         }
         if !rules.is_reduced {

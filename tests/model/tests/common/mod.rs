@@ -9,6 +9,7 @@ use syncguard_model::{Flaw, Limits, Report, Rules, Store, check, find, search};
 pub(crate) const ONE_HOLDER: &str = "one holder at a time";
 pub(crate) const FENCES_GROW: &str = "fences grow";
 pub(crate) const NO_ORPHAN: &str = "no orphan";
+pub(crate) const TICK_STARTS_ONCE: &str = "no tick starts twice";
 
 /// A rule that is broken on purpose, and the properties that this must break.
 pub(crate) struct Flawed {

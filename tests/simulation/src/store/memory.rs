@@ -6,6 +6,7 @@ use syncguard_core::contract::{
     AcquireRequest, AcquireResult, ExtendRequest, FenceWindow, IsLockedRequest, LookupRequest,
     ReleaseRequest,
 };
+use syncguard_core::inventory::{Inventory, ListRequest};
 use syncguard_core::{
     ExtendResult, Fence, Key, LockBackend, LockError, NotHeld, ReleaseResult, Timestamp,
 };
@@ -104,6 +105,15 @@ impl Memory {
             Request::IsLocked { key } => {
                 Reply::Is(backend.is_locked(IsLockedRequest::new(key.clone())?).await?)
             }
+            Request::Counter { key } => {
+                let counter = inventory(backend)?.fence_counter(key).await?;
+                Reply::Counter(counter.map(Fence::get))
+            }
+            Request::Raise { key, at_least } => {
+                let at_least = Fence::new(*at_least)?;
+                let counter = inventory(backend)?.raise_counter(key, at_least).await?;
+                Reply::Counter(Some(counter.get()))
+            }
             Request::ByKey { key } => self.found(LookupRequest::by_key(key.clone())?).await?,
             Request::ById { id } => self.found(LookupRequest::by_lock_id(*id)).await?,
             _ => Reply::Time { now },
@@ -134,6 +144,10 @@ impl Memory {
     }
 }
 
+fn inventory(backend: &MemoryBackend) -> Result<Inventory, LockError> {
+    backend.inventory().ok_or_else(|| LockError::internal("an inventory"))
+}
+
 impl Atomic for Memory {
     fn carry_out(&mut self, now: u64, request: &Request) -> (Reply, Option<Key>) {
         self.moves_to(now);
@@ -145,7 +159,7 @@ impl Atomic for Memory {
 
     fn live(&mut self, now: u64) -> u64 {
         self.moves_to(now);
-        let request = syncguard_core::inventory::ListRequest::new();
+        let request = ListRequest::new();
         let page = self
             .runtime
             .block_on(self.backend.inventory().expect("an inventory").list_locks(request))

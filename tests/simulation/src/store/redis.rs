@@ -163,6 +163,12 @@ impl Atomic for Redis {
             Request::Extend { id, ttl, expected, .. } => self.extend(now, *id, *ttl, *expected),
             Request::Release { id, .. } => return self.release(now, *id),
             Request::IsLocked { key } => Reply::Is(self.found(now, key).is_some()),
+            Request::Counter { key } => Reply::Counter(self.counters.get(key).copied()),
+            Request::Raise { key, at_least } => {
+                let counter = self.counters.entry(key.clone()).or_default();
+                *counter = (*counter).max(*at_least);
+                Reply::Counter(Some(*counter))
+            }
             Request::ByKey { key } => Reply::Found(self.found(now, key)),
             Request::ById { id } => {
                 let found = self.named(id, now).and_then(|key| self.found(now, &key));

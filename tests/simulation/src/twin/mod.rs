@@ -1,6 +1,7 @@
 //! A backend on the client's side of the network, like the real ones: with deadlines, clean-up and the same helpers
 //! of the library.
 
+mod counters;
 mod firestore;
 mod served;
 mod settled;
@@ -185,7 +186,7 @@ impl LockBackend for Twin {
     }
 
     fn inventory(&self) -> Option<Inventory> {
-        None
+        Some(Inventory::new(self.clone()))
     }
 
     fn capabilities(&self) -> BackendCapabilities {

@@ -61,12 +61,16 @@ impl Worker {
         if is_spared(self.member, self.flaw) && self.random.percent(self.forsakes()) {
             return self.forsaken().await;
         }
+        // These flaws show only if many ask for ticks.
+        let is_for_ticks =
+            self.flaw.is_some_and(Flaw::starts_ticks_twice) && self.random.percent(10);
         let is_undecided = self.flaw == Some(Flaw::BlindExtends) && self.random.percent(10);
         let is_overslept = self.flaw == Some(Flaw::MissingRowLock) && self.random.percent(10);
         // The keys are few, so that members meet.
         let number = usize::try_from(self.random.below(self.keys as u64)).unwrap_or(0);
         let key = Registers::name(number);
         match self.random.below(1000) {
+            _ if is_for_ticks => self.tick().await,
             _ if is_overslept => self.overslept(number, key).await,
             _ if is_undecided => self.undecided(number, key).await,
             0..520 => self.brief(number, key).await,
@@ -81,6 +85,7 @@ impl Worker {
             950..980 => self.several().await,
             980..985 => self.lead().await,
             985..990 => self.once_a_period().await,
+            990..994 => self.scheduled().await,
             _ => self.tick().await,
         }
     }

@@ -1,26 +1,76 @@
-//! Scheduled ticks, with the bare windows and clocks that are wrong.
+//! Scheduled ticks, with clocks that are wrong.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use syncguard_core::authoring::{TriedInWindow, try_acquire_in_window};
 use syncguard_core::contract::{FenceWindow, Refusal};
 use syncguard_core::{Fence, LockConfig, LockError, LockGuard, Timestamp};
 use syncguard_history::Entry;
+use syncguard_recipes::{Missed, Schedule, Ticks};
 use tokio::time::sleep;
 
 use super::{Backend, TTL, Worker};
 
-/// The period of the schedule, in seconds.
+/// The period of the schedules, in seconds.
 const PERIOD: u64 = 1;
 
-/// How far the worker's clock may be ahead.
+/// How far the worker's clock may be ahead, in milliseconds.
 const AHEAD: u64 = 500;
 
 impl Worker {
-    /// Asks for the tick that is due by a wrong clock. If the store says that its time has not come, the worker asks
-    /// for the same tick again at its time.
+    /// Takes part in a schedule for a while.
+    pub(super) async fn scheduled(&mut self) -> Result<(), LockError> {
+        let shutdown = self.stop.child_token();
+        let attempts = self.attempts();
+        let key = format!("ticks-{attempts}");
+        let missed = match self.random.below(3) {
+            0 => Missed::Skip,
+            1 => Missed::Last,
+            _ => Missed::Each,
+        };
+        let (twin, ahead) = (self.twin.clone(), self.random.below(AHEAD));
+        let clock = move || UNIX_EPOCH + Duration::from_millis(twin.wall() + ahead);
+        let clock: Arc<dyn Fn() -> SystemTime + Send + Sync> = Arc::new(clock);
+        let schedule = Schedule::every(Duration::from_secs(PERIOD))?;
+        let ticks = Ticks::new(self.backend.clone(), key.as_str(), schedule)
+            .with_ttl(TTL)
+            .with_attempts(attempts)
+            .with_missed(missed)
+            .with_max_lateness(Duration::from_secs(5))
+            .with_clock(clock)
+            .with_shutdown(shutdown.clone());
+        let recorder = self.recorder.clone();
+        let (takes, fails) = (self.random.millis(0, 200), self.random.percent(20));
+        let run = ticks.run(async |tick| {
+            recorder.note(Entry::Tick {
+                key: key.clone(),
+                tick: tick.scheduled_at().as_millis() / 1000,
+                attempt: u64::from(tick.attempt()),
+                attempts: u64::from(attempts),
+            });
+            tokio::select! {
+                biased;
+                () = sleep(takes) => {}
+                _ = tick.held().lost() => {}
+            }
+            if fails {
+                tick.give_up();
+            }
+        });
+        let lasts = self.random.millis(500, 4000);
+        let ends = async {
+            sleep(lasts).await;
+            shutdown.cancel();
+        };
+        let (result, ()) = tokio::join!(biased; run, ends);
+        result
+    }
+
+    /// Asks for the tick that is due by a wrong clock, without the recipe. If the store says that its time has not come,
+    /// the worker asks for the same tick again at its time.
     pub(super) async fn tick(&mut self) -> Result<(), LockError> {
-        let attempts = if self.random.percent(50) { 1 } else { 3 };
+        let attempts = u64::from(self.attempts());
         let key = format!("tick-{attempts}");
         let wall = self.twin.wall() + self.random.below(AHEAD);
         let tick = wall / 1000 / PERIOD * PERIOD;
@@ -64,6 +114,10 @@ impl Worker {
             let _ = guard.release().await?;
         }
         Ok(())
+    }
+
+    fn attempts(&mut self) -> u16 {
+        if self.random.percent(50) { 1 } else { 3 }
     }
 }
 

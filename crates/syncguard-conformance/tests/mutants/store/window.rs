@@ -23,7 +23,7 @@ impl Store {
         let last = Fence::new(self.fences.get(&counter).copied().unwrap_or(0))?;
         let early = self.too_early(&window, now)?;
         let time_counts = !is_held || self.has(Flaw::says_too_early_before_locked);
-        let refusal = match self.taken(&window, last, is_held)? {
+        let refusal = match self.taken(&window, last, is_held) {
             Some(_) if early.is_some() && self.has(Flaw::says_too_early_before_taken) => early,
             None if time_counts => early,
             taken => taken,
@@ -46,12 +46,7 @@ impl Store {
         Ok(refusal)
     }
 
-    fn taken(
-        &self,
-        window: &FenceWindow,
-        last: Fence,
-        is_held: bool,
-    ) -> Result<Option<Refusal>, LockError> {
+    fn taken(&self, window: &FenceWindow, last: Fence, is_held: bool) -> Option<Refusal> {
         let looks = match self.flaw {
             Some(Flaw::says_locked_before_taken) => !is_held,
             Some(Flaw::forgets_used_up_windows_of_free_keys) => is_held,
@@ -60,12 +55,12 @@ impl Store {
             _ => true,
         };
         let taken = window.refuses_counter(last).filter(|_| looks);
-        Ok(match taken {
+        match taken {
             Some(_) if self.has(Flaw::says_the_limit_for_the_counter) => {
                 Some(Refusal::Taken { counter: window.below })
             }
             taken => taken,
-        })
+        }
     }
 
     fn too_early(&self, window: &FenceWindow, now: u64) -> Result<Option<Refusal>, LockError> {

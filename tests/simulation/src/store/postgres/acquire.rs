@@ -33,10 +33,7 @@ impl Postgres {
                 if let Some(row) = held {
                     return Next::Ends(Reply::Held { expires_at: row.expires_at, now });
                 }
-                match window.and_then(|window| window.is_early(now)) {
-                    Some(why) => Next::Ends(Reply::Refused { why, now }),
-                    None => Next::Stage(Stage::Turn),
-                }
+                Next::Stage(Stage::Turn)
             }
             Stage::Turn if !self.turns.take(key, number) => Next::Waits,
             Stage::Turn => Next::Stage(Stage::Row),
@@ -57,6 +54,9 @@ impl Postgres {
                 let now = self.time(statement, now);
                 if now > deadline {
                     return Next::Ends(Reply::Late { now });
+                }
+                if let Some(why) = window.and_then(|window| window.is_early(now)) {
+                    return Next::Ends(Reply::Refused { why, now });
                 }
                 let counter = self.counters.get(key).copied().unwrap_or(0);
                 // So the window still has a fence.

@@ -181,7 +181,9 @@ impl Postgres {
 
     fn ends(&mut self, number: usize, statement: &Statement, woken: &mut Vec<usize>) {
         let of_request = match &statement.request {
-            Request::Acquire { key, .. } | Request::Settle { key, .. } => Some(key),
+            Request::Acquire { key, .. }
+            | Request::Settle { key, .. }
+            | Request::Raise { key, .. } => Some(key),
             _ => None,
         };
         let of_row = statement.saw.as_ref().map(|row| &row.key);
@@ -217,6 +219,16 @@ impl Postgres {
             Request::Settle { key, id } => self.settle(number, statement, now, &key, id),
             Request::IsLocked { key } => {
                 Next::Ends(Reply::Is(self.rows.get(&key).is_some_and(|row| row.is_live(now))))
+            }
+            Request::Counter { key } => {
+                Next::Ends(Reply::Counter(self.counters.get(&key).copied()))
+            }
+            // An acquire that has moved the counter commits first. An acquire that has only read it begins again.
+            Request::Raise { key, .. } if !self.turns.take(&key, number) => Next::Waits,
+            Request::Raise { key, at_least } => {
+                let counter = self.counters.entry(key).or_default();
+                *counter = (*counter).max(at_least);
+                Next::Ends(Reply::Counter(Some(*counter)))
             }
             Request::ByKey { key } => {
                 Next::Ends(Reply::Found(self.rows.get(&key).filter(|it| it.is_live(now)).cloned()))

@@ -3,6 +3,7 @@
 
 mod acquire;
 mod attempts;
+mod counter;
 mod held;
 mod settle;
 
