@@ -60,6 +60,9 @@ pub(crate) struct Options {
     /// The time between SIGTERM and SIGKILL when the lock is lost
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     grace: Duration,
+    #[cfg(feature = "ticks")]
+    #[command(flatten)]
+    pub(super) ticks: super::tick_options::TickOptions,
     #[command(flatten)]
     pub(super) holder: HolderOptions,
 }
