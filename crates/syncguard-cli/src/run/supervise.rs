@@ -22,6 +22,7 @@ pub(super) struct Ended {
     /// True if the lock was lost while the command ran.
     pub(super) was_lost: bool,
     /// True if a signal asked this program to end. The command got the signal too.
+    #[cfg_attr(not(feature = "ticks"), expect(dead_code, reason = "for --loop"))]
     pub(super) was_asked_to_end: bool,
 }
 
