@@ -424,7 +424,7 @@ _syncguard() {
             return 0
             ;;
         syncguard__subcmd__run)
-            opts="-w -n -E -q -v -h --wait --no-wait --conflict-exit-code --ttl --max-hold --at-least --permits --on-lost --grace --tick --tz --attempts --missed --max-lateness --loop --holder --note --store --store-file --quiet --verbose --help"
+            opts="-w -n -E -q -v -h --wait --no-wait --conflict-exit-code --ttl --max-hold --at-least --permits --on-lost --grace --holder --note --tick --tz --attempts --missed --max-lateness --loop --store --store-file --quiet --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -470,6 +470,14 @@ _syncguard() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --holder)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --note)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --tick)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -487,14 +495,6 @@ _syncguard() {
                     return 0
                     ;;
                 --max-lateness)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --holder)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --note)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -55,6 +55,8 @@ complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l on-lost -d '
 kill\t'SIGKILL at once'
 ignore\t'The command continues: only for work that checks the fence itself'"
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l grace -d 'The time between SIGTERM and SIGKILL when the lock is lost' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l holder -d 'Names the holder, for people [default: `SYNCGUARD_HOLDER`, or else host name and process id]' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l note -d 'Says what the lock is for, such as the address of a run [default: `SYNCGUARD_NOTE`]' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l tick -d 'Runs the command once for each tick of this cron expression, across all processes with this key' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l tz -d 'The time zone of --tick, such as Europe/Berlin' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l attempts -d 'How many attempts a tick has in all, 1 to 999; a command that fails is followed by another attempt' -r
@@ -62,8 +64,6 @@ complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l missed -d 'W
 last\t'The last one'
 each\t'Each one, oldest first'"
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l max-lateness -d 'How late a tick may begin [default: 1m; no limit with --missed last or each]' -r
-complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l holder -d 'Names the holder, for people [default: `SYNCGUARD_HOLDER`, or else host name and process id]' -r
-complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l note -d 'Says what the lock is for, such as the address of a run [default: `SYNCGUARD_NOTE`]' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -s n -l no-wait -d 'Does not wait: ends with status 75 if another process holds the lock'

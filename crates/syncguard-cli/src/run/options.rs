@@ -60,11 +60,12 @@ pub(crate) struct Options {
     /// The time between SIGTERM and SIGKILL when the lock is lost
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     grace: Duration,
+    #[command(flatten)]
+    pub(super) holder: HolderOptions,
+    // The last group: options after it would get its heading.
     #[cfg(feature = "ticks")]
     #[command(flatten)]
     pub(super) ticks: super::tick_options::TickOptions,
-    #[command(flatten)]
-    pub(super) holder: HolderOptions,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
