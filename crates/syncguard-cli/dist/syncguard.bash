@@ -55,6 +55,9 @@ _syncguard() {
             syncguard,status)
                 cmd="syncguard__subcmd__status"
                 ;;
+            syncguard,tick)
+                cmd="syncguard__subcmd__tick"
+                ;;
             syncguard,watch)
                 cmd="syncguard__subcmd__watch"
                 ;;
@@ -71,7 +74,7 @@ _syncguard() {
 
     case "${cmd}" in
         syncguard)
-            opts="-q -v -h -V --store --store-file --quiet --verbose --help --version run acquire extend release status ls watch export fence copy-fences setup doctor completions man"
+            opts="-q -v -h -V --store --store-file --quiet --verbose --help --version run acquire extend release status tick ls watch export fence copy-fences setup doctor completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -421,7 +424,7 @@ _syncguard() {
             return 0
             ;;
         syncguard__subcmd__run)
-            opts="-w -n -E -q -v -h --wait --no-wait --conflict-exit-code --ttl --max-hold --at-least --permits --on-lost --grace --holder --note --store --store-file --quiet --verbose --help"
+            opts="-w -n -E -q -v -h --wait --no-wait --conflict-exit-code --ttl --max-hold --at-least --permits --on-lost --grace --holder --note --tick --tz --attempts --missed --max-lateness --loop --store --store-file --quiet --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -475,6 +478,26 @@ _syncguard() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --tick)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tz)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --attempts)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --missed)
+                    COMPREPLY=($(compgen -W "skip last each" -- "${cur}"))
+                    return 0
+                    ;;
+                --max-lateness)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --store)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -519,6 +542,36 @@ _syncguard() {
                 return 0
             fi
             case "${prev}" in
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        syncguard__subcmd__tick)
+            opts="-q -v -h --tick --tz --json --store --store-file --quiet --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --tick)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tz)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --store)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

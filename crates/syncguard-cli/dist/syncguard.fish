@@ -35,6 +35,7 @@ complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "acquire" -d 'Ta
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "extend" -d 'Lets a lock of `acquire` live for another TTL from now on'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "release" -d 'Releases a lock of `acquire`, or takes locks away from their holder'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "status" -d 'Shows who holds a lock, since when and for how long'
+complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "tick" -d 'Shows the last tick of a key that began, and the next one'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "ls" -d 'Lists the locks that are held'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "watch" -d 'Shows the locks that are held, again and again, until q or Ctrl-C'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "export" -d 'Prints the held locks once, as metrics in the text format of Prometheus'
@@ -56,9 +57,17 @@ ignore\t'The command continues: only for work that checks the fence itself'"
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l grace -d 'The time between SIGTERM and SIGKILL when the lock is lost' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l holder -d 'Names the holder, for people [default: `SYNCGUARD_HOLDER`, or else host name and process id]' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l note -d 'Says what the lock is for, such as the address of a run [default: `SYNCGUARD_NOTE`]' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l tick -d 'Runs the command once for each tick of this cron expression, across all processes with this key' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l tz -d 'The time zone of --tick, such as Europe/Berlin' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l attempts -d 'How many attempts a tick has in all, 1 to 999; a command that fails is followed by another attempt' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l missed -d 'Which ticks are made up for that no process started in time' -r -f -a "skip\t'None'
+last\t'The last one'
+each\t'Each one, oldest first'"
+complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l max-lateness -d 'How late a tick may begin [default: 1m; no limit with --missed last or each]' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -s n -l no-wait -d 'Does not wait: ends with status 75 if another process holds the lock'
+complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l loop -d 'Goes on with the next tick, until SIGTERM or SIGINT: no cron is needed'
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -s q -l quiet -d 'Prints errors only'
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -101,6 +110,14 @@ complete -c syncguard -n "__fish_syncguard_using_subcommand status" -l reveal -d
 complete -c syncguard -n "__fish_syncguard_using_subcommand status" -s q -l quiet -d 'Prints errors only'
 complete -c syncguard -n "__fish_syncguard_using_subcommand status" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
 complete -c syncguard -n "__fish_syncguard_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c syncguard -n "__fish_syncguard_using_subcommand tick" -l tick -d 'The cron expression, for the next tick' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand tick" -l tz -d 'The time zone of --tick, such as Europe/Berlin' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand tick" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand tick" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
+complete -c syncguard -n "__fish_syncguard_using_subcommand tick" -l json -d 'Prints one line of JSON'
+complete -c syncguard -n "__fish_syncguard_using_subcommand tick" -s q -l quiet -d 'Prints errors only'
+complete -c syncguard -n "__fish_syncguard_using_subcommand tick" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
+complete -c syncguard -n "__fish_syncguard_using_subcommand tick" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c syncguard -n "__fish_syncguard_using_subcommand ls" -l longer-than -d 'Lists only locks that have been held for longer than this, and ends with status 75 if there are any' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand ls" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand ls" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F

@@ -23,6 +23,8 @@ pub(crate) enum Command {
     Extend(commands::extend::Options),
     Release(commands::release::Options),
     Status(commands::status::Options),
+    #[cfg(feature = "ticks")]
+    Tick(commands::tick::Options),
     Ls(commands::ls::Options),
     Watch(commands::watch::Options),
     Export(commands::export::Options),
@@ -48,6 +50,9 @@ Exit statuses:
   76   the lock was lost while the command ran, or is no longer held
   77   the store refuses this user
   78   `doctor` says that the store is not safe for locks
+  79   `run --tick`: the tick was run before, by this or another process
+  80   `run --tick`: the tick is too early by the store's clock
+  81   `run --tick`: no tick is due, or the last one is too late
   126  the command cannot be executed
   127  the command was not found
 

@@ -31,6 +31,15 @@ impl Status {
     pub(crate) const NO_PERMISSION: Self = Self(77);
     /// `EX_CONFIG`: the store is not safe for locks.
     pub(crate) const CONFIGURATION: Self = Self(78);
+    /// The tick was run before. `sysexits.h` has no numbers above 78.
+    #[cfg(feature = "ticks")]
+    pub(crate) const TAKEN: Self = Self(79);
+    /// The tick is too early by the store's clock.
+    #[cfg(feature = "ticks")]
+    pub(crate) const EARLY: Self = Self(80);
+    /// No tick is due.
+    #[cfg(feature = "ticks")]
+    pub(crate) const MISSED: Self = Self(81);
     pub(crate) const NOT_EXECUTABLE: Self = Self(126);
     pub(crate) const NOT_FOUND: Self = Self(127);
 
@@ -41,6 +50,12 @@ impl Status {
     /// The status that a shell reports for a process that a signal ended.
     pub(crate) fn of_signal(signal: i32) -> Self {
         Self(u8::try_from(128 + signal).unwrap_or(u8::MAX))
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

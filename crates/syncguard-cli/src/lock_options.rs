@@ -38,7 +38,12 @@ impl WaitOptions {
 
     /// The exit status if another process holds the lock.
     pub(crate) fn conflict_status(&self) -> Status {
-        self.conflict_exit_code.map_or(Status::CONFLICT, Status::new)
+        self.conflict_status_or(Status::CONFLICT)
+    }
+
+    /// The exit status that the user gave for a conflict, or else this one.
+    pub(crate) fn conflict_status_or(&self, status: Status) -> Status {
+        self.conflict_exit_code.map_or(status, Status::new)
     }
 }
 

@@ -110,6 +110,8 @@ async fn dispatch(cli: Cli, output: Output) -> Result<Status, Failure> {
         Command::Run(options) => run::run(&options, store()?, output).await,
         Command::Acquire(options) => commands::acquire::run(&options, store()?, output).await,
         Command::Extend(options) => commands::extend::run(&options, &store()?).await,
+        #[cfg(feature = "ticks")]
+        Command::Tick(options) => commands::tick::run(&options, &store()?).await,
         Command::Status(options) => commands::status::run(&options, &store()?).await,
         Command::Release(options) => commands::release::run(&options, &store()?, output).await,
         Command::Ls(options) => commands::ls::run(&options, &store()?, output).await,

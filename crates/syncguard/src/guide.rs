@@ -63,6 +63,9 @@ pub mod long_work {}
 #[doc = include_str!("guide/min_hold.md")]
 pub mod min_hold {}
 
+#[doc = include_str!("guide/ticks.md")]
+pub mod ticks {}
+
 #[doc = include_str!("guide/several_keys.md")]
 pub mod several_keys {}
 

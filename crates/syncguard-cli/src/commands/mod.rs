@@ -15,4 +15,6 @@ pub(crate) mod release;
 mod saved_lock;
 pub(crate) mod setup;
 pub(crate) mod status;
+#[cfg(feature = "ticks")]
+pub(crate) mod tick;
 pub(crate) mod watch;

@@ -46,7 +46,9 @@ impl Job {
             .arg(watchdog.id().unwrap_or_default().to_string())
             .arg(launch::waits_argument(may_lend));
         command.arg(&program.path).arg(&program.name).args(arguments);
-        command.env_remove("SYNCGUARD_SLOT");
+        for name in ["SYNCGUARD_SLOT", "SYNCGUARD_TICK", "SYNCGUARD_ATTEMPT"] {
+            command.env_remove(name);
+        }
         command.envs(environment.iter().map(|(name, value)| (name, value))).process_group(0);
         let refused = |error: io::Error| Failure::system("the command cannot be started", &error);
         let child = command.spawn().map_err(refused)?;

@@ -13,12 +13,18 @@ mod request;
 mod supervise;
 mod terminal;
 mod this_program;
+#[cfg(feature = "ticks")]
+mod tick_options;
+#[cfg(feature = "ticks")]
+mod ticks;
 mod wait_display;
 pub(crate) mod watchdog;
 
 pub(crate) use self::acquire::{Acquired, acquire, finish_releases};
 pub(crate) use self::options::Options;
 pub(crate) use self::request::LockRequest;
+#[cfg(feature = "ticks")]
+pub(crate) use self::tick_options::schedule;
 
 use self::job::Job;
 use self::lock_file::LockFile;
@@ -39,6 +45,11 @@ pub(crate) async fn run(
     // A command that cannot be started needs no lock.
     let program = program::find(options.program(), options.arguments())?;
     let mut signals = Signals::listen()?;
+    #[cfg(feature = "ticks")]
+    if let Some(expression) = &options.ticks.tick {
+        return ticks::run(expression, options, &request, &program, &store, &mut signals, output)
+            .await;
+    }
     let acquired = acquire(&store, &options.key, &request, &mut signals, output).await?;
     let (backend, guard) = match acquired {
         Acquired::Held(backend, guard) => (backend, guard),
@@ -60,7 +71,7 @@ pub(crate) async fn run(
     };
     let released = guard.release().await;
     finish_releases(&backend).await;
-    let Ended { status, was_lost } = ended?;
+    let Ended { status, was_lost, .. } = ended?;
     match released {
         _ if was_lost => Ok(Status::LOST),
         Ok(released) if released.is_released() => Ok(status),

@@ -62,6 +62,10 @@ pub(crate) struct Options {
     grace: Duration,
     #[command(flatten)]
     pub(super) holder: HolderOptions,
+    // The last group: options after it would get its heading.
+    #[cfg(feature = "ticks")]
+    #[command(flatten)]
+    pub(super) ticks: super::tick_options::TickOptions,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

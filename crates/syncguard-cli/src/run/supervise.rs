@@ -21,6 +21,9 @@ pub(super) struct Ended {
     pub(super) status: Status,
     /// True if the lock was lost while the command ran.
     pub(super) was_lost: bool,
+    /// True if a signal asked this program to end. The command got the signal too.
+    #[cfg_attr(not(feature = "ticks"), expect(dead_code, reason = "for --loop"))]
+    pub(super) was_asked_to_end: bool,
 }
 
 /// How long a command may outlive the expiry of its lock if `syncguard` is silent. A store frees a
@@ -43,8 +46,15 @@ pub(super) async fn supervise(
     output: Output,
 ) -> Result<Ended, Failure> {
     let started = Instant::now();
-    let mut supervision =
-        Supervision { held, loss_action: *loss_action, file, output, started, after_loss: None };
+    let mut supervision = Supervision {
+        held,
+        loss_action: *loss_action,
+        file,
+        output,
+        started,
+        after_loss: None,
+        was_asked_to_end: false,
+    };
     let mut lost = std::pin::pin!(held.lost());
     // The watchdog gets several allowances within the validity of one renewal.
     let mut allowances =
@@ -68,7 +78,11 @@ pub(super) async fn supervise(
     job.watchdog.dismiss().await;
     let status =
         status.map_err(|error| Failure::system("the command cannot be waited for", &error))?;
-    Ok(Ended { status: status_of(status), was_lost: supervision.was_lost() })
+    Ok(Ended {
+        status: status_of(status),
+        was_lost: supervision.was_lost(),
+        was_asked_to_end: supervision.was_asked_to_end,
+    })
 }
 
 struct Supervision<'a> {
@@ -79,6 +93,7 @@ struct Supervision<'a> {
     started: Instant,
     /// Set when the lock is lost.
     after_loss: Option<AfterLoss>,
+    was_asked_to_end: bool,
 }
 
 /// The fate of the command after the loss of its lock.
@@ -168,7 +183,7 @@ impl Supervision<'_> {
         }
     }
 
-    fn handle_event(&self, event: &Event, job: &mut Job) {
+    fn handle_event(&mut self, event: &Event, job: &mut Job) {
         match event {
             // The command must not continue without its lock. The loss is handled next.
             Event::Signal(Signal::CONT) if self.held.is_lost() && self.after_loss.is_none() => {}
@@ -179,6 +194,7 @@ impl Supervision<'_> {
             Event::Signal(signal) => {
                 job.signal(*signal);
                 if asks_to_end(*signal) {
+                    self.was_asked_to_end = true;
                     // A stopped command does not handle the signal.
                     job.signal(Signal::CONT);
                 }

@@ -7,7 +7,7 @@ use crate::harness::Harness;
 
 #[test]
 fn the_files_in_dist_are_what_the_command_prints() -> Result<()> {
-    let files: [(ExpectFile, &[&str]); 18] = [
+    let files: [(ExpectFile, &[&str]); 19] = [
         (expect_file!["../../dist/_syncguard"], &["completions", "zsh"]),
         (expect_file!["../../dist/syncguard.bash"], &["completions", "bash"]),
         (expect_file!["../../dist/syncguard.fish"], &["completions", "fish"]),
@@ -25,6 +25,7 @@ fn the_files_in_dist_are_what_the_command_prints() -> Result<()> {
         (expect_file!["../../dist/syncguard-run.1"], &["man", "run"]),
         (expect_file!["../../dist/syncguard-setup.1"], &["man", "setup"]),
         (expect_file!["../../dist/syncguard-status.1"], &["man", "status"]),
+        (expect_file!["../../dist/syncguard-tick.1"], &["man", "tick"]),
         (expect_file!["../../dist/syncguard-watch.1"], &["man", "watch"]),
     ];
     let harness = Harness::file()?;

@@ -104,6 +104,28 @@ fn the_unit_is_sound() -> Result<()> {
     run(75)
 }
 
+/// The page "Each tick once" shows this crontab, and its line runs once for a tick.
+#[test]
+fn the_line_of_a_tick_works() -> Result<()> {
+    let (harness, folder) = (Harness::file()?, tempfile::tempdir()?);
+    let store = folder.path().join("store");
+    fs::write(&store, &harness.url)?;
+    let crontab = fs::read_to_string(shown("tick.cron"))?;
+    let page = fs::read_to_string(shown("../ticks.md"))?;
+    ensure!(page.contains(&crontab), "{crontab}");
+    let line = crontab.lines().nth(1).and_then(|line| line.splitn(6, ' ').nth(5));
+    // A tick that is due at any time of the day.
+    let line = line.context("a command")?.replace("--tz", "--missed last --tz");
+    for printed in ["report\n", ""] {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", &line]).env_clear().env("SYNCGUARD_STORE_FILE", &store);
+        let path = format!("{}:/usr/bin:/bin", bin().display());
+        let done = Finished::of(&shell.env("PATH", path).output()?).expect(0)?;
+        ensure!(done.stdout == printed && done.stderr.is_empty(), "{done:?}");
+    }
+    Ok(())
+}
+
 /// Runs the line as cron does: with `/bin/sh`, and almost no environment.
 #[test]
 fn the_line_of_cron_works() -> Result<()> {

@@ -29,5 +29,6 @@ mod statuses;
 mod stores;
 mod supervision;
 mod terminal;
+mod ticks;
 mod traps;
 mod watch;

@@ -77,6 +77,8 @@ fn commands(harness: &Harness) -> Result<()> {
         &[
             &["status", "shown:free"],
             &["status", "shown:free", "--json"],
+            &["tick", "shown:free"],
+            &["tick", "shown:free", "--json"],
             &["fence", "show", "shown:free"],
             &["fence", "show", "shown:free", "--json"],
             &["fence", "raise", "shown:raised", "41"],

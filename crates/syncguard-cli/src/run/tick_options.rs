@@ -1,0 +1,72 @@
+//! The options of `syncguard run` for ticks.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use syncguard::recipes::{Missed, Schedule};
+
+use crate::exit::Failure;
+use crate::time::parse_duration;
+
+#[derive(Args)]
+#[command(next_help_heading = "Each tick once")]
+pub(crate) struct TickOptions {
+    /// Runs the command once for each tick of this cron expression, across all processes with this
+    /// key
+    ///
+    /// The command runs for the tick that is due now, unless that tick was run before. The status
+    /// is then 79 (see --conflict-exit-code); 80 if the tick is too early by the store's clock, 81
+    /// if no tick is due, and 75 if an earlier tick still runs. The command finds the time of the
+    /// tick in `SYNCGUARD_TICK` and the number of the attempt in `SYNCGUARD_ATTEMPT`. An expression
+    /// has five fields, or six with the seconds before them.
+    #[arg(long, value_name = "CRON")]
+    #[arg(conflicts_with_all = ["wait", "max_hold", "at_least"])]
+    #[cfg_attr(feature = "permits", arg(conflicts_with = "permits"))]
+    pub(super) tick: Option<String>,
+    /// The time zone of --tick, such as Europe/Berlin
+    #[arg(long, value_name = "ZONE", default_value = "UTC", requires = "tick")]
+    pub(super) tz: String,
+    /// How many attempts a tick has in all, 1 to 999; a command that fails is followed by another
+    /// attempt
+    #[arg(long, value_name = "N", default_value = "1", requires = "tick")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=999))]
+    pub(super) attempts: u16,
+    /// Which ticks are made up for that no process started in time
+    #[arg(long, value_name = "WHICH", default_value = "skip", requires = "tick")]
+    pub(super) missed: MissedTicks,
+    /// How late a tick may begin [default: 1m; no limit with --missed last or each]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "tick")]
+    pub(super) max_lateness: Option<Duration>,
+    /// Goes on with the next tick, until SIGTERM or SIGINT: no cron is needed
+    #[arg(long = "loop", requires = "tick")]
+    pub(super) is_loop: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum MissedTicks {
+    /// None
+    Skip,
+    /// The last one
+    Last,
+    /// Each one, oldest first
+    Each,
+}
+
+impl From<MissedTicks> for Missed {
+    fn from(missed: MissedTicks) -> Self {
+        match missed {
+            MissedTicks::Skip => Self::Skip,
+            MissedTicks::Last => Self::Last,
+            MissedTicks::Each => Self::Each,
+        }
+    }
+}
+
+/// The schedule of a cron expression in a time zone.
+///
+/// # Errors
+///
+/// Fails if the expression or the zone is not valid.
+pub(crate) fn schedule(expression: &str, zone: &str) -> Result<Schedule, Failure> {
+    Ok(Schedule::cron(expression, zone)?)
+}

@@ -1,0 +1,216 @@
+//! `syncguard run --tick`: a command for each tick of a schedule.
+
+use std::future::Future;
+use std::pin::pin;
+
+use syncguard::recipes::{Tick, TickOutcome, Ticks};
+use syncguard::{CancellationToken, DynBackend, LockError};
+use tokio::sync::{mpsc, oneshot};
+
+use super::acquire::finish_releases;
+use super::job::Job;
+use super::lock_file::LockFile;
+use super::nested;
+use super::options::Options;
+use super::program::Program;
+use super::request::LockRequest;
+use super::supervise::{Ended, allowed_time, supervise};
+use super::tick_options::schedule;
+use crate::exit::{Failure, Status};
+use crate::output::Output;
+use crate::signals::Signals;
+use crate::store::{Store, without_password};
+use crate::time::{human, utc};
+
+/// A tick that has begun. It ends when the sender is dropped.
+struct Begun {
+    tick: Tick,
+    _ended: oneshot::Sender<()>,
+}
+
+/// What runs the command of a tick.
+struct Runner<'a> {
+    options: &'a Options,
+    program: &'a Program,
+    store: &'a Store,
+    output: Output,
+}
+
+/// How the recipe has ended, or why it was left.
+enum Left<T> {
+    Done(Result<T, LockError>),
+    /// A signal asked this program to end.
+    Signal(Status),
+    Begun(Begun),
+}
+
+pub(super) async fn run(
+    expression: &str,
+    options: &Options,
+    request: &LockRequest,
+    program: &Program,
+    store: &Store,
+    signals: &mut Signals,
+    output: Output,
+) -> Result<Status, Failure> {
+    let given = &options.ticks;
+    let schedule = schedule(expression, &given.tz)?;
+    let connect = async {
+        let backend = store.connect().await?;
+        nested::refuse(&backend, request, &options.key, store).await?;
+        Ok::<_, Failure>(backend)
+    };
+    let backend = tokio::select! {
+        biased;
+        signal = signals.next_ending() => return Ok(Status::of_signal(signal.as_raw())),
+        backend = connect => backend?,
+    };
+    let mut ticks = Ticks::new(backend.clone(), options.key.as_str(), schedule)
+        .with_ttl(options.ttl)
+        .with_attempts(given.attempts)
+        .with_missed(given.missed.into());
+    if let Some(lateness) = given.max_lateness {
+        ticks = ticks.with_max_lateness(lateness);
+    }
+    let runner = Runner { options, program, store, output };
+    let ended = if given.is_loop {
+        run_each(ticks, &runner, signals).await
+    } else {
+        run_one(ticks, &runner, signals).await
+    };
+    finish_releases(&backend).await;
+    ended
+}
+
+/// Runs the command for the tick that is due now.
+async fn run_one(
+    ticks: Ticks<DynBackend>,
+    runner: &Runner<'_>,
+    signals: &mut Signals,
+) -> Result<Status, Failure> {
+    let (begin, mut begun) = mpsc::channel(1);
+    let mut tried = pin!(ticks.try_once(async |tick| announce(tick, &begin).await));
+    let outcome = match next(tried.as_mut(), &mut begun, signals).await {
+        Left::Done(outcome) => outcome?,
+        Left::Signal(status) => return Ok(status),
+        Left::Begun(begun) => {
+            let ended = runner.run(begun, signals).await;
+            // The command has run, and its status counts.
+            let _ = tried.await;
+            return ended.map(|ended| status_of(&ended));
+        }
+    };
+    let waiting = &runner.options.waiting;
+    let (status, message) = match outcome {
+        TickOutcome::Ran(()) => return Ok(Status::INTERNAL),
+        TickOutcome::Taken => {
+            let status = waiting.conflict_status_or(Status::TAKEN);
+            (status, "the tick was run before, by this or another process".to_owned())
+        }
+        TickOutcome::Held(_) => {
+            let message = "another process holds the lock: an earlier tick or attempt still runs";
+            (waiting.conflict_status(), message.to_owned())
+        }
+        TickOutcome::TooEarly { wait } => {
+            let ahead = human(wait);
+            (
+                Status::EARLY,
+                format!(
+                    "the tick is due in {ahead} by the store's clock: this machine's clock is ahead"
+                ),
+            )
+        }
+        TickOutcome::NotDue => (
+            Status::MISSED,
+            "no tick is due: the last one is too late, see --max-lateness".to_owned(),
+        ),
+    };
+    runner.output.note(message);
+    Ok(status)
+}
+
+/// Runs the command for each tick, until a signal asks this program to end.
+async fn run_each(
+    ticks: Ticks<DynBackend>,
+    runner: &Runner<'_>,
+    signals: &mut Signals,
+) -> Result<Status, Failure> {
+    let (begin, mut begun) = mpsc::channel(1);
+    let shutdown = CancellationToken::new();
+    let ticks = ticks.with_shutdown(shutdown.clone());
+    let mut running = pin!(ticks.run(async |tick| announce(tick, &begin).await));
+    loop {
+        let begun = match next(running.as_mut(), &mut begun, signals).await {
+            Left::Done(ended) => return Ok(ended.map(|()| Status::SUCCESS)?),
+            Left::Signal(_) => return Ok(Status::SUCCESS),
+            Left::Begun(begun) => begun,
+        };
+        let scheduled_at = utc(begun.tick.scheduled_at());
+        let ended = runner.run(begun, signals).await;
+        if !matches!(&ended, Ok(ended) if !ended.was_asked_to_end) {
+            shutdown.cancel();
+            // The tick is marked as done, and its lock is given back.
+            running.await?;
+            return ended.map(|_| Status::SUCCESS);
+        }
+        if let Ok(ended) = ended
+            && status_of(&ended) != Status::SUCCESS
+        {
+            let status = status_of(&ended);
+            runner.output.note(format!("the command of {scheduled_at} ended with status {status}"));
+        }
+    }
+}
+
+/// Tells the other side of the channel of a tick, and waits until its command has ended.
+async fn announce(tick: Tick, begin: &mpsc::Sender<Begun>) {
+    let (sender, ended) = oneshot::channel();
+    if begin.send(Begun { tick, _ended: sender }).await.is_ok() {
+        // The sender is dropped, and sends nothing.
+        let _ = ended.await;
+    }
+}
+
+/// Waits for the next tick. A signal ends the wait; the recipe is then dropped.
+async fn next<T>(
+    recipe: std::pin::Pin<&mut impl Future<Output = Result<T, LockError>>>,
+    begun: &mut mpsc::Receiver<Begun>,
+    signals: &mut Signals,
+) -> Left<T> {
+    tokio::select! {
+        biased;
+        Some(begun) = begun.recv() => Left::Begun(begun),
+        signal = signals.next_ending() => Left::Signal(Status::of_signal(signal.as_raw())),
+        ended = recipe => Left::Done(ended),
+    }
+}
+
+impl Runner<'_> {
+    /// Runs the command of this tick. If the command fails, another attempt may follow.
+    async fn run(&self, begun: Begun, signals: &mut Signals) -> Result<Ended, Failure> {
+        let tick = &begun.tick;
+        let environment = [
+            ("SYNCGUARD_KEY", self.options.key.clone()),
+            ("SYNCGUARD_FENCE", tick.fence().to_string()),
+            ("SYNCGUARD_STORE", without_password(self.store.expose())),
+            ("SYNCGUARD_TICK", utc(tick.scheduled_at())),
+            ("SYNCGUARD_ATTEMPT", tick.attempt().to_string()),
+        ];
+        let (held, loss_action) = (tick.held(), self.options.loss_action());
+        let file = self.store.file().and_then(LockFile::at);
+        let allowed = allowed_time(held, loss_action);
+        let arguments = self.options.arguments();
+        let ended = match Job::start(self.program, arguments, &environment, allowed).await {
+            Ok(job) => supervise(job, held, &loss_action, file, signals, self.output).await,
+            Err(failure) => Err(failure),
+        };
+        if !matches!(&ended, Ok(ended) if status_of(ended) == Status::SUCCESS) {
+            tick.give_up();
+        }
+        ended
+    }
+}
+
+fn status_of(ended: &Ended) -> Status {
+    if ended.was_lost { Status::LOST } else { ended.status }
+}

@@ -1,0 +1,192 @@
+//! `syncguard run --tick` and `syncguard tick`, on a file.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Result, ensure};
+use rustix::process::Signal;
+use serde_json::Value;
+use syncguard_test_services::redis::RedisServer;
+use syncguard_test_services::{install, tools};
+
+use crate::harness::{Finished, Harness};
+use crate::schema::Schema;
+
+/// A tick that is months old, so that all processes of a test mean the same one.
+const LEAP_DAY: [&str; 4] = ["--tick", "0 0 29 2 *", "--missed", "last"];
+
+/// Runs a line of the shell for the last leap day.
+fn run(harness: &Harness, options: &[&str], line: &str) -> Result<Finished> {
+    harness.run(&arguments(options, line))
+}
+
+fn arguments<'a>(options: &[&'a str], line: &'a str) -> Vec<&'a str> {
+    let mut arguments = vec!["run"];
+    arguments.extend(LEAP_DAY);
+    arguments.extend(options);
+    arguments.extend(["job", "--", "sh", "-c", line]);
+    arguments
+}
+
+fn state(harness: &Harness) -> Result<Value> {
+    let printed = harness.run(&["tick", "job", "--json"])?.expect(0)?.stdout;
+    Schema::of("tick")?.check_lines(&printed)?;
+    Ok(serde_json::from_str(&printed)?)
+}
+
+#[test]
+fn of_two_processes_at_once_one_runs_the_command() -> Result<()> {
+    let harness = Harness::file()?;
+    ensure!(state(&harness)?["last"].is_null());
+    let arguments = arguments(&[], "echo $SYNCGUARD_TICK $SYNCGUARD_ATTEMPT");
+    let both = [harness.start(&arguments)?, harness.start(&arguments)?];
+    let mut ended = Vec::new();
+    for one in both {
+        ended.push(one.end()?);
+    }
+    ended.sort_by_key(|one| one.status);
+    ensure!(ended[0].status == 0, "{ended:?}");
+    ensure!(ended[0].stdout.ends_with("-02-29T00:00:00Z 1\n"), "{ended:?}");
+    // The command of the other process may still run, or have ended.
+    ensure!([75, 79].contains(&ended[1].status) && ended[1].stdout.is_empty(), "{ended:?}");
+
+    let late = run(&harness, &[], "echo ran")?.expect(79)?;
+    ensure!(late.stdout.is_empty() && late.stderr.contains("was run before"), "{late:?}");
+    let quiet =
+        harness.run(&[&["--quiet"][..], &self::arguments(&["-E", "0"], "echo ran")].concat())?;
+    ensure!(quiet.status == 0 && quiet.stdout.is_empty() && quiet.stderr.is_empty(), "{quiet:?}");
+    let last = &state(&harness)?["last"];
+    ensure!(last["attempts"] == 1 && last["done"] == false, "{last}");
+    Ok(())
+}
+
+#[test]
+fn a_running_tick_is_shown_and_holds_up_the_others() -> Result<()> {
+    let harness = Harness::file()?;
+    let mut running =
+        harness.start(&arguments(&["--attempts", "2"], "echo began; read -r end; exit 0"))?;
+    ensure!(running.line()? == "began");
+    run(&harness, &["--attempts", "2"], "echo ran")?.expect(75)?;
+    ensure!(state(&harness)?["running"]["fence"].is_string());
+    running.end()?.expect(0)?;
+    // The tick is marked as done, although an attempt is left.
+    run(&harness, &["--attempts", "2"], "echo ran")?.expect(79)?;
+    let state = state(&harness)?;
+    ensure!(state["last"]["done"] == true && state["running"].is_null(), "{state}");
+    let shown = harness.run(&["tick", "job", "--tick", "0 0 29 2 *"])?.expect(0)?.stdout;
+    ensure!(shown.contains("-02-29T00:00:00Z (done)") && shown.contains("\nnext      "), "{shown}");
+    Ok(())
+}
+
+#[test]
+fn a_command_that_fails_is_followed_by_another_attempt() -> Result<()> {
+    let harness = Harness::file()?;
+    for attempt in ["1\n", "2\n"] {
+        let line = "echo $SYNCGUARD_ATTEMPT; exit 3";
+        ensure!(run(&harness, &["--attempts", "2"], line)?.expect(3)?.stdout == attempt);
+    }
+    run(&harness, &["--attempts", "2"], "echo ran")?.expect(79)?;
+    ensure!(state(&harness)?["last"]["attempts"] == 2);
+    // By default a tick has one attempt.
+    let harness = Harness::file()?;
+    run(&harness, &[], "exit 3")?.expect(3)?;
+    run(&harness, &[], "echo ran")?.expect(79)?;
+    Ok(())
+}
+
+#[test]
+fn a_tick_that_is_too_late_is_missed() -> Result<()> {
+    let harness = Harness::file()?;
+    let run = ["run", "--tick", "0 0 29 2 *", "job", "--", "echo", "ran"];
+    let done = harness.run(&run)?.expect(81)?;
+    ensure!(done.stdout.is_empty() && done.stderr.contains("--max-lateness"), "{done:?}");
+    Ok(())
+}
+
+#[test]
+fn a_loop_runs_tick_after_tick_until_a_signal() -> Result<()> {
+    let harness = Harness::file()?;
+    let mut looping = harness.start(&[
+        "run",
+        "--loop",
+        "--tick",
+        "* * * * * *",
+        "job",
+        "--",
+        "sh",
+        "-c",
+        "echo $SYNCGUARD_TICK; exit 4",
+    ])?;
+    let ticks = [looping.line()?, looping.line()?, looping.line()?];
+    ensure!(ticks[0] < ticks[1] && ticks[1] < ticks[2], "{ticks:?}");
+    looping.signal(Signal::TERM)?;
+    let ended = looping.ended()?.expect(0)?;
+    ensure!(ended.stderr.contains("ended with status 4"), "{ended:?}");
+    Ok(())
+}
+
+#[test]
+fn a_loop_whose_command_runs_ends_with_the_command() -> Result<()> {
+    let harness = Harness::file()?;
+    let line = "trap 'echo ending; exit 0' TERM; echo began; while :; do sleep 0.05; done";
+    let mut looping = harness.start(&[
+        "run",
+        "--loop",
+        "--tick",
+        "* * * * * *",
+        "job",
+        "--",
+        "sh",
+        "-c",
+        line,
+    ])?;
+    ensure!(looping.line()? == "began");
+    looping.signal(Signal::TERM)?;
+    ensure!(looping.ended()?.expect(0)?.stdout == "ending\n");
+    ensure!(harness.is_free("job")?);
+    Ok(())
+}
+
+#[test]
+fn wrong_options_lock_nothing() -> Result<()> {
+    let harness = Harness::file()?;
+    for options in [
+        &["--attempts", "2"][..],
+        &["--loop"],
+        &["--tick", "* * *"],
+        &["--tick", "0 0 31 2 *"],
+        &["--tick", "* * * * *", "--tz", "Europe/Nowhere"],
+        &["--tick", "* * * * *", "--attempts", "1000"],
+        &["--tick", "* * * * *", "--wait", "1s"],
+        &["--tick", "* * * * *", "--permits", "2"],
+    ] {
+        let arguments = [&["run"], options, &["job", "--", "true"]].concat();
+        harness.run(&arguments)?.expect(64)?;
+    }
+    ensure!(state(&harness)?["last"].is_null());
+    Ok(())
+}
+
+/// A machine whose clock is an hour ahead uses up no coming tick. Redis keeps its own clock.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_clock_that_is_ahead_runs_nothing() -> Result<()> {
+    let faketime = install::require(&tools::FAKETIME)?;
+    let server = RedisServer::start()?;
+    let harness = Harness::at(server.url(), None);
+    let arguments = ["run", "--tick", "* * * * *", "job", "--", "echo", "ran"];
+    let right = harness.command(&arguments);
+    let mut ahead = Command::new(faketime);
+    ahead
+        .args(["--exclude-monotonic", "-f", "+1h"])
+        .arg(right.get_program())
+        .args(right.get_args());
+    ahead.env("SYNCGUARD_STORE", &harness.url).stdin(Stdio::null());
+    let done = Finished::of(&ahead.output()?).expect(80)?;
+    ensure!(done.stdout.is_empty() && done.stderr.contains("clock is ahead"), "{done:?}");
+    ensure!(state(&harness)?["last"].is_null());
+    // The machine whose clock is right runs the tick.
+    let late = ["run", "--max-lateness", "5m"];
+    let right = harness.run(&[&late, &arguments[1..]].concat())?.expect(0)?;
+    ensure!(right.stdout == "ran\n");
+    Ok(())
+}
