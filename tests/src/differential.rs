@@ -110,7 +110,7 @@ where
             let request = AcquireRequest::new(key(of), Duration::from_millis(ttl))?;
             match backend.acquire(request.with_lock_id(names.ids[id])).await? {
                 AcquireResult::Acquired(lock) => Answer::Acquired(lock.fence.get()),
-                AcquireResult::Locked(_) => Answer::Locked,
+                AcquireResult::Locked(_) | AcquireResult::Refused(_) => Answer::Locked,
             }
         }
         Step::Release { id } => match backend.release(ReleaseRequest::new(names.ids[id])).await? {

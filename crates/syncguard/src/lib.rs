@@ -46,7 +46,8 @@
 //! - `postgres`: PostgreSQL 13 or later.
 //! - `firestore`: Cloud Firestore.
 //! - `sqlite`: one file for the processes of one machine, no server.
-//! - `recipes`: a leader election, a semaphore, and several locks at once.
+//! - `recipes`: a leader election, a semaphore, schedules whose ticks each run once, and several locks at once.
+//! - `cron`: schedules of cron expressions with a time zone.
 //! - `telemetry`: events for every operation, wait and hold, for a callback and for `tracing`.
 //! - `opentelemetry`: metrics of the same, for version 0.33 of the crate `opentelemetry`.
 //! - `tls`: TLS to Redis and PostgreSQL, rustls with aws-lc-rs. Firestore always has it.

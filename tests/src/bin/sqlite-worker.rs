@@ -109,7 +109,9 @@ async fn try_once(file: &Path) -> Result<Fence, LockError> {
 
 async fn take_and_release(backend: &SqliteBackend, key: &str) -> Result<Fence, LockError> {
     match backend.acquire(AcquireRequest::new(key, HOUR)?).await? {
-        AcquireResult::Locked(_) => Err(LockError::internal("somebody else has it")),
+        AcquireResult::Locked(_) | AcquireResult::Refused(_) => {
+            Err(LockError::internal("somebody else has it"))
+        }
         AcquireResult::Acquired(lock) => {
             let released = backend.release(ReleaseRequest::new(lock.lock_id)).await?;
             if released.is_released() { Ok(lock.fence) } else { Err(LockError::internal("gone")) }

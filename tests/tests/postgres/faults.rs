@@ -219,7 +219,7 @@ async fn sessions_are_terminated_all_the_time() -> Result<()> {
                         }
                         done += 1;
                     }
-                    Ok(AcquireResult::Locked(_)) => {
+                    Ok(AcquireResult::Locked(_) | AcquireResult::Refused(_)) => {
                         tokio::time::sleep(Duration::from_millis(1)).await;
                     }
                     Err(error) => {
@@ -346,7 +346,9 @@ async fn a_severed_network_hangs_nobody() -> Result<()> {
                             backend.release(ReleaseRequest::new(lock.lock_id)).await.is_err(),
                         );
                     }
-                    Ok(AcquireResult::Locked(_)) => bail!("a key of its own"),
+                    Ok(AcquireResult::Locked(_) | AcquireResult::Refused(_)) => {
+                        bail!("a key of its own")
+                    }
                     Err(_) => errors += 1,
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;

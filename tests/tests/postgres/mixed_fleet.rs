@@ -86,7 +86,7 @@ async fn ours(
         let lock = loop {
             match backend.acquire(request(&key, MINUTE)).await? {
                 AcquireResult::Acquired(lock) => break lock,
-                AcquireResult::Locked(_) => pause(task + round).await,
+                AcquireResult::Locked(_) | AcquireResult::Refused(_) => pause(task + round).await,
             }
         };
         keys[number].enter(lock.fence.get())?;

@@ -104,7 +104,7 @@ async fn once(
     let mut well = true;
     let acquired = match bounded(backend.acquire(request(key, MINUTE))).await? {
         Ok(AcquireResult::Acquired(lock)) => Some(lock.lock_id),
-        Ok(AcquireResult::Locked(_)) => bail!("a key of its own"),
+        Ok(AcquireResult::Locked(_) | AcquireResult::Refused(_)) => bail!("a key of its own"),
         Err(error) => told(count, &error, &mut well)?,
     };
     if let Err(error) = bounded(backend.is_locked(IsLockedRequest::new(key)?)).await? {

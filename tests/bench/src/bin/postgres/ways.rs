@@ -75,7 +75,7 @@ impl Way {
     pub(crate) async fn held(port: u16) -> Result<Vec<Self>> {
         let backend = backend(port).await?;
         match backend.acquire(AcquireRequest::new("held", 100 * TTL)?).await? {
-            AcquireResult::Acquired(_) | AcquireResult::Locked(_) => {}
+            AcquireResult::Acquired(_) | AcquireResult::Locked(_) | AcquireResult::Refused(_) => {}
         }
         Ok(vec![
             Self { name: "(a) syncguard-postgres", concurrency: 16, what: What::Attempt(backend) },
