@@ -26,7 +26,7 @@ pub(crate) async fn acquire(
     let fence_key = names::fence_name(&storage_key)?;
     let holder = holder_text(inner.settings.client_state.holder_of(&request));
     let window = request.fence_window;
-    let not_before = window.and_then(|window| window.not_before);
+    let not_before = window.and_then(|window| window.not_before());
     let parameters = [
         Param::Text(request.lock_id.expose()),
         Param::Text(storage_key.expose()),
@@ -34,8 +34,8 @@ pub(crate) async fn acquire(
         Param::Text(request.key.expose()),
         Param::from(request.ttl),
         Param::Text(&holder),
-        Param::Number(window.map_or(1, |window| window.at_least.as_i64())),
-        Param::Number(window.map_or(Fence::MAX, |window| window.below).as_i64()),
+        Param::Number(window.map_or(1, |window| window.at_least().as_i64())),
+        Param::Number(window.map_or(Fence::MAX, |window| window.below()).as_i64()),
         not_before.map_or(Param::Millis(0), |time| Param::expiry(Some(time))),
     ];
     let mut lost = None;

@@ -4,6 +4,7 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::future::pending;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -127,6 +128,26 @@ async fn a_clock_that_is_an_hour_ahead_uses_up_no_coming_tick() {
     let starts = world.starts();
     assert_eq!(starts.len(), 100, "{starts:?}");
     assert!(starts.values().all(|attempts| attempts == &[1]), "{starts:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tick_that_was_too_early_is_kept_through_an_outage() {
+    let (world, store) = World::new().await;
+    let began = world.minute();
+    let connection = Connection::of(&store);
+    // Its clock begins at 1 min 20 s, and shows 2 min after 40 s: then it is told to wait for 70 s.
+    let running = Killed(world.run(world.ticks(connection.clone(), 70_000), Duration::ZERO));
+    sleep(Duration::from_secs(45)).await;
+    assert_eq!(connection.counts.acquires.load(Ordering::Relaxed), 1);
+    sleep(Duration::from_secs(60)).await;
+    connection.cut(true);
+    sleep(Duration::from_secs(15)).await;
+    // By its clock, the next tick is due meanwhile.
+    connection.cut(false);
+    sleep(Duration::from_secs(5)).await;
+    drop(running);
+    let starts = world.starts();
+    assert_eq!(starts.keys().copied().collect::<Vec<_>>(), [began + 120_000], "{starts:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -430,6 +451,24 @@ mod cron {
             next("*/30 2 * * *", "Europe/Berlin", "2026-10-25T00:00:00Z", 3),
             ["2026-10-25T00:30:00.000Z", "2026-10-25T01:00:00.000Z", "2026-10-25T01:30:00.000Z"]
         );
+    }
+
+    #[test]
+    fn the_last_tick_is_the_same_in_both_halves_of_the_repeated_hour() {
+        let last = |at: &str| {
+            let schedule = Schedule::cron("30 2 * * *", "Europe/Berlin").unwrap();
+            let at: jiff::Timestamp = at.parse().unwrap();
+            let at = Timestamp::from_millis(at.as_millisecond().try_into().unwrap()).unwrap();
+            schedule.last_until(at).unwrap().to_string()
+        };
+        for at in ["00:30:00", "00:59:59", "01:29:59", "01:30:00", "01:45:00", "12:00:00"] {
+            assert_eq!(last(&format!("2026-10-25T{at}Z")), "2026-10-25T00:30:00.000Z", "{at}");
+        }
+        // The gap of spring.
+        for at in ["01:00:00", "01:30:00", "12:00:00"] {
+            assert_eq!(last(&format!("2026-03-29T{at}Z")), "2026-03-29T01:00:00.000Z", "{at}");
+        }
+        assert_eq!(last("2026-03-29T00:59:59Z"), "2026-03-28T01:30:00.000Z");
     }
 
     #[test]

@@ -4,9 +4,7 @@ use std::borrow::Cow;
 
 use fred::types::Value;
 use syncguard_core::authoring::cancel::Caller;
-use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, FenceWindow, Holder, TIME_TOLERANCE,
-};
+use syncguard_core::contract::{AcquireRequest, AcquireResult, Holder, TIME_TOLERANCE};
 use syncguard_core::{LockError, Timestamp, Ttl};
 
 use crate::driver::{Call, millis, number};
@@ -71,9 +69,10 @@ fn call(
         millis(deadline),
         holder_inside(holder).into_owned().into(),
     ];
-    if let Some(FenceWindow { at_least, below, not_before, .. }) = request.fence_window {
-        let not_before = not_before.map_or(0, Timestamp::as_millis);
-        arguments.extend([at_least.get(), below.get(), not_before].map(number));
+    if let Some(window) = request.fence_window {
+        let not_before = window.not_before().map_or(0, Timestamp::as_millis);
+        let window = [window.at_least().get(), window.below().get(), not_before];
+        arguments.extend(window.map(number));
     }
     Ok(Call {
         script: &scripts::ACQUIRE,

@@ -3,7 +3,8 @@
 //! `recipes-worker RECIPE LOCKS-URL HISTORY-FILE NAME KEY TTL-IN-MS [PERMITS]`
 //!
 //! The recipes: `election`, which resigns at SIGUSR1; `semaphore`, with four tasks; `hold`, which takes all permits
-//! and keeps them; `cron`, which tries for its turn in each period of two seconds, and keeps it for a minimum time.
+//! and keeps them; `cron`, which tries for its turn in each period of two seconds, and keeps it for a minimum time;
+//! `ticks`, which runs the ticks of many schedules by a clock that is off.
 
 use std::path::Path;
 use std::time::Duration;
@@ -57,6 +58,10 @@ async fn main() -> Result<()> {
         "cron" => {
             let skew = rest.first().context("SKEW-IN-MS")?.parse()?;
             worker.cron(PERIOD, MIN_HOLD, skew).await?;
+        }
+        "ticks" => {
+            let [keys, off] = rest else { bail!("KEYS OFF-IN-MS") };
+            worker.ticks(keys.parse()?, off.parse()?).await?;
         }
         other => bail!("no recipe {other}"),
     }

@@ -1,9 +1,10 @@
 //! The work of processes that use recipes.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
-use syncguard::recipes::{Election, ElectionHandle, Semaphore, lock_all};
+use syncguard::recipes::{Election, ElectionHandle, Missed, Schedule, Semaphore, Ticks, lock_all};
 use syncguard::{
     AcquisitionOptions, CancellationToken, DynBackend, LockConfig, TryAcquired, try_acquire,
 };
@@ -138,6 +139,53 @@ impl Recipe {
                 sleep(Duration::from_millis(10)).await;
                 let _ = guard.release().await;
             }
+        }
+        Ok(())
+    }
+}
+
+/// The attempts of the ticks that have several.
+const ATTEMPTS: u16 = 50;
+
+/// The period of the schedules.
+const PERIOD: Duration = Duration::from_secs(1);
+
+impl Recipe {
+    /// Runs the ticks of many schedules, by a clock that is off by this many milliseconds. The ticks of the first half of
+    /// the keys run at most once; each tick of the second half is tried until it is done.
+    ///
+    /// # Errors
+    ///
+    /// If a schedule fails for good.
+    pub async fn ticks(self, keys: u32, off: i64) -> Result<()> {
+        let clock = Arc::new(move || {
+            let by = Duration::from_millis(off.unsigned_abs());
+            if off < 0 { SystemTime::now() - by } else { SystemTime::now() + by }
+        });
+        let mut tasks = JoinSet::new();
+        for number in 0..keys {
+            let key = format!("{}-{number}", self.key);
+            let (attempts, missed) =
+                if number < keys / 2 { (1, Missed::Skip) } else { (ATTEMPTS, Missed::Each) };
+            let ticks = Ticks::new(self.backend.clone(), key.as_str(), Schedule::every(PERIOD)?)
+                .with_ttl(self.ttl)
+                .with_attempts(attempts)
+                .with_missed(missed)
+                .with_shutdown(self.stop.clone())
+                .with_clock(clock.clone());
+            let recorder = self.recorder.clone();
+            tasks.spawn(ticks.run(async move |tick| {
+                recorder.note(Entry::Tick {
+                    key: key.clone(),
+                    tick: tick.scheduled_at().as_millis() / 1000,
+                    attempt: tick.attempt().into(),
+                    attempts: attempts.into(),
+                });
+                sleep(Duration::from_millis(20)).await;
+            }));
+        }
+        for ended in tasks.join_all().await {
+            ended.context("a schedule")?;
         }
         Ok(())
     }

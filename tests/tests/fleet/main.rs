@@ -1,5 +1,5 @@
 //! Fleets that lock, while processes are killed and stopped and the network breaks; their records are checked against
-//! the ten invariants.
+//! the eleven invariants.
 
 #![allow(clippy::print_stdout, reason = "figures and seeds for a human eye")]
 
@@ -9,3 +9,4 @@ mod recipes;
 mod semaphore;
 mod shaky;
 mod tasks;
+mod ticks;

@@ -17,11 +17,21 @@ pub(crate) const BUSY: Duration = Duration::from_secs(3);
 
 /// Runs a test on each store, side by side.
 pub(crate) fn on_each_store(test: fn(&Store, &Path) -> Result<String>) {
-    let stores = [
-        ("redis", Server::redis as fn() -> Result<Server>),
-        ("postgres", Server::postgres),
-        ("firestore", Server::firestore),
-    ];
+    on_stores(
+        [
+            ("redis", Server::redis as fn() -> Result<Server>),
+            ("postgres", Server::postgres),
+            ("firestore", Server::firestore),
+        ],
+        test,
+    );
+}
+
+/// Runs a test on these stores, side by side.
+pub(crate) fn on_stores<const N: usize>(
+    stores: [(&'static str, fn() -> Result<Server>); N],
+    test: fn(&Store, &Path) -> Result<String>,
+) {
     thread::scope(|scope| {
         let runs = stores.map(|(name, start)| {
             scope.spawn(move || -> Result<()> {

@@ -23,14 +23,10 @@ use crate::value::{Fence, LockError, Timestamp};
 /// # Ok::<(), syncguard_core::LockError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct FenceWindow {
-    /// The lock gets this fence, or the counter's next fence if that is larger.
-    pub at_least: Fence,
-    /// The lock is granted only if the counter is below this.
-    pub below: Fence,
-    /// The lock is granted only from this time on, by the store's time authority.
-    pub not_before: Option<Timestamp>,
+    at_least: Fence,
+    below: Fence,
+    not_before: Option<Timestamp>,
 }
 
 impl FenceWindow {
@@ -55,6 +51,24 @@ impl FenceWindow {
     pub const fn with_not_before(mut self, time: Timestamp) -> Self {
         self.not_before = Some(time);
         self
+    }
+
+    /// The lock gets this fence, or the counter's next fence if that is larger.
+    #[must_use]
+    pub const fn at_least(&self) -> Fence {
+        self.at_least
+    }
+
+    /// The lock is granted only if the counter is below this.
+    #[must_use]
+    pub const fn below(&self) -> Fence {
+        self.below
+    }
+
+    /// The lock is granted only from this time on, by the store's time authority.
+    #[must_use]
+    pub const fn not_before(&self) -> Option<Timestamp> {
+        self.not_before
     }
 
     /// For authors of backends: the answer to an acquire of a key whose counter has reached the window's limit, whether

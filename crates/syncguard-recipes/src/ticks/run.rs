@@ -6,6 +6,7 @@ use syncguard_core::authoring::pause::jittered;
 use syncguard_core::authoring::{TriedInWindow, try_acquire_in_window};
 use syncguard_core::contract::Refusal;
 use syncguard_core::{Contention, LockBackend, LockError, LockGuard, Timestamp};
+use tokio::time::Instant;
 
 use super::Ticks;
 use super::clock::sleep_unless;
@@ -52,7 +53,8 @@ enum Tried<B: LockBackend> {
 type Started<B> = (Box<LockGuard<B>>, Tick<<B as LockBackend>::Fence>);
 
 impl<B: LockBackend> Ticks<B> {
-    /// Runs the work of each tick that this process gets, until the shutdown token fires.
+    /// Runs the work of each tick that this process gets, until the shutdown token fires. A tick that was granted by then
+    /// is still run.
     ///
     /// The work gets a [`Tick`]. The lock of the tick is renewed while the work runs. If the lock is lost nevertheless,
     /// [`Held::lost`](syncguard_core::Held::lost) of [`Tick::held`] tells the work, which is not dropped: at most once
@@ -78,11 +80,13 @@ impl<B: LockBackend> Ticks<B> {
         self.check()?;
         let Some(mut settled) = self.first_settled().await? else { return Ok(()) };
         let mut outage = Outage::default();
-        // The tick that was too early. A tick that is computed anew could be a later one.
-        let mut early = None;
+        // The tick that was too early, for as long as it may begin. A tick that is computed anew could be a later one.
+        let mut early: Option<(Timestamp, Option<Instant>)> = None;
         while !self.shutdown.is_cancelled() {
             let now = self.now()?;
-            let due = early.take().map_or_else(|| self.rules().due(settled, now), Due::Now);
+            early = early.filter(|(_, until)| until.is_none_or(|until| Instant::now() <= until));
+            let due =
+                early.map_or_else(|| self.rules().due(settled, now), |(tick, _)| Due::Now(tick));
             let tick = match due {
                 Due::Now(tick) => tick,
                 Due::Later(next) => {
@@ -93,6 +97,7 @@ impl<B: LockBackend> Ticks<B> {
             let pause = match Box::pin(self.try_tick(tick)).await {
                 Ok(Tried::Granted(guard)) => {
                     outage = Outage::default();
+                    early = None;
                     match self.start(guard, tick)? {
                         Some((guard, tick)) => {
                             work(tick.clone()).await;
@@ -109,6 +114,7 @@ impl<B: LockBackend> Ticks<B> {
                 }
                 Ok(Tried::Taken) => {
                     outage = Outage::default();
+                    early = None;
                     settled = settled.max(tick);
                     continue;
                 }
@@ -125,7 +131,8 @@ impl<B: LockBackend> Ticks<B> {
                             "this machine's clock is ahead of the store's; a tick waits for the store's time"
                         );
                     }
-                    early = Some(tick);
+                    let latest = wait.checked_add(self.rules().max_lateness);
+                    early = Some((tick, latest.and_then(|left| Instant::now().checked_add(left))));
                     wait + Duration::from_millis(1)
                 }
                 Err(error) => outage.pause(error)?,
@@ -227,6 +234,9 @@ impl<B: LockBackend> Ticks<B> {
     /// lock back.
     fn start(&self, guard: LockGuard<B>, tick: Timestamp) -> Result<Option<Started<B>>, LockError> {
         if guard.valid_for().is_zero() {
+            tracing::warn!(
+                "the lock of a tick was over before its work began; the attempt is lost"
+            );
             return Ok(None);
         }
         let tick = Tick::new(guard.held(), tick, self.now()? - tick);
@@ -248,11 +258,12 @@ impl<B: LockBackend> Ticks<B> {
         is_done
     }
 
-    /// Raises the counter to the last fence of the tick. Returns false if the lock is over before the store has answered:
-    /// another attempt may have begun.
+    /// Raises the counter to the last fence of the tick. Returns false if the store does not answer within the TTL, or if
+    /// the lock is over: another attempt may have begun.
     async fn mark_done(&self, guard: &LockGuard<B>, tick: Timestamp) -> bool {
         let mut outage = Outage::default();
-        while !guard.valid_for().is_zero() {
+        let until = Instant::now() + self.config.ttl().as_duration();
+        while !guard.valid_for().is_zero() && Instant::now() < until {
             let raise = async {
                 let counter = done(tick)?;
                 self.inventory()?.raise_counter(self.config.key()?, counter).await

@@ -50,14 +50,14 @@ impl Store {
         let looks = match self.flaw {
             Some(Flaw::says_locked_before_taken) => !is_held,
             Some(Flaw::forgets_used_up_windows_of_free_keys) => is_held,
-            Some(Flaw::grants_at_the_limit_of_windows) => last > window.below,
-            Some(Flaw::rounds_the_limit_of_windows) => last.get() / 10 > window.below.get() / 10,
+            Some(Flaw::grants_at_the_limit_of_windows) => last > window.below(),
+            Some(Flaw::rounds_the_limit_of_windows) => last.get() / 10 > window.below().get() / 10,
             _ => true,
         };
         let taken = window.refuses_counter(last).filter(|_| looks);
         match taken {
             Some(_) if self.has(Flaw::says_the_limit_for_the_counter) => {
-                Some(Refusal::Taken { counter: window.below })
+                Some(Refusal::Taken { counter: window.below() })
             }
             taken => taken,
         }
@@ -84,7 +84,7 @@ impl Store {
         let Some(window) = request.fence_window.filter(|_| !self.has(Flaw::ignores_windows)) else {
             return (next, next);
         };
-        let first = window.at_least.get();
+        let first = window.at_least().get();
         match self.flaw {
             Some(Flaw::gives_windows_the_next_fence) => (next, next.max(first)),
             Some(Flaw::gives_windows_their_first_fence_again) => (first, next.max(first)),
