@@ -169,9 +169,9 @@ pub(crate) enum Refused {
 impl Window {
     pub(crate) fn new(window: &FenceWindow) -> Self {
         Self {
-            at_least: window.at_least.get(),
-            below: window.below.get(),
-            not_before: window.not_before.map_or(0, Timestamp::as_millis),
+            at_least: window.at_least().get(),
+            below: window.below().get(),
+            not_before: window.not_before().map_or(0, Timestamp::as_millis),
         }
     }
 
