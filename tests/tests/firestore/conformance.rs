@@ -51,6 +51,7 @@ groups! {
     cleanup Cleanup
     signals Signals
     inventory Inventory
+    windows Windows
 }
 
 async fn group_passes(group: Group) {
