@@ -209,7 +209,7 @@ async fn a_wrong_clock_is_noticed() -> Result<()> {
         let lock = take(&loose, &key, 60_000).await;
         match strict.acquire(request(&key, 60_000)).await {
             Ok(AcquireResult::Locked(_) | AcquireResult::Refused(_)) => {
-                assert!(level < DriftLevel::Block)
+                assert!(level < DriftLevel::Block);
             }
             Ok(AcquireResult::Acquired(_)) => panic!("two holders"),
             Err(error) => {

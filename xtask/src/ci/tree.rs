@@ -71,9 +71,18 @@ pub(super) const RULES: &[Rule] = &[
     // Only the core, because recipes run on any store.
     Rule {
         package: "syncguard-recipes",
+        features: Features::Only(""),
         needed: &["syncguard-core"],
-        banned: &[&["syncguard-memory"], REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS],
+        banned: &[&["syncguard-memory"], CRON, REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS],
         most: Some(40),
+        ..RULE
+    },
+    // A third of these packages are the macros that croner is built with.
+    Rule {
+        package: "syncguard-recipes",
+        needed: &["syncguard-core", "croner", "jiff"],
+        banned: &[&["syncguard-memory"], REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS],
+        most: Some(62),
         ..RULE
     },
     // Only the small API of OpenTelemetry, and no exporter.
@@ -232,6 +241,9 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 const FACADE: &str = "syncguard";
+
+/// The schedules of cron expressions.
+const CRON: &[&str] = &["croner", "jiff*"];
 
 const REDIS: &[&str] = &["syncguard-redis", "fred*", "redis*"];
 

@@ -5,7 +5,6 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
 
-use super::holder::Holder;
 use super::key::Key;
 use super::lock_id::LockId;
 
@@ -104,7 +103,7 @@ pub struct LockError {
 struct Subject {
     key: Option<Key>,
     lock_id: Option<LockId>,
-    holder: Option<Holder>,
+    holder: Option<Box<str>>,
 }
 
 impl LockError {
@@ -165,13 +164,13 @@ impl LockError {
         self
     }
 
-    /// Adds the holder of the lock that the caller did not get. The message names it.
+    /// Adds the label of the holder whose lock the caller did not get. The message names the holder.
     #[must_use]
-    pub(crate) fn with_holder(mut self, holder: Holder) -> Self {
-        if !holder.label().is_empty() {
-            self.message = format!("{}; its holder is {}", self.message, holder.label()).into();
+    pub(crate) fn with_holder(mut self, label: &str) -> Self {
+        if !label.is_empty() {
+            self.message = format!("{}; its holder is {label}", self.message).into();
+            self.subject.get_or_insert_default().holder = Some(label.into());
         }
-        self.subject.get_or_insert_default().holder = Some(holder);
         self
     }
 
@@ -225,11 +224,11 @@ impl LockError {
         self.subject.as_ref()?.lock_id
     }
 
-    /// The holder of the lock that the caller did not get, if the store keeps [holders](Holder). For people: the holder
-    /// may be another one by now.
+    /// The label of the [holder](crate::contract::Holder) whose lock the caller did not get, if the store has said it.
+    /// For people: another holder may have the lock by now.
     #[must_use]
-    pub fn holder(&self) -> Option<&Holder> {
-        self.subject.as_ref()?.holder.as_ref()
+    pub fn holder(&self) -> Option<&str> {
+        self.subject.as_ref()?.holder.as_deref()
     }
 }
 
