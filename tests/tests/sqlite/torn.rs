@@ -148,7 +148,7 @@ async fn is_as_it_was(database: &[u8], log: &[u8], state: State) -> Result<()> {
     for (key, (last, is_locked)) in state {
         match backend.acquire(AcquireRequest::new(&key, HOUR)?).await? {
             AcquireResult::Locked(_) | AcquireResult::Refused(_) => {
-                ensure!(is_locked, "{key} was released, and is locked")
+                ensure!(is_locked, "{key} was released, and is locked");
             }
             AcquireResult::Acquired(lock) => {
                 ensure!(!is_locked, "{key} was locked, and is granted again");
