@@ -16,10 +16,10 @@ use syncguard_firestore::{
 
 use crate::support::{Raw, backend_with, fresh, options, request, text};
 
-/// The part of `fixtures/records.json` for Firestore: records that SyncGuard 2.5 wrote through Node's SDK.
+/// The part of `vectors/typescript.json` for Firestore: records that SyncGuard 2.5 wrote through Node's SDK.
 fn vectors() -> Vec<Json> {
     let all: Json =
-        serde_json::from_str(include_str!("../../fixtures/records.json")).expect("JSON");
+        serde_json::from_str(include_str!("../../../crates/syncguard-core/vectors/typescript.json")).expect("JSON");
     all["firestore"].as_array().expect("records").clone()
 }
 

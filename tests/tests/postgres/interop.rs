@@ -160,7 +160,7 @@ struct Sample {
 
 fn samples() -> Vec<Sample> {
     let all: Json =
-        serde_json::from_str(include_str!("../../fixtures/records.json")).expect("JSON");
+        serde_json::from_str(include_str!("../../../crates/syncguard-core/vectors/typescript.json")).expect("JSON");
     let all = all["postgres"].as_array().expect("samples");
     // The records have expired; shifted by this much, they were written an instant ago.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_millis();

@@ -15,7 +15,7 @@ use syncguard_test_services::redis::RedisServer;
 
 use crate::support::{Raw, backend_with};
 
-/// The contents of `fixtures/records.json` for one acquisition.
+/// The contents of `vectors/typescript.json` for one acquisition.
 struct Sample {
     prefix: String,
     key: String,
@@ -26,7 +26,7 @@ struct Sample {
 }
 
 fn samples() -> Vec<Sample> {
-    let text = include_str!("../../fixtures/records.json");
+    let text = include_str!("../../../crates/syncguard-core/vectors/typescript.json");
     let all: Json = serde_json::from_str(text).expect("JSON");
     let texts = |object: &Json, later: u64| {
         let pairs = object.as_object().expect("an object").iter();
