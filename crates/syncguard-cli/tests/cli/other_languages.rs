@@ -48,7 +48,10 @@ fn runs_steps_under_a_lock(starts: &[OsString]) -> Result<()> {
     let lines: Vec<&str> = done.stdout.lines().collect();
     ensure!(lines.len() == 4 && done.stderr.is_empty(), "{done:?}");
     for pair in lines.chunks(2) {
-        ensure!(pair[0].contains("\"held\":true") && pair[1] == "fence 000000000000001", "{done:?}");
+        ensure!(
+            pair[0].contains("\"held\":true") && pair[1] == "fence 000000000000001",
+            "{done:?}"
+        );
     }
     ensure!(harness.is_free("job")?);
 
