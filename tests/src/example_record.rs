@@ -6,17 +6,29 @@ use syncguard::contract::{AcquireRequest, Acquired, Holder};
 use syncguard::{Fence, LockBackend, LockId, Ttl};
 
 /// The vectors: the lock, and under `stored` its records in each store.
+///
+/// # Errors
+///
+/// Fails if the file is no JSON.
 pub fn vectors() -> Result<Json> {
     let text = include_str!("../../crates/syncguard-core/vectors/records.json");
     Ok(serde_json::from_str(text)?)
 }
 
 /// A text of the lock.
+///
+/// # Errors
+///
+/// Fails if there is no such text.
 pub fn text<'a>(vectors: &'a Json, field: &str) -> Result<&'a str> {
     vectors[field].as_str().with_context(|| format!("no text {field}"))
 }
 
 /// A number of the lock.
+///
+/// # Errors
+///
+/// Fails if there is no such number.
 pub fn number(vectors: &Json, field: &str) -> Result<u64> {
     vectors[field].as_u64().with_context(|| format!("no number {field}"))
 }

@@ -95,7 +95,7 @@ fn the_statements_are_those_of_the_code() -> Result<()> {
         let named: Vec<&str> = text
             .split('`')
             .filter(|word| !word.contains('/'))
-            .filter(|word| word.ends_with(".lua") || word.ends_with(".sql"))
+            .filter(|word| word.rsplit_once('.').is_some_and(|(_, kind)| folder.ends_with(kind)))
             .collect();
         ensure!(named.len() >= 5, "{named:?}");
         for name in &named {
