@@ -2,6 +2,7 @@
 //! futures that are dropped early.
 
 pub mod differential;
+pub mod example_record;
 pub mod fleet;
 pub mod inventory;
 pub mod polling;

@@ -6,7 +6,7 @@ use syncguard_core::authoring::{hash_key, hash_key_triple32};
 use syncguard_core::{Fence, Key};
 
 fn vectors(section: &str) -> Vec<Value> {
-    let file: Value = serde_json::from_str(include_str!("fixtures/keys.json")).unwrap();
+    let file: Value = serde_json::from_str(include_str!("../vectors/keys.json")).unwrap();
     let section = file[section].as_array().unwrap().clone();
     assert!(!section.is_empty());
     section

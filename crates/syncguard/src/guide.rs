@@ -115,11 +115,22 @@ pub mod inventory {}
 #[doc = quoted!("## The schema of the JSON", "json", "guide/shell/output.schema.json")]
 pub mod shell {}
 
+#[doc = include_str!("guide/other_languages.md")]
+#[doc = quoted!("# Python", "python", "guide/other_languages/steps.py")]
+#[doc = quoted!("# Go", "go", "guide/other_languages/steps.go")]
+#[doc = quoted!("# Shell", "sh", "guide/other_languages/steps.sh")]
+#[doc = quoted!("# One program under a lock: Python", "python", "guide/other_languages/run.py")]
+#[doc = quoted!("# One program under a lock: shell", "sh", "guide/other_languages/run.sh")]
+pub mod other_languages {}
+
 // The snippets need the conformance suite, so they are doc tests of the package `syncguard-examples`.
 #[cfg_attr(not(doctest), doc = include_str!("guide/custom_backend.md"))]
 // An example of the package `syncguard-conformance`.
 #[cfg_attr(not(doctest), doc = shown!("", "guide/custom_store.rs"))]
 pub mod custom_backend {}
+
+#[doc = include_str!("guide/records.md")]
+pub mod records {}
 
 #[doc = include_str!("guide/upgrading.md")]
 pub mod upgrading {}

@@ -20,6 +20,9 @@ pub const SYSTEMD_ANALYZE: Program = tool(&["systemd-analyze"], "systemd");
 /// A daemon that runs the lines of a crontab, as root.
 pub const CRON: Program = tool(&["cron"], "cron");
 
+/// Runs the Python programs of the guide.
+pub const PYTHON3: Program = tool(&["python3"], "python3");
+
 /// Gives a program another wall clock.
 pub const FAKETIME: Program = tool(&["faketime"], "faketime");
 

@@ -13,13 +13,16 @@ use syncguard_firestore::inventory::ListRequest;
 use syncguard_firestore::{
     Fence, FirestoreBackend, FirestoreOptions, LockBackend as _, LockId, LockInfo,
 };
+use syncguard_tests::example_record;
 
 use crate::support::{Raw, backend_with, fresh, options, request, text};
 
-/// The part of `fixtures/records.json` for Firestore: records that SyncGuard 2.5 wrote through Node's SDK.
+/// The part of `vectors/typescript.json` for Firestore: records that SyncGuard 2.5 wrote through Node's SDK.
 fn vectors() -> Vec<Json> {
-    let all: Json =
-        serde_json::from_str(include_str!("../../fixtures/records.json")).expect("JSON");
+    let all: Json = serde_json::from_str(include_str!(
+        "../../../crates/syncguard-core/vectors/typescript.json"
+    ))
+    .expect("JSON");
     all["firestore"].as_array().expect("records").clone()
 }
 
@@ -187,6 +190,23 @@ async fn ours_are_what_theirs_are() -> Result<()> {
         assert_eq!(stored, fields_of(counter, false));
     }
     assert!(seen >= 4, "{seen} records");
+    Ok(())
+}
+
+/// The vectors of the guide's page "The stored records".
+#[tokio::test]
+async fn ours_are_those_of_the_page() -> Result<()> {
+    let vectors = example_record::vectors()?;
+    let url = fresh();
+    let backend = backend_at(&url, example_record::number(&vectors, "acquiredAtMs")?).await;
+    let acquired = example_record::take(&backend).await?;
+    let expected = example_record::stored("firestore", &acquired)?;
+    let expected = expected.as_object().context("documents")?;
+    assert_eq!(expected.len(), 2);
+    for (path, data) in expected {
+        let stored = Raw::new(&url).get(path).await.with_context(|| path.clone())?;
+        assert_eq!(stored, fields_of(&serde_json::json!({ "data": data }), false), "{path}");
+    }
     Ok(())
 }
 

@@ -14,6 +14,7 @@ use syncguard_postgres::contract::{
 use syncguard_postgres::deadpool_postgres::Client;
 use syncguard_postgres::inventory::ListRequest;
 use syncguard_postgres::{ExtendResult, LockBackend as _, LockId, PostgresBackend};
+use syncguard_tests::example_record;
 
 use crate::support::Tables;
 
@@ -150,6 +151,26 @@ async fn our_records_look_like_theirs() -> Result<()> {
     Ok(())
 }
 
+/// The vectors of the guide's page "The stored records".
+#[tokio::test]
+async fn our_records_are_those_of_the_page() -> Result<()> {
+    let fixture = Fixture::new().await?;
+    let acquired = example_record::take(&fixture.backend).await?;
+    let mut expected = example_record::stored("postgres", &acquired)?;
+    // The rows that are read have numbers as text.
+    for (table, column) in [
+        ("syncguard_locks", "expires_at_ms"),
+        ("syncguard_locks", "acquired_at_ms"),
+        ("syncguard_fence_counters", "fence"),
+    ] {
+        let number = expected[table][column].as_u64().context("a number")?;
+        expected[table][column] = json!(number.to_string());
+    }
+    assert_eq!(fixture.lock_rows().await?, json!([expected["syncguard_locks"]]));
+    assert_eq!(fixture.counter_rows().await?, json!([expected["syncguard_fence_counters"]]));
+    Ok(())
+}
+
 /// The library's records of one acquisition.
 struct Sample {
     key: String,
@@ -159,8 +180,10 @@ struct Sample {
 }
 
 fn samples() -> Vec<Sample> {
-    let all: Json =
-        serde_json::from_str(include_str!("../../fixtures/records.json")).expect("JSON");
+    let all: Json = serde_json::from_str(include_str!(
+        "../../../crates/syncguard-core/vectors/typescript.json"
+    ))
+    .expect("JSON");
     let all = all["postgres"].as_array().expect("samples");
     // The records have expired; shifted by this much, they were written an instant ago.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_millis();

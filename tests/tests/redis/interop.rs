@@ -12,10 +12,11 @@ use syncguard_redis::contract::{
 use syncguard_redis::inventory::ListRequest;
 use syncguard_redis::{ErrorCode, Key, LockBackend as _, LockId, LockInfo, RedisOptions};
 use syncguard_test_services::redis::RedisServer;
+use syncguard_tests::example_record;
 
 use crate::support::{Raw, backend_with};
 
-/// The contents of `fixtures/records.json` for one acquisition.
+/// The contents of `vectors/typescript.json` for one acquisition.
 struct Sample {
     prefix: String,
     key: String,
@@ -26,7 +27,7 @@ struct Sample {
 }
 
 fn samples() -> Vec<Sample> {
-    let text = include_str!("../../fixtures/records.json");
+    let text = include_str!("../../../crates/syncguard-core/vectors/typescript.json");
     let all: Json = serde_json::from_str(text).expect("JSON");
     let texts = |object: &Json, later: u64| {
         let pairs = object.as_object().expect("an object").iter();
@@ -213,5 +214,22 @@ async fn ours_have_their_names_and_their_fields() -> Result<()> {
             assert_eq!(digits(&text), digits(&sample.stored[name]));
         }
     }
+    Ok(())
+}
+
+/// The vectors of the guide's page "The stored records".
+#[tokio::test]
+async fn ours_are_those_of_the_page() -> Result<()> {
+    let server = RedisServer::start()?;
+    let raw = Raw::connect(&server.url()).await;
+    let backend = backend_with(&server, RedisOptions::new()).await;
+    let acquired = example_record::take(&backend).await?;
+    let expected = example_record::stored("redis", &acquired)?;
+    let mut stored = BTreeMap::new();
+    for name in raw.names("").await {
+        let text = raw.text("GET", &[&name]).await;
+        stored.insert(name, text);
+    }
+    assert_eq!(serde_json::to_value(stored)?, expected);
     Ok(())
 }

@@ -18,6 +18,7 @@ mod interactive;
 mod inventory;
 mod monitoring;
 mod odd_records;
+mod other_languages;
 mod processes;
 mod run;
 mod schema;
