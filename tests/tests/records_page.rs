@@ -113,25 +113,33 @@ fn the_statements_are_those_of_the_code() -> Result<()> {
     Ok(())
 }
 
+/// In each place where the page has such words, it has these numbers.
 #[test]
 fn the_numbers_are_those_of_the_code() -> Result<()> {
     let tolerance = TIME_TOLERANCE.as_millis();
+    let dead = tolerance + CLEAN_UP_GUARD.as_millis();
     let (major, minor, _) = Key::UNICODE_VERSION;
-    for words in [
-        format!("`expiry + {tolerance} > now`"),
-        format!("for the TTL\n   and {tolerance} ms"),
-        format!("at the earliest {} ms after its expiry", tolerance + CLEAN_UP_GUARD.as_millis()),
-        format!("text of 1 to {} bytes", Key::MAX_LENGTH_BYTES),
-        format!("Unicode {major}.{minor}"),
-        format!("a number from 1 to {}.", Fence::MAX.get()),
-        format!("If the counter is {}, write nothing", Fence::MAX.get()),
-        format!("exactly {} digits", Fence::DIGITS),
-        format!("from {} to {}", Ttl::MIN.as_millis(), Ttl::MAX.as_millis()),
-        format!("{} bytes each at most", Holder::MAX_LENGTH_BYTES),
-        format!("as make {} bytes", Key::MAX_LENGTH_BYTES + 1),
-        format!("the `application_id` {}", 0x5379_4764),
+    let (key, longest) = (Key::MAX_LENGTH_BYTES, Holder::MAX_LENGTH_BYTES);
+    let (last, digits) = (Fence::MAX.get(), Fence::DIGITS);
+    let ttls = format!("{} to {}", Ttl::MIN.as_millis(), Ttl::MAX.as_millis());
+    for (before, number, after) in [
+        ("`expiry + ", tolerance.to_string(), " > now`"),
+        ("TTL + ", tolerance.to_string(), " ms"),
+        ("has been over for ", dead.to_string(), " ms"),
+        ("at the earliest ", dead.to_string(), " ms after its expiry"),
+        ("text of 1 to ", key.to_string(), " bytes"),
+        ("as make ", (key + 1).to_string(), " bytes"),
+        ("those of Unicode ", format!("{major}.{minor}"), " |"),
+        ("a number from 1 to ", last.to_string(), "."),
+        ("If the counter is ", last.to_string(), ","),
+        ("has exactly ", digits.to_string(), " digits"),
+        ("TTL | whole milliseconds, from ", ttls, " |"),
+        ("texts for people, ", longest.to_string(), " bytes"),
+        ("`application_id` ", 0x5379_4764.to_string(), ","),
     ] {
-        ensure!(PAGE.contains(&words), "{words}");
+        let places = PAGE.matches(before).count();
+        let right = PAGE.matches(&format!("{before}{number}{after}")).count();
+        ensure!(places > 0 && places == right, "{before}{number}{after}: {right} of {places}");
     }
     Ok(())
 }
