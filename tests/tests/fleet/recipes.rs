@@ -15,11 +15,14 @@ use syncguard_tests::fleet::stores::{Server, Store};
 /// The limit on a busy machine.
 pub(crate) const BUSY: Duration = Duration::from_secs(3);
 
+/// Starts a store.
+pub(crate) type Start = fn() -> Result<Server>;
+
 /// Runs a test on each store, side by side.
 pub(crate) fn on_each_store(test: fn(&Store, &Path) -> Result<String>) {
     on_stores(
         [
-            ("redis", Server::redis as fn() -> Result<Server>),
+            ("redis", Server::redis as Start),
             ("postgres", Server::postgres),
             ("firestore", Server::firestore),
         ],
@@ -29,7 +32,7 @@ pub(crate) fn on_each_store(test: fn(&Store, &Path) -> Result<String>) {
 
 /// Runs a test on these stores, side by side.
 pub(crate) fn on_stores<const N: usize>(
-    stores: [(&'static str, fn() -> Result<Server>); N],
+    stores: [(&'static str, Start); N],
     test: fn(&Store, &Path) -> Result<String>,
 ) {
     thread::scope(|scope| {

@@ -10,7 +10,7 @@ use syncguard_history::{Entry, Fault};
 use syncguard_test_effort::either;
 use syncguard_tests::fleet::stores::{Server, Store};
 
-use crate::recipes::{Stage, Worker, on_stores};
+use crate::recipes::{Stage, Start, Worker, on_stores};
 
 const TTL_MS: u64 = 1_500;
 
@@ -20,7 +20,7 @@ const OFF: [i64; 6] = [-3_000, -700, 0, 400, 2_000, 5_000];
 #[test]
 fn no_tick_starts_twice_and_each_one_with_attempts_is_done() {
     let stores = [
-        ("redis", Server::redis as fn() -> Result<Server>),
+        ("redis", Server::redis as Start),
         ("postgres", Server::postgres),
         ("firestore", Server::firestore),
         ("sqlite", || Server::sqlite(Path::new(env!("CARGO_BIN_EXE_recipes-worker")))),
@@ -31,7 +31,7 @@ fn no_tick_starts_twice_and_each_one_with_attempts_is_done() {
 fn run(store: &Store, folder: &Path) -> Result<String> {
     let mut stage = Stage::new(folder)?;
     let (keys, rounds) = either((16, 3), (60, 13));
-    let mut start = |stage: &mut Stage<'_>, number: usize| -> Result<Worker> {
+    let start = |stage: &mut Stage<'_>, number: usize| -> Result<Worker> {
         let off = OFF[number % OFF.len()].to_string();
         let rest = ["tick".to_owned(), TTL_MS.to_string(), keys.to_string(), off];
         stage.start("ticks", &store.direct(), &rest)
