@@ -72,8 +72,9 @@ fn run(store: &Store, folder: &Path) -> Result<String> {
     for ((key, has_attempts), starts) in &starts {
         let (first, last) = (starts.keys().next(), starts.keys().next_back());
         let (first, last) = first.zip(last).context("a tick")?;
+        // A new key begins with the next tick by the clock of each process, so its first ticks depend on the clocks.
         let missed: BTreeSet<u64> =
-            (*first..=*last).filter(|tick| !starts.contains_key(tick)).collect();
+            (*first + 10..=*last).filter(|tick| !starts.contains_key(tick)).collect();
         // The counter passes a tick with attempts only once the tick is done, unless all attempts are used up.
         ensure!(!has_attempts || missed.is_empty(), "{key}: {missed:?} never ran");
         ticks += starts.len();

@@ -122,7 +122,8 @@ impl<B: LockBackend> Ticks<B> {
 
     /// Which ticks are made up for that no process started in time. Default: none.
     ///
-    /// The key's counter says which ticks were missed. A key that was never used has missed none.
+    /// The key's counter says which ticks were missed. A key that was never used has missed none: each process begins with
+    /// the next tick by its own clock.
     pub fn with_missed(mut self, missed: Missed) -> Self {
         self.missed = missed;
         self
