@@ -181,7 +181,8 @@ impl Recipe {
                     attempt: tick.attempt().into(),
                     attempts: attempts.into(),
                 });
-                sleep(Duration::from_millis(20)).await;
+                // Long enough that a kill meets some of them.
+                sleep(if attempts > 1 { PERIOD / 4 } else { PERIOD / 50 }).await;
             }));
         }
         for ended in tasks.join_all().await {

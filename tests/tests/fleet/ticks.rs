@@ -44,7 +44,6 @@ fn run(store: &Store, folder: &Path) -> Result<String> {
         history.notes.iter().any(|(_, it)| matches!(it, Entry::Tick { .. })).then_some(())
     })?;
     for round in 0..rounds {
-        // Each tick takes 20 ms, so these moments fall into some ticks of the many keys.
         sleep(Duration::from_millis(1_500));
         stage.kill(workers.remove(0))?;
         workers.push(start(&mut stage, round)?);
