@@ -48,7 +48,7 @@ fn the_examples_are_those_of_the_vectors() -> Result<()> {
     Ok(())
 }
 
-/// All fields of a store's records. A text with JSON is a record, too.
+/// The fields of a store's records. A text with JSON is a record, too.
 fn fields(records: &Json) -> Result<BTreeSet<String>> {
     let mut fields = BTreeSet::new();
     for record in records.as_object().context("records")?.values() {

@@ -20,6 +20,7 @@
 
 mod election;
 mod lock_set;
+mod outage;
 mod semaphore;
 mod ticks;
 

@@ -28,7 +28,7 @@ struct Begun {
     _ended: oneshot::Sender<()>,
 }
 
-/// What runs the command of a tick.
+/// Runs the command of a tick.
 struct Runner<'a> {
     options: &'a Options,
     program: &'a Program,

@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
-use syncguard_core::authoring::pause::jittered;
 use syncguard_core::{
     AcquisitionOptions, CancellationToken, ErrorCode, LockBackend, LockConfig, LockError,
     LockGuard, acquire,
 };
 use tokio::time::sleep;
 
-/// The pause after a failure of the store; it doubles with each failure.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+use crate::outage::Outage;
+
 /// A wait needs a limit. When it is over, the next wait begins.
 const WAIT_LIMIT: Duration = Duration::from_secs(60 * 60);
 
@@ -26,38 +24,22 @@ pub(super) async fn win<B: LockBackend>(
         .clone()
         .with_acquisition(AcquisitionOptions::new().with_timeout(WAIT_LIMIT))
         .with_cancellation(shutdown.clone());
-    let mut pause = FIRST_PAUSE;
+    let mut outage = Outage::new("the campaign for the lead");
     loop {
         // Boxed: otherwise the driver's future would be part of every caller's future.
-        match Box::pin(acquire(backend, config.clone())).await {
+        let pause = match Box::pin(acquire(backend, config.clone())).await {
             Ok(guard) => return Ok(Some(Box::new(guard))),
             Err(error) if error.code() == ErrorCode::Aborted => return Ok(None),
             Err(error) if error.code() == ErrorCode::AcquisitionTimeout => {
-                pause = FIRST_PAUSE;
+                outage.end();
                 continue;
             }
-            Err(error) if error.is_retryable() || error.is_outcome_unknown() => {
-                log_failure(&error, pause);
-            }
-            Err(error) => return Err(error),
-        }
+            Err(error) => outage.pause(error)?,
+        };
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return Ok(None),
-            () = sleep(jittered(pause)) => pause = (pause * 2).min(LONGEST_PAUSE),
+            () = sleep(pause) => {}
         }
-    }
-}
-
-/// One warning for each outage.
-fn log_failure(error: &LockError, pause: Duration) {
-    if pause == FIRST_PAUSE {
-        tracing::warn!(
-            error_code = error.code().as_str(),
-            %error,
-            "the campaign for the lead goes on although the store fails; further failures are logged at debug"
-        );
-    } else {
-        tracing::debug!(error_code = error.code().as_str(), %error, "the store fails during a campaign");
     }
 }

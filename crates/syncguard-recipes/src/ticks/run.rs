@@ -12,13 +12,13 @@ use super::Ticks;
 use super::clock::sleep_unless;
 use super::due::Due;
 use super::tick::{Tick, done, window};
+use crate::outage::{FIRST_PAUSE, Outage};
 
 /// How often a process looks at a tick whose key is held.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The pause after a failure of the store; it doubles with each failure.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// The work of this recipe in the log of an outage.
+const SCHEDULE: &str = "the schedule";
 
 /// How far a clock may be ahead of the store's before this is logged, and before [`Ticks::try_once`] does not wait.
 const FAR_AHEAD: Duration = Duration::from_secs(10);
@@ -79,7 +79,7 @@ impl<B: LockBackend> Ticks<B> {
     {
         self.check()?;
         let Some(mut settled) = self.first_settled().await? else { return Ok(()) };
-        let mut outage = Outage::default();
+        let mut outage = Outage::new(SCHEDULE);
         // The tick that was too early, for as long as it may begin. A tick that is computed anew could be a later one.
         let mut early: Option<(Timestamp, Option<Instant>)> = None;
         while !self.shutdown.is_cancelled() {
@@ -96,7 +96,7 @@ impl<B: LockBackend> Ticks<B> {
             };
             let pause = match Box::pin(self.try_tick(tick)).await {
                 Ok(Tried::Granted(guard)) => {
-                    outage = Outage::default();
+                    outage.end();
                     early = None;
                     match self.start(guard, tick)? {
                         Some((guard, tick)) => {
@@ -113,18 +113,18 @@ impl<B: LockBackend> Ticks<B> {
                     }
                 }
                 Ok(Tried::Taken) => {
-                    outage = Outage::default();
+                    outage.end();
                     early = None;
                     settled = settled.max(tick);
                     continue;
                 }
                 Ok(Tried::Held(contention)) => {
-                    outage = Outage::default();
+                    outage.end();
                     let free = contention.free_within.unwrap_or(LOOK);
                     jittered(free.clamp(FIRST_PAUSE, LOOK))
                 }
                 Ok(Tried::TooEarly(wait)) => {
-                    outage = Outage::default();
+                    outage.end();
                     if wait > FAR_AHEAD {
                         tracing::warn!(
                             ahead_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
@@ -200,7 +200,7 @@ impl<B: LockBackend> Ticks<B> {
     /// The last tick that is over when this process begins. A key that was never used begins now. `None` at shutdown.
     async fn first_settled(&self) -> Result<Option<Timestamp>, LockError> {
         let began = self.now()?;
-        let mut outage = Outage::default();
+        let mut outage = Outage::new(SCHEDULE);
         loop {
             match self.counted().await {
                 Ok(Some(counted)) if counted.is_over(self.attempts) => {
@@ -261,7 +261,7 @@ impl<B: LockBackend> Ticks<B> {
     /// Raises the counter to the last fence of the tick. Returns false if the store does not answer within the TTL, or if
     /// the lock is over: another attempt may have begun.
     async fn mark_done(&self, guard: &LockGuard<B>, tick: Timestamp) -> bool {
-        let mut outage = Outage::default();
+        let mut outage = Outage::new(SCHEDULE);
         let until = Instant::now() + self.config.ttl().as_duration();
         while !guard.valid_for().is_zero() && Instant::now() < until {
             let raise = async {
@@ -283,36 +283,4 @@ impl<B: LockBackend> Ticks<B> {
 /// A time before this tick and not before an earlier one.
 fn before(tick: Timestamp) -> Result<Timestamp, LockError> {
     Timestamp::from_millis(tick.as_millis().saturating_sub(1000))
-}
-
-/// A run of failures of the store.
-#[derive(Default)]
-struct Outage {
-    pause: Option<Duration>,
-}
-
-impl Outage {
-    /// The pause after this failure.
-    ///
-    /// # Errors
-    ///
-    /// The failure itself, if a retry cannot mend it.
-    fn pause(&mut self, error: LockError) -> Result<Duration, LockError> {
-        if !error.is_retryable() && !error.is_outcome_unknown() {
-            return Err(error);
-        }
-        match self.pause {
-            None => tracing::warn!(
-                error_code = error.code().as_str(),
-                %error,
-                "the schedule goes on although the store fails; further failures are logged at debug"
-            ),
-            Some(_) => {
-                tracing::debug!(error_code = error.code().as_str(), %error, "the store fails for a tick");
-            }
-        }
-        let pause = self.pause.map_or(FIRST_PAUSE, |pause| (pause * 2).min(LONGEST_PAUSE));
-        self.pause = Some(pause);
-        Ok(jittered(pause))
-    }
 }

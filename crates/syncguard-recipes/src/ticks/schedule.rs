@@ -9,7 +9,7 @@ use super::cron::Cron;
 
 /// The times at which a tick is due. Each time is a whole second.
 ///
-/// All processes of a key need the same schedule.
+/// The processes of a key need the same schedule.
 #[derive(Clone, Debug)]
 pub struct Schedule(Kind);
 

@@ -1,0 +1,55 @@
+//! Failures of the store that a recipe outlasts.
+
+use std::time::Duration;
+
+use syncguard_core::LockError;
+use syncguard_core::authoring::pause::jittered;
+
+/// The pause after a failure of the store; it doubles with each failure.
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// A run of failures of the store. An answer of the store ends it.
+pub(crate) struct Outage {
+    /// The recipe's work, in the log.
+    work: &'static str,
+    last_pause: Option<Duration>,
+}
+
+impl Outage {
+    pub(crate) fn new(work: &'static str) -> Self {
+        Self { work, last_pause: None }
+    }
+
+    pub(crate) fn end(&mut self) {
+        self.last_pause = None;
+    }
+
+    /// The pause after this failure. The first failure of an outage is logged as a warning.
+    ///
+    /// # Errors
+    ///
+    /// The failure itself, if a retry cannot mend it.
+    pub(crate) fn pause(&mut self, error: LockError) -> Result<Duration, LockError> {
+        if !error.is_retryable() && !error.is_outcome_unknown() {
+            return Err(error);
+        }
+        let (work, error_code) = (self.work, error.code().as_str());
+        let pause = match self.last_pause {
+            None => {
+                tracing::warn!(
+                    error_code,
+                    %error,
+                    "{work} goes on although the store fails; further failures are logged at debug"
+                );
+                FIRST_PAUSE
+            }
+            Some(pause) => {
+                tracing::debug!(error_code, %error, "the store still fails; {work} goes on");
+                (pause * 2).min(LONGEST_PAUSE)
+            }
+        };
+        self.last_pause = Some(pause);
+        Ok(jittered(pause))
+    }
+}
