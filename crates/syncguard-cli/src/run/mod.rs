@@ -10,6 +10,7 @@ mod options;
 mod permit_mismatch;
 mod program;
 mod request;
+mod runner;
 mod supervise;
 mod terminal;
 mod this_program;
@@ -26,13 +27,12 @@ pub(crate) use self::request::LockRequest;
 #[cfg(feature = "ticks")]
 pub(crate) use self::tick_options::schedule;
 
-use self::job::Job;
-use self::lock_file::LockFile;
-use self::supervise::{Ended, LOCK_UNKNOWN, supervise};
+use self::runner::Runner;
+use self::supervise::{Ended, LOCK_UNKNOWN};
 use crate::exit::{Failure, Status};
 use crate::output::Output;
 use crate::signals::Signals;
-use crate::store::{Store, without_password};
+use crate::store::Store;
 use crate::time::human;
 
 pub(crate) async fn run(
@@ -56,19 +56,9 @@ pub(crate) async fn run(
         Acquired::Ended(status) => return Ok(status),
     };
 
-    let mut environment = vec![
-        ("SYNCGUARD_KEY", options.key.clone()),
-        ("SYNCGUARD_FENCE", guard.held().fence().to_string()),
-        ("SYNCGUARD_STORE", without_password(store.expose())),
-    ];
-    environment.extend(guard.slot().map(|slot| ("SYNCGUARD_SLOT", slot.to_string())));
-    let file = store.file().and_then(LockFile::at);
-    let (held, loss_action) = (guard.held(), options.loss_action());
-    let allowed = supervise::allowed_time(&held, loss_action);
-    let ended = match Job::start(&program, options.arguments(), &environment, allowed).await {
-        Ok(job) => supervise(job, &held, &loss_action, file, &mut signals, output).await,
-        Err(failure) => Err(failure),
-    };
+    let slot = guard.slot().map(|slot| ("SYNCGUARD_SLOT", slot.to_string()));
+    let runner = Runner { options, program: &program, store: &store, output };
+    let ended = runner.run(&guard.held(), slot, &mut signals).await;
     let released = guard.release().await;
     finish_releases(&backend).await;
     let Ended { status, was_lost, .. } = ended?;

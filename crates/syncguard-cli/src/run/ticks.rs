@@ -8,32 +8,23 @@ use syncguard::{CancellationToken, DynBackend, LockError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::acquire::finish_releases;
-use super::job::Job;
-use super::lock_file::LockFile;
 use super::nested;
 use super::options::Options;
 use super::program::Program;
 use super::request::LockRequest;
-use super::supervise::{Ended, allowed_time, supervise};
+use super::runner::Runner;
+use super::supervise::Ended;
 use super::tick_options::schedule;
 use crate::exit::{Failure, Status};
 use crate::output::Output;
 use crate::signals::Signals;
-use crate::store::{Store, without_password};
+use crate::store::Store;
 use crate::time::{human, utc};
 
 /// A tick that has begun. It ends when the sender is dropped.
 struct Begun {
     tick: Tick,
     _ended: oneshot::Sender<()>,
-}
-
-/// Runs the command of a tick.
-struct Runner<'a> {
-    options: &'a Options,
-    program: &'a Program,
-    store: &'a Store,
-    output: Output,
 }
 
 /// How the recipe has ended, or why it was left.
@@ -94,7 +85,7 @@ async fn run_one(
         Left::Done(outcome) => outcome?,
         Left::Signal(status) => return Ok(status),
         Left::Begun(begun) => {
-            let ended = runner.run(begun, signals).await;
+            let ended = run_tick(runner, begun, signals).await;
             // The command has run, and its status counts.
             let _ = tried.await;
             return ended.map(|ended| status_of(&ended));
@@ -146,7 +137,7 @@ async fn run_each(
             Left::Begun(begun) => begun,
         };
         let scheduled_at = utc(begun.tick.scheduled_at());
-        let ended = runner.run(begun, signals).await;
+        let ended = run_tick(runner, begun, signals).await;
         if !matches!(&ended, Ok(ended) if !ended.was_asked_to_end) {
             shutdown.cancel();
             // The tick is marked as done, and its lock is given back.
@@ -185,30 +176,22 @@ async fn next<T>(
     }
 }
 
-impl Runner<'_> {
-    /// Runs the command of this tick. If the command fails, another attempt may follow.
-    async fn run(&self, begun: Begun, signals: &mut Signals) -> Result<Ended, Failure> {
-        let tick = &begun.tick;
-        let environment = [
-            ("SYNCGUARD_KEY", self.options.key.clone()),
-            ("SYNCGUARD_FENCE", tick.fence().to_string()),
-            ("SYNCGUARD_STORE", without_password(self.store.expose())),
-            ("SYNCGUARD_TICK", utc(tick.scheduled_at())),
-            ("SYNCGUARD_ATTEMPT", tick.attempt().to_string()),
-        ];
-        let (held, loss_action) = (tick.held(), self.options.loss_action());
-        let file = self.store.file().and_then(LockFile::at);
-        let allowed = allowed_time(held, loss_action);
-        let arguments = self.options.arguments();
-        let ended = match Job::start(self.program, arguments, &environment, allowed).await {
-            Ok(job) => supervise(job, held, &loss_action, file, signals, self.output).await,
-            Err(failure) => Err(failure),
-        };
-        if !matches!(&ended, Ok(ended) if status_of(ended) == Status::SUCCESS) {
-            tick.give_up();
-        }
-        ended
+/// Runs the command of this tick. If the command fails, another attempt may follow.
+async fn run_tick(
+    runner: &Runner<'_>,
+    begun: Begun,
+    signals: &mut Signals,
+) -> Result<Ended, Failure> {
+    let tick = &begun.tick;
+    let variables = [
+        ("SYNCGUARD_TICK", utc(tick.scheduled_at())),
+        ("SYNCGUARD_ATTEMPT", tick.attempt().to_string()),
+    ];
+    let ended = runner.run(tick.held(), variables, signals).await;
+    if !matches!(&ended, Ok(ended) if status_of(ended) == Status::SUCCESS) {
+        tick.give_up();
     }
+    ended
 }
 
 fn status_of(ended: &Ended) -> Status {
