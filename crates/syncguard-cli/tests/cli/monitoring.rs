@@ -165,7 +165,7 @@ fn exports(harness: &Harness) -> Result<()> {
     let names = [
         "syncguard_lock_age_seconds",
         "syncguard_lock_expires_in_seconds",
-        "syncguard_lock_held",
+        "syncguard_lock_info",
         "syncguard_lock_records_corrupt",
     ];
     ensure!(empty.0.keys().eq(names), "{empty:?}");
@@ -218,7 +218,7 @@ fn the_line_of_the_guide_replaces_the_file_at_once() -> Result<()> {
     ensure!(run(&harness.url)?.status.success());
     let file = folder.path().join("locks.prom");
     let text = fs::read_to_string(&file)?;
-    ensure!(is_one(Metrics::parse(&text)?.of_key("syncguard_lock_held", "k")?), "{text}");
+    ensure!(is_one(Metrics::parse(&text)?.of_key("syncguard_lock_info", "k")?), "{text}");
     // A store that is away leaves the old file, whose age the collector exports.
     ensure!(run("redis://127.0.0.1:1")?.status.code() == Some(69));
     ensure!(fs::read_to_string(&file)? == text);
