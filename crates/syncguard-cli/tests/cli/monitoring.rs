@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -191,6 +192,18 @@ fn exports(harness: &Harness) -> Result<()> {
     }
     for holder in [first, second, third] {
         holder.end()?.expect(0)?;
+    }
+    Ok(())
+}
+
+/// A new or renamed metric has to be on the dashboard; a test of the dashboard knows these names alone.
+#[test]
+fn the_dashboard_shows_each_metric() -> Result<()> {
+    let telemetry = Path::new(env!("CARGO_MANIFEST_DIR")).join("../syncguard-telemetry");
+    let dashboard = fs::read_to_string(telemetry.join("grafana/dashboard.json"))?;
+    let metrics = Metrics::parse(&Harness::file()?.run(&["export"])?.expect(0)?.stdout)?;
+    for name in metrics.0.keys() {
+        ensure!(dashboard.contains(name), "{name}");
     }
     Ok(())
 }
