@@ -107,7 +107,8 @@ async fn counters_begin_with_zero() {
     let of_backend = sorted(&[backend]);
     let contentions = metrics.counter("syncguard.lock.contentions", "{contention}");
     assert_eq!(contentions, [(of_backend.clone(), 0)]);
-    for (name, unit) in [("syncguard.lock.held", "{lock}"), ("syncguard.lock.waiting", "{caller}")] {
+    for (name, unit) in [("syncguard.lock.held", "{lock}"), ("syncguard.lock.waiting", "{caller}")]
+    {
         assert_eq!(metrics.now(name, unit), [(of_backend.clone(), 0)], "{name}");
     }
     // It counts the whole process, so other tests may have dropped events.
@@ -184,10 +185,13 @@ async fn holds_of_50_and_of_100_ms_are_told_apart() {
     let collected = exporter.get_finished_metrics().unwrap();
     let mut metrics = collected[0].scope_metrics().flat_map(|scope| scope.metrics());
     let hold = metrics.find(|metric| metric.name() == "syncguard.lock.hold_time").unwrap();
-    let AggregatedMetrics::F64(MetricData::Histogram(hold)) = hold.data() else { panic!("{hold:?}") };
+    let AggregatedMetrics::F64(MetricData::Histogram(hold)) = hold.data() else {
+        panic!("{hold:?}")
+    };
     let point = hold.data_points().next().unwrap();
     let buckets: Vec<_> = point.bounds().zip(point.bucket_counts()).collect();
-    let counted: Vec<_> = buckets.iter().filter(|(_, count)| *count == 1).map(|(it, _)| *it).collect();
+    let counted: Vec<_> =
+        buckets.iter().filter(|(_, count)| *count == 1).map(|(it, _)| *it).collect();
     assert_eq!(counted, [0.05, 0.075, 0.1, 0.25, 0.5]);
 }
 

@@ -77,14 +77,16 @@ async fn the_dashboard_uses_metrics_that_exist() {
         ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name).to_owned()
     };
     let shown: BTreeSet<String> = shown.iter().map(|name| stem(name)).collect();
-    let exported = known.keys().filter(|name| name.starts_with("syncguard_")).map(|name| stem(name));
+    let exported =
+        known.keys().filter(|name| name.starts_with("syncguard_")).map(|name| stem(name));
     assert_eq!(shown, exported.collect());
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_guide_names_metrics_and_labels_that_exist() {
     let known = known().await;
-    let labels: BTreeSet<&str> = known.values().flat_map(|it| it.keys()).map(String::as_str).collect();
+    let labels: BTreeSet<&str> =
+        known.values().flat_map(|it| it.keys()).map(String::as_str).collect();
     let guide = file("../syncguard/src/guide/production.md");
     let metrics = guide.split_once("\n## Metrics and alerts\n").unwrap().1;
     let metrics = metrics.split_once("\n## ").unwrap().0;

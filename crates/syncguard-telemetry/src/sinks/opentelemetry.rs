@@ -34,10 +34,10 @@ impl TelemetryOptions {
     /// | `syncguard.telemetry.dropped_events` | counter, `{event}` | [events dropped](crate::TelemetryHandle::dropped_events), by all backends of the process; no attribute | |
     /// | `syncguard.lock.lost` | counter, `{lock}` | locks that were lost while a guard held them | `syncguard.loss` |
     ///
-    /// An `error.type` is the name of an [`ErrorCode`](syncguard_core::ErrorCode). Keys and lock ids are never an attribute. With
-    /// [`with_key_family`](Self::with_key_family), each value with a known key carries `syncguard.key_family`; a release
-    /// and an extend know only the lock id. Waits and holds of a recipe carry `syncguard.recipe`, such as `election` or
-    /// `semaphore`.
+    /// An `error.type` is the name of an [`ErrorCode`](syncguard_core::ErrorCode). Keys and lock ids are never an
+    /// attribute. With [`with_key_family`](Self::with_key_family), each value with a known key carries
+    /// `syncguard.key_family`; a release and an extend know only the lock id. Waits and holds of a recipe carry
+    /// `syncguard.recipe`, such as `election` or `semaphore`.
     ///
     /// Counters begin with zero, so that an alert for an increase sees the first failure: when the backend is wrapped,
     /// each error and each loss has its series. With key families these series are of the family `other`. The losses of
@@ -121,12 +121,8 @@ const ERRORS: [ErrorCode; 6] = [
 ];
 
 /// The ways in which a holder can lose its lock.
-const LOSSES: [LossReason; 4] = [
-    LossReason::Expired,
-    LossReason::NotHeld,
-    LossReason::MaxHold,
-    LossReason::RenewerPanicked,
-];
+const LOSSES: [LossReason; 4] =
+    [LossReason::Expired, LossReason::NotHeld, LossReason::MaxHold, LossReason::RenewerPanicked];
 
 impl Metrics {
     fn new(meter: &Meter) -> Self {
@@ -205,11 +201,7 @@ impl Metrics {
     }
 
     /// Gives the losses of these locks their series, once.
-    fn begin_losses(
-        &self,
-        of_lock: &[KeyValue],
-        kind: (Option<Arc<str>>, Option<&'static str>),
-    ) {
+    fn begin_losses(&self, of_lock: &[KeyValue], kind: (Option<Arc<str>>, Option<&'static str>)) {
         if self.begun.lock().unwrap_or_else(PoisonError::into_inner).insert(kind) {
             for reason in LOSSES {
                 self.lost.add(0, &with(of_lock, loss(reason)));
