@@ -68,7 +68,9 @@ async fn the_begin_and_the_end_of_each_term_are_logged() {
     let election =
         Election::new(line.clone(), KEY).with_ttl(ms(3_000)).with_shutdown(shutdown.clone());
     let handle = election.handle();
-    let run = tokio::spawn(election.run(async |term| drop(term.lost().await)));
+    let run = tokio::spawn(election.run(async |term| {
+        term.lost().await;
+    }));
     let hash = hash_key(KEY);
     let label = line.client_state().holder().label().to_owned();
     assert_eq!(label, Holder::this_process().label());
