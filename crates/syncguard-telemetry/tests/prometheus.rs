@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use common::{KEY, Store, TTL, take};
 use opentelemetry_sdk::metrics::data::{
-    AggregatedMetrics, Metric, MetricData, ResourceMetrics, ScopeMetrics,
+    AggregatedMetrics, HistogramDataPoint, Metric, MetricData, ResourceMetrics, ScopeMetrics,
+    SumDataPoint,
 };
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
 use serde_json::Value;
@@ -102,7 +103,7 @@ async fn the_guide_names_metrics_and_labels_that_exist() {
     assert!(names > 10, "{names}");
 }
 
-/// No metric of a program has the name of a metric of the command, also without its suffix.
+/// No metric of a program has the name of a metric of the command.
 #[tokio::test(start_paused = true)]
 async fn programs_and_the_command_share_no_name() {
     let programs = exported().await;
@@ -216,19 +217,21 @@ fn add(known: &mut Known, metric: &Metric) {
         annotation => assert!(annotation.starts_with('{'), "{annotation}: a unit has a suffix"),
     }
     let (suffixes, labels): (&[&str], _) = match metric.data() {
-        AggregatedMetrics::F64(MetricData::Histogram(of)) => {
-            (&["_bucket", "_count", "_sum"], labels(of.data_points().map(|it| it.attributes())))
-        }
-        AggregatedMetrics::U64(MetricData::Histogram(of)) => {
-            (&["_bucket", "_count", "_sum"], labels(of.data_points().map(|it| it.attributes())))
-        }
+        AggregatedMetrics::F64(MetricData::Histogram(of)) => (
+            &["_bucket", "_count", "_sum"],
+            labels(of.data_points().map(HistogramDataPoint::attributes)),
+        ),
+        AggregatedMetrics::U64(MetricData::Histogram(of)) => (
+            &["_bucket", "_count", "_sum"],
+            labels(of.data_points().map(HistogramDataPoint::attributes)),
+        ),
         AggregatedMetrics::U64(MetricData::Sum(of)) => {
             assert!(of.is_monotonic());
-            (&["_total"], labels(of.data_points().map(|it| it.attributes())))
+            (&["_total"], labels(of.data_points().map(SumDataPoint::attributes)))
         }
         AggregatedMetrics::I64(MetricData::Sum(of)) => {
             assert!(!of.is_monotonic());
-            (&[""], labels(of.data_points().map(|it| it.attributes())))
+            (&[""], labels(of.data_points().map(SumDataPoint::attributes)))
         }
         other => panic!("{other:?}"),
     };
@@ -253,7 +256,7 @@ where
     labels
 }
 
-/// What a query in PromQL uses. `cargo xtask ci alerts` checks its syntax.
+/// What a query uses. `cargo xtask ci alerts` checks its syntax.
 #[derive(Default)]
 struct Used {
     metrics: Vec<String>,
