@@ -1,5 +1,6 @@
 //! `cargo xtask ci`: all checks that are not part of `cargo xtask test`.
 
+mod alerts;
 mod arrows;
 mod benches;
 mod clippy;
@@ -41,6 +42,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     report.check("arrows", arrows::check);
     report.check("workflows", workflows::check);
     report.check("figures", figures::check);
+    report.check("alerts", alerts::check);
     report.check("mirrors", mirrors::check);
     for rule in tree::RULES {
         report.check(&format!("tree {}", rule.name()), || rule.check());

@@ -9,6 +9,7 @@ use syncguard_core::observe::Observation;
 use tokio::runtime::Handle;
 
 use crate::LockEvent;
+use crate::families::Families;
 use crate::gauges::GaugeChange;
 use crate::options::{IncludeRaw, TelemetryOptions};
 use crate::record::{Record, Scope};
@@ -30,6 +31,14 @@ impl Callbacks {
 
     pub(crate) fn panics(&self) -> u64 {
         self.panics.load(Ordering::Relaxed)
+    }
+
+    /// Tells the sinks of the backend, before its first operation.
+    pub(crate) fn begin(&self, backend: &'static str) {
+        let family = self.options.families.as_ref().map(Families::other);
+        for begin in &self.options.begins {
+            self.contain(|| begin(backend, family.clone()));
+        }
     }
 
     /// Hands a record to all sinks. Spans, their subscribers and the drop of a record are foreign code, too.

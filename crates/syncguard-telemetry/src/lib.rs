@@ -68,6 +68,17 @@
 //! The logs of the backends and their drivers keep to the same rule, down to `TRACE`. The documentation of each backend
 //! has a section on it.
 //!
+//! # Prometheus and Grafana
+//!
+//! The package has alerts, [`prometheus/alerts.yml`][alerts], and a dashboard, [`grafana/dashboard.json`][dashboard].
+//! Both know the metrics of [`with_opentelemetry`](TelemetryOptions::with_opentelemetry) and of the command
+//! `syncguard export`; [the guide][production] says how to install them. In Prometheus, `syncguard.lock.hold_time` is
+//! called `syncguard_lock_hold_time_seconds`, and `syncguard.lock.lost` is `syncguard_lock_lost_total`.
+//!
+//! [alerts]: https://docs.rs/crate/syncguard-telemetry/latest/source/prometheus/alerts.yml
+//! [dashboard]: https://docs.rs/crate/syncguard-telemetry/latest/source/grafana/dashboard.json
+//! [production]: https://docs.rs/syncguard/latest/syncguard/guide/production/#metrics-and-alerts
+//!
 //! # Features
 //!
 //! - `tracing`: [`TelemetryOptions::with_tracing`] logs every event, with a level by its outcome.

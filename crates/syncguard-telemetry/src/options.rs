@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use syncguard_core::Key;
 
@@ -9,6 +10,8 @@ use crate::LockEvent;
 use crate::families::Families;
 use crate::gauges::GaugeChange;
 
+/// Gets the short name of the backend, and the family `other` if keys have families.
+pub(crate) type BeginSink = Box<dyn Fn(&'static str, Option<Arc<str>>) + Send + Sync>;
 pub(crate) type GaugeSink = Box<dyn Fn(&GaugeChange) + Send + Sync>;
 pub(crate) type Sink = Box<dyn Fn(&LockEvent) + Send + Sync>;
 pub(crate) type Predicate = Box<dyn Fn(&LockEvent) -> bool + Send + Sync>;
@@ -29,6 +32,8 @@ pub struct TelemetryOptions {
     pub(crate) capacity: usize,
     /// True if a sink logs through `tracing`, which needs the caller's span.
     pub(crate) logs: bool,
+    /// Are told of the backend before its first operation.
+    pub(crate) begins: Vec<BeginSink>,
     /// Count current waiters and holders.
     pub(crate) gauges: Vec<GaugeSink>,
     pub(crate) families: Option<Families>,
@@ -51,6 +56,7 @@ impl TelemetryOptions {
             include_raw: IncludeRaw::Never,
             capacity: Self::QUEUE_CAPACITY,
             logs: false,
+            begins: Vec::new(),
             gauges: Vec::new(),
             families: None,
         }

@@ -60,9 +60,11 @@ impl Queue {
     pub(crate) fn new(backend: &'static str, options: TelemetryOptions) -> Self {
         // Unbounded, because `sync_channel` would allocate its whole capacity at once. `push` checks the bound.
         let (sender, records) = channel();
+        let callbacks = Callbacks::new(options);
+        callbacks.begin(backend);
         Self {
             backend,
-            callbacks: Arc::new(Callbacks::new(options)),
+            callbacks: Arc::new(callbacks),
             state: Mutex::new(State { sender, sent: 0, has_thread: false }),
             records: Arc::new(Mutex::new(records)),
             progress: Arc::default(),

@@ -49,7 +49,8 @@ async fn metrics_add_up() {
     let hold = metrics.histogram("syncguard.lock.hold_time", "s");
     // The TTL counts from before the request, the hold from after the answer.
     assert_eq!(hold, [(sorted(&failed), 1, 29.98), (sorted(&granted), 1, 3.0)]);
-    assert_eq!(metrics.counter("syncguard.lock.lost", "{lock}"), [(sorted(&lost), 1)]);
+    let losses = metrics.counter("syncguard.lock.lost", "{lock}");
+    assert_eq!(above_zero(&losses), [(sorted(&lost), 1)]);
     let contentions = metrics.counter("syncguard.lock.contentions", "{contention}");
     assert_eq!(contentions, [(sorted(&granted[..1]), 2)]);
 
@@ -69,6 +70,129 @@ async fn metrics_add_up() {
     assert!(count("extend", &[fail, error]) > 5, "{operations:?}");
     let all: u64 = operations.iter().map(|(_, count, _)| count).sum();
     assert_eq!(all, 6 + count("extend", &[fail, error]), "{operations:?}");
+    let errors = metrics.counter("syncguard.operation.errors", "{error}");
+    let failed = count("extend", &[fail, error]) + count("isLocked", &[fail, error]);
+    assert_eq!(above_zero(&errors), [(sorted(&[granted[0], error]), failed)]);
+}
+
+fn above_zero(points: &[(Attributes, u64)]) -> Vec<(Attributes, u64)> {
+    points.iter().filter(|(_, value)| *value > 0).cloned().collect()
+}
+
+/// An alert for an increase sees the first failure only if the counter was there before it.
+#[tokio::test(start_paused = true)]
+async fn counters_begin_with_zero() {
+    let (exporter, provider) = exported();
+    let options = TelemetryOptions::new().with_opentelemetry(&provider.meter("syncguard"));
+    let _backend = with_telemetry(Store::default(), options);
+    provider.force_flush().unwrap();
+    let metrics = Metrics::of(&exporter);
+    let backend = ("syncguard.backend", "memory");
+    let zeros = |name: &'static str, values: &[&str]| -> Vec<(Attributes, u64)> {
+        values.iter().map(|value| (sorted(&[backend, (name, *value)]), 0)).collect()
+    };
+    let codes = [
+        "AuthFailed",
+        "Internal",
+        "InvalidArgument",
+        "NetworkTimeout",
+        "RateLimited",
+        "ServiceUnavailable",
+    ];
+    let errors = metrics.counter("syncguard.operation.errors", "{error}");
+    assert_eq!(errors, zeros("error.type", &codes));
+    let losses = ["expired", "max-hold", "not-held", "renewer-panicked"];
+    let lost = metrics.counter("syncguard.lock.lost", "{lock}");
+    assert_eq!(lost, zeros("syncguard.loss", &losses));
+    let of_backend = sorted(&[backend]);
+    let contentions = metrics.counter("syncguard.lock.contentions", "{contention}");
+    assert_eq!(contentions, [(of_backend.clone(), 0)]);
+    for (name, unit) in [("syncguard.lock.held", "{lock}"), ("syncguard.lock.waiting", "{caller}")]
+    {
+        assert_eq!(metrics.now(name, unit), [(of_backend.clone(), 0)], "{name}");
+    }
+    // It counts the whole process, so other tests may have dropped events.
+    assert_eq!(metrics.counter("syncguard.telemetry.dropped_events", "{event}").len(), 1);
+}
+
+/// The losses of a family or a recipe have their series from the first wait, before anything can be lost.
+#[tokio::test(start_paused = true)]
+async fn losses_of_a_new_family_or_recipe_begin_with_zero() {
+    let (exporter, provider) = exported();
+    let options = TelemetryOptions::new()
+        .with_opentelemetry(&provider.meter("syncguard"))
+        .with_key_family(|_| "payment");
+    let backend = with_telemetry(Store::default(), options);
+    let losses = async || {
+        backend.telemetry().flush().await;
+        provider.force_flush().unwrap();
+        let metrics = Metrics::of(&exporter);
+        exporter.reset();
+        let lost = metrics.counter("syncguard.lock.lost", "{lock}");
+        assert!(lost.iter().all(|(_, value)| *value == 0), "{lost:?}");
+        let of_kind = |(attributes, _): &(Attributes, u64)| {
+            let mut attributes = attributes.clone();
+            attributes.retain(|(name, _)| name != "syncguard.loss" && name != "syncguard.backend");
+            attributes
+        };
+        let mut kinds: Vec<_> = lost.iter().map(of_kind).collect();
+        assert_eq!(kinds.len() % 4, 0, "{lost:?}");
+        kinds.sort();
+        kinds.dedup();
+        kinds
+    };
+    let other = sorted(&[("syncguard.key_family", "other")]);
+    let payment = sorted(&[("syncguard.key_family", "payment")]);
+    let leader = sorted(&[("syncguard.key_family", "payment"), ("syncguard.recipe", "election")]);
+    assert_eq!(losses().await, [other.clone()]);
+    for _ in 0..2 {
+        lock(&backend, KEY, async |_| ()).await.unwrap();
+    }
+    assert_eq!(losses().await, [other.clone(), payment.clone()]);
+    lock(&backend, LockConfig::new(KEY).with_recipe("election"), async |_| ()).await.unwrap();
+    assert_eq!(losses().await, [other, payment, leader]);
+}
+
+/// An operation that its caller gave up has not failed.
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_was_given_up_is_no_error() {
+    let (exporter, provider) = exported();
+    let store = Store::default();
+    let options = TelemetryOptions::new().with_opentelemetry(&provider.meter("syncguard"));
+    let backend = with_telemetry(store.clone(), options);
+    for code in [ErrorCode::Aborted, ErrorCode::Internal] {
+        store.fail(code, 1);
+        backend.is_locked(IsLockedRequest::new(KEY).unwrap()).await.unwrap_err();
+    }
+    backend.telemetry().flush().await;
+    provider.force_flush().unwrap();
+    let errors = Metrics::of(&exporter).counter("syncguard.operation.errors", "{error}");
+    let internal = sorted(&[("syncguard.backend", "memory"), ("error.type", "Internal")]);
+    assert_eq!(above_zero(&errors), [(internal, 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn holds_of_50_and_of_100_ms_are_told_apart() {
+    let (exporter, provider) = exported();
+    let options = TelemetryOptions::new().with_opentelemetry(&provider.meter("syncguard"));
+    let backend = with_telemetry(Store::default(), options);
+    let lengths = [50, 75, 100, 250, 400].map(Duration::from_millis);
+    for length in lengths {
+        lock(&backend, KEY, async |_| sleep(length).await).await.unwrap();
+    }
+    backend.telemetry().flush().await;
+    provider.force_flush().unwrap();
+    let collected = exporter.get_finished_metrics().unwrap();
+    let mut metrics = collected[0].scope_metrics().flat_map(|scope| scope.metrics());
+    let hold = metrics.find(|metric| metric.name() == "syncguard.lock.hold_time").unwrap();
+    let AggregatedMetrics::F64(MetricData::Histogram(hold)) = hold.data() else {
+        panic!("{hold:?}")
+    };
+    let point = hold.data_points().next().unwrap();
+    let buckets: Vec<_> = point.bounds().zip(point.bucket_counts()).collect();
+    let counted: Vec<_> =
+        buckets.iter().filter(|(_, count)| *count == 1).map(|(it, _)| *it).collect();
+    assert_eq!(counted, [0.05, 0.075, 0.1, 0.25, 0.5]);
 }
 
 /// Gives values to every instrument. At the end the guard's lock is lost and the store fails.
@@ -132,7 +256,7 @@ async fn no_key_and_no_lock_id_is_in_any_metric() {
     secrets.extend(events.iter().filter_map(|event| Some(event.lock_id_hash()?.to_string())));
     assert!(events.iter().any(|event| event.key().is_some_and(|key| key.expose() == KEY)));
     let metrics = Metrics::of(&exporter);
-    assert_eq!(metrics.0.len(), 10, "each instrument");
+    assert_eq!(metrics.0.len(), 11, "each instrument");
     for (name, _, data) in &metrics.0 {
         for (attribute, value) in data.attributes().into_iter().flatten() {
             assert!(ATTRIBUTES.contains(&attribute.as_str()), "{name}: {attribute}");
@@ -166,7 +290,7 @@ async fn who_waits_and_who_holds_right_now() {
     let families = |payment: i64, job: i64| {
         let of =
             |family| sorted(&[("syncguard.backend", "memory"), ("syncguard.key_family", family)]);
-        vec![(of("job"), job), (of("payment"), payment)]
+        vec![(of("job"), job), (of("other"), 0), (of("payment"), payment)]
     };
 
     let payments = [acquire(&backend, "payment:1").await, acquire(&backend, "payment:2").await];

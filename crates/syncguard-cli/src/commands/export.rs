@@ -46,9 +46,9 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
 
 fn as_metrics(listing: &Listing) -> String {
     let mut text = String::new();
-    family(&mut text, "syncguard_lock_held", "1 for each lock that is held.");
+    family(&mut text, "syncguard_lock_info", "1 for each lock that is held.");
     for info in &listing.locks {
-        sample(&mut text, "syncguard_lock_held", info, "1");
+        sample(&mut text, "syncguard_lock_info", info, "1");
     }
     let name = "syncguard_lock_age_seconds";
     family(&mut text, name, "How long the lock has been held.");

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -165,7 +166,7 @@ fn exports(harness: &Harness) -> Result<()> {
     let names = [
         "syncguard_lock_age_seconds",
         "syncguard_lock_expires_in_seconds",
-        "syncguard_lock_held",
+        "syncguard_lock_info",
         "syncguard_lock_records_corrupt",
     ];
     ensure!(empty.0.keys().eq(names), "{empty:?}");
@@ -195,6 +196,18 @@ fn exports(harness: &Harness) -> Result<()> {
     Ok(())
 }
 
+/// A new or renamed metric has to be on the dashboard; a test of the dashboard knows these names alone.
+#[test]
+fn the_dashboard_shows_each_metric() -> Result<()> {
+    let telemetry = Path::new(env!("CARGO_MANIFEST_DIR")).join("../syncguard-telemetry");
+    let dashboard = fs::read_to_string(telemetry.join("grafana/dashboard.json"))?;
+    let metrics = Metrics::parse(&Harness::file()?.run(&["export"])?.expect(0)?.stdout)?;
+    for name in metrics.0.keys() {
+        ensure!(dashboard.contains(name), "{name}");
+    }
+    Ok(())
+}
+
 #[test]
 fn locks_are_exported_as_metrics() -> Result<()> {
     exports(&Harness::file()?)
@@ -218,7 +231,7 @@ fn the_line_of_the_guide_replaces_the_file_at_once() -> Result<()> {
     ensure!(run(&harness.url)?.status.success());
     let file = folder.path().join("locks.prom");
     let text = fs::read_to_string(&file)?;
-    ensure!(is_one(Metrics::parse(&text)?.of_key("syncguard_lock_held", "k")?), "{text}");
+    ensure!(is_one(Metrics::parse(&text)?.of_key("syncguard_lock_info", "k")?), "{text}");
     // A store that is away leaves the old file, whose age the collector exports.
     ensure!(run("redis://127.0.0.1:1")?.status.code() == Some(69));
     ensure!(fs::read_to_string(&file)? == text);

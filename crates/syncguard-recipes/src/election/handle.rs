@@ -78,5 +78,6 @@ impl Drop for ActiveTerm<'_> {
     fn drop(&mut self) {
         self.status.end_term();
         self.term.tell(TermEnd::Resigned);
+        self.term.log_end();
     }
 }

@@ -112,6 +112,9 @@ impl<B: LockBackend> Election<B> {
     /// If the store fails, the campaign goes on: one warning is logged for each outage, and the store is asked at least
     /// once a second.
     ///
+    /// The begin and the end of each term are logged at `INFO`, as "leads" and "leads no more", with the hash of the key
+    /// and the fence.
+    ///
     /// # Errors
     ///
     /// `InvalidArgument` for a bad key or setting, before anything is sent, and failures of the store that a retry cannot
@@ -135,8 +138,10 @@ impl<B: LockBackend> Election<B> {
             while let Some(guard) =
                 Box::pin(campaign::win(&self.backend, &self.config, &self.shutdown)).await?
             {
-                let state = Arc::new(TermState::new());
-                let term = Term::new(guard.held(), notice, Arc::clone(&state));
+                let held = guard.held();
+                let state = Arc::new(TermState::new(self.config.key()?.hash_id(), held.fence()));
+                let term = Term::new(held, notice, Arc::clone(&state));
+                state.log_begin(self.backend.client_state().holder());
                 let end = {
                     let _active = self.status.begin_term(&state);
                     let work = pin!(work(term.clone()));

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
-use syncguard_core::contract::FenceToken;
+use syncguard_core::contract::{FenceToken, HashId, Holder};
 use syncguard_core::{CancellationToken, Fence, Held};
 use tokio::time::sleep;
 
@@ -31,6 +31,17 @@ pub enum TermEnd {
     Resigned,
     /// The shutdown token has fired.
     Shutdown,
+}
+
+impl TermEnd {
+    /// `"lost"`, `"resigned"` or `"shutdown"`, as the log spells it.
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Resigned => "resigned",
+            Self::Shutdown => "shutdown",
+        }
+    }
 }
 
 impl<F: FenceToken> Term<F> {
@@ -125,15 +136,35 @@ impl<F: FenceToken> fmt::Debug for Term<F> {
 
 /// The end of a term, shared by the run, the work and the handles.
 pub(super) struct TermState {
+    key_hash: HashId,
+    fence: Option<Fence>,
     told: CancellationToken,
     end: OnceLock<TermEnd>,
     resigned: CancellationToken,
 }
 
 impl TermState {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(key_hash: HashId, fence: impl FenceToken) -> Self {
         let (told, resigned) = (CancellationToken::new(), CancellationToken::new());
-        Self { told, end: OnceLock::new(), resigned }
+        Self { key_hash, fence: fence.fence(), told, end: OnceLock::new(), resigned }
+    }
+
+    pub(super) fn log_begin(&self, holder: &Holder) {
+        tracing::info!(
+            key_hash = %self.key_hash,
+            fence = self.fence.map(tracing::field::display),
+            holder = holder.label(),
+            "leads"
+        );
+    }
+
+    pub(super) fn log_end(&self) {
+        tracing::info!(
+            key_hash = %self.key_hash,
+            fence = self.fence.map(tracing::field::display),
+            end = self.end().map(TermEnd::as_str),
+            "leads no more"
+        );
     }
 
     /// Tells the work to stop. The first reason counts.

@@ -1,9 +1,11 @@
 //! Events as metrics.
 
-use std::sync::{Arc, Once};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram, Meter, UpDownCounter};
+use syncguard_core::{ErrorCode, LossReason};
 
 use crate::gauges::{Gauge, GaugeChange};
 use crate::queue::dropped_by_all;
@@ -21,6 +23,7 @@ impl TelemetryOptions {
     /// | instrument | kind, unit | what | attributes beside `syncguard.backend` |
     /// |---|---|---|---|
     /// | `syncguard.operation.duration` | histogram, `s` | each operation | `syncguard.operation`, `syncguard.result`, `syncguard.reason`, `error.type` |
+    /// | `syncguard.operation.errors` | counter, `{error}` | operations that ended with an error; none for those that the caller gave up | `error.type` |
     /// | `syncguard.lock.wait_time` | histogram, `s` | how long `lock`, `acquire` and `try_acquire` took to get a lock or to give up | `syncguard.result`, `syncguard.reason`, `error.type` |
     /// | `syncguard.lock.queue_time` | histogram, `s` | the part of the wait in which the caller stood behind other waiters of its process | `syncguard.result`, `syncguard.reason`, `error.type` |
     /// | `syncguard.lock.attempts` | histogram, `{attempt}` | the attempts of each of these calls | `syncguard.result`, `syncguard.reason`, `error.type` |
@@ -31,11 +34,15 @@ impl TelemetryOptions {
     /// | `syncguard.telemetry.dropped_events` | counter, `{event}` | [events dropped](crate::TelemetryHandle::dropped_events), by all backends of the process; no attribute | |
     /// | `syncguard.lock.lost` | counter, `{lock}` | locks that were lost while a guard held them | `syncguard.loss` |
     ///
-    /// Errors are counted by the durations that carry an `error.type`, as the semantic conventions want it: the name of
-    /// an [`ErrorCode`](syncguard_core::ErrorCode). Keys and lock ids are never an attribute. With
-    /// [`with_key_family`](Self::with_key_family), each value with a known key carries `syncguard.key_family`; a release
-    /// and an extend know only the lock id. Waits and holds of a recipe carry `syncguard.recipe`, such as `election` or
-    /// `semaphore`.
+    /// An `error.type` is the name of an [`ErrorCode`](syncguard_core::ErrorCode). Keys and lock ids are never an
+    /// attribute. With [`with_key_family`](Self::with_key_family), each value with a known key carries
+    /// `syncguard.key_family`; a release and an extend know only the lock id. Waits and holds of a recipe carry
+    /// `syncguard.recipe`, such as `election` or `semaphore`.
+    ///
+    /// Counters begin with zero, so that an alert for an increase sees the first failure: when the backend is wrapped,
+    /// each error and each loss has its series. With key families these series are of the family `other`. The losses of
+    /// another family, or of a recipe, have theirs from the first wait for such a lock. A histogram has a series from
+    /// its first value.
     ///
     /// Current waiters and holders are counted without the queue, so the counts stay right when events are dropped. A
     /// lost lock counts as held until the loss is noticed.
@@ -59,6 +66,8 @@ impl TelemetryOptions {
             });
         }
         let metrics = Arc::new(Metrics::new(meter));
+        let begins = Arc::clone(&metrics);
+        self.begins.push(Box::new(move |name, family| begins.begin(name, family)));
         let gauges = Arc::clone(&metrics);
         self.gauges.push(Box::new(move |change| gauges.count(change)));
         self.with_on_event(move |event| metrics.record(event))
@@ -81,6 +90,7 @@ fn keeps_anything(meter: &Meter) -> bool {
 
 struct Metrics {
     operation_duration: Histogram<f64>,
+    errors: Counter<u64>,
     wait_time: Histogram<f64>,
     queue_time: Histogram<f64>,
     attempts: Histogram<u64>,
@@ -89,13 +99,30 @@ struct Metrics {
     lost: Counter<u64>,
     waiting: UpDownCounter<i64>,
     held: UpDownCounter<i64>,
+    /// The families and recipes whose losses have their series.
+    begun: Mutex<HashSet<(Option<Arc<str>>, Option<&'static str>)>>,
 }
 
 /// In seconds. The defaults of OpenTelemetry are for milliseconds.
 const OPERATION: [f64; 11] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0];
 const WAIT: [f64; 12] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
-const HOLD: [f64; 12] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0];
+const HOLD: [f64; 14] =
+    [0.01, 0.05, 0.075, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0];
 const ATTEMPTS: [f64; 8] = [1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 50.0];
+
+/// The errors that an operation can end with. An operation that its caller gave up has not failed.
+const ERRORS: [ErrorCode; 6] = [
+    ErrorCode::ServiceUnavailable,
+    ErrorCode::AuthFailed,
+    ErrorCode::InvalidArgument,
+    ErrorCode::RateLimited,
+    ErrorCode::NetworkTimeout,
+    ErrorCode::Internal,
+];
+
+/// The ways in which a holder can lose its lock.
+const LOSSES: [LossReason; 4] =
+    [LossReason::Expired, LossReason::NotHeld, LossReason::MaxHold, LossReason::RenewerPanicked];
 
 impl Metrics {
     fn new(meter: &Meter) -> Self {
@@ -114,6 +141,11 @@ impl Metrics {
                 "syncguard.operation.duration",
                 "Duration of lock operations on the store",
                 &OPERATION,
+            ),
+            errors: counter(
+                "syncguard.operation.errors",
+                "{error}",
+                "Lock operations that ended with an error",
             ),
             wait_time: seconds(
                 "syncguard.lock.wait_time",
@@ -152,6 +184,28 @@ impl Metrics {
                 "Calls that try for a lock right now",
             ),
             held: up_down("syncguard.lock.held", "{lock}", "Guards that hold a lock right now"),
+            begun: Mutex::default(),
+        }
+    }
+
+    /// Gives each counter its series, with zero.
+    fn begin(&self, name: &'static str, key_family: Option<Arc<str>>) {
+        let of_lock = of_lock(name, key_family.clone(), None);
+        for code in ERRORS {
+            self.errors.add(0, &[backend(name), error_type(code)]);
+        }
+        self.contentions.add(0, &of_lock);
+        self.waiting.add(0, &of_lock);
+        self.held.add(0, &of_lock);
+        self.begin_losses(&of_lock, (key_family, None));
+    }
+
+    /// Gives the losses of these locks their series, once.
+    fn begin_losses(&self, of_lock: &[KeyValue], kind: (Option<Arc<str>>, Option<&'static str>)) {
+        if self.begun.lock().unwrap_or_else(PoisonError::into_inner).insert(kind) {
+            for reason in LOSSES {
+                self.lost.add(0, &with(of_lock, loss(reason)));
+            }
         }
     }
 
@@ -160,24 +214,19 @@ impl Metrics {
             Gauge::Waiters => &self.waiting,
             Gauge::Holders => &self.held,
         };
-        let mut attributes = vec![backend(change.backend)];
-        attributes.extend(change.key_family.clone().map(family));
-        attributes.extend(change.recipe.map(recipe));
-        counter.add(change.by, &attributes);
+        counter.add(change.by, &of_lock(change.backend, change.key_family.clone(), change.recipe));
     }
 
     fn record(&self, event: &LockEvent) {
         let seconds = event.duration().as_secs_f64();
-        let mut of_lock = vec![backend(event.backend())];
-        of_lock.extend(event.key_family.clone().map(family));
-        of_lock.extend(event.recipe().map(recipe));
+        let of_lock = of_lock(event.backend(), event.key_family.clone(), event.recipe());
         let mut attributes = of_lock.clone();
         attributes.push(KeyValue::new("syncguard.result", event.result().as_str()));
         if let Some(reason) = event.reason() {
             attributes.push(KeyValue::new("syncguard.reason", reason.as_str()));
         }
         if let Some(code) = event.error_code() {
-            attributes.push(KeyValue::new("error.type", code.as_str()));
+            attributes.push(error_type(code));
         }
         match event.kind() {
             EventKind::Wait => {
@@ -185,35 +234,57 @@ impl Metrics {
                 let queued = event.queued().unwrap_or_default().as_secs_f64();
                 self.queue_time.record(queued, &attributes);
                 self.attempts.record(event.attempts().unwrap_or_default().into(), &attributes);
+                self.begin_losses(&of_lock, (event.key_family.clone(), event.recipe()));
             }
             EventKind::Hold => {
-                if let Some(loss) = event.loss() {
-                    let loss = KeyValue::new("syncguard.loss", loss.as_str());
-                    attributes.push(loss.clone());
-                    of_lock.push(loss);
-                    self.lost.add(1, &of_lock);
+                if let Some(reason) = event.loss() {
+                    attributes.push(loss(reason));
+                    self.lost.add(1, &with(&of_lock, loss(reason)));
                 }
                 self.hold_time.record(seconds, &attributes);
             }
             kind => {
                 attributes.push(KeyValue::new("syncguard.operation", kind.as_str()));
                 self.operation_duration.record(seconds, &attributes);
-                if event.reason() == Some(Reason::Locked) {
-                    self.contentions.add(1, &of_lock);
+                match event.error_code() {
+                    None | Some(ErrorCode::Aborted) => {}
+                    Some(code) => {
+                        self.errors.add(1, &[backend(event.backend()), error_type(code)]);
+                    }
+                }
+                if kind == EventKind::Acquire {
+                    // Zero gives a new family its series.
+                    let contended = event.reason() == Some(Reason::Locked);
+                    self.contentions.add(contended.into(), &of_lock);
                 }
             }
         }
     }
 }
 
+/// What a metric says about the lock.
+fn of_lock(
+    name: &'static str,
+    key_family: Option<Arc<str>>,
+    recipe: Option<&'static str>,
+) -> Vec<KeyValue> {
+    let family = key_family.map(|family| KeyValue::new("syncguard.key_family", family));
+    let recipe = recipe.map(|recipe| KeyValue::new("syncguard.recipe", recipe));
+    [Some(backend(name)), family, recipe].into_iter().flatten().collect()
+}
+
+fn with(attributes: &[KeyValue], one_more: KeyValue) -> Vec<KeyValue> {
+    [attributes, &[one_more]].concat()
+}
+
 fn backend(name: &'static str) -> KeyValue {
     KeyValue::new("syncguard.backend", name)
 }
 
-fn recipe(name: &'static str) -> KeyValue {
-    KeyValue::new("syncguard.recipe", name)
+fn error_type(code: ErrorCode) -> KeyValue {
+    KeyValue::new("error.type", code.as_str())
 }
 
-fn family(name: Arc<str>) -> KeyValue {
-    KeyValue::new("syncguard.key_family", name)
+fn loss(reason: LossReason) -> KeyValue {
+    KeyValue::new("syncguard.loss", reason.as_str())
 }

@@ -1,0 +1,113 @@
+//! The log of an election. This test is a program of its own: a subscriber of one thread misses an event that another
+//! thread has reached first.
+
+mod common;
+
+use std::fmt::{Debug, Write as _};
+use std::sync::{Arc, Mutex};
+
+use common::{Connection, ms};
+use syncguard_core::authoring::hash_key;
+use syncguard_core::contract::Holder;
+use syncguard_core::diagnostics::get_by_key_raw;
+use syncguard_core::{CancellationToken, LockBackend};
+use syncguard_recipes::Election;
+use tokio::time::sleep;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+const KEY: &str = "leader:of-mrs-smith";
+
+/// Collects the lines of the election at `INFO` and above.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && *metadata.level() <= Level::INFO
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line(event.metadata().level().to_string());
+        event.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        write!(self.0, " {field}={value:?}").unwrap();
+    }
+}
+
+/// The begin and the end of each term, and nothing else while all is well. The key and the lock id are in no line.
+#[tokio::test(start_paused = true)]
+async fn the_begin_and_the_end_of_each_term_are_logged() {
+    let log = Log::default();
+    let _subscriber = tracing::subscriber::set_default(log.clone());
+    let line = Connection::new();
+    let shutdown = CancellationToken::new();
+    let election =
+        Election::new(line.clone(), KEY).with_ttl(ms(3_000)).with_shutdown(shutdown.clone());
+    let handle = election.handle();
+    let run = tokio::spawn(election.run(async |term| {
+        term.lost().await;
+    }));
+    let hash = hash_key(KEY);
+    let label = line.client_state().holder().label().to_owned();
+    assert_eq!(label, Holder::this_process().label());
+    let begin = |fence: u64| {
+        format!("INFO message=leads key_hash={hash} fence={fence:015} holder=\"{label}\"")
+    };
+    let end = |fence: u64, end: &str| {
+        format!("INFO message=leads no more key_hash={hash} fence={fence:015} end=\"{end}\"")
+    };
+
+    sleep(ms(100)).await;
+    assert_eq!(log.take(), [begin(1)]);
+    let lock_id = get_by_key_raw(&line.store, KEY).await.unwrap().unwrap().lock_id;
+    handle.resign();
+    sleep(ms(5_000)).await;
+    assert_eq!(log.take(), [end(1, "resigned"), begin(2)]);
+
+    line.cut(true);
+    sleep(ms(2_900)).await;
+    let lines = log.take();
+    assert!(lines.contains(&end(2, "lost")), "{lines:?}");
+    for line in &lines {
+        assert!(!line.contains(KEY) && !line.contains(lock_id.expose()), "{line}");
+    }
+    line.cut(false);
+    sleep(ms(10_000)).await;
+    assert!(log.take().ends_with(&[begin(3)]));
+
+    shutdown.cancel();
+    run.await.unwrap().unwrap();
+    assert_eq!(log.take(), [end(3, "shutdown")]);
+
+    // A run that is dropped ends its term, too.
+    let election = Election::new(line.clone(), KEY);
+    let run = tokio::spawn(election.run(async |_| std::future::pending().await));
+    sleep(ms(100)).await;
+    run.abort();
+    assert!(run.await.unwrap_err().is_cancelled());
+    assert_eq!(log.take(), [begin(4), end(4, "resigned")]);
+}
