@@ -32,7 +32,7 @@ impl TelemetryOptions {
     /// | `syncguard.lock.lost` | counter, `{lock}` | locks that were lost while a guard held them | `syncguard.loss` |
     ///
     /// Errors are counted by the durations that carry an `error.type`, as the semantic conventions want it: the name of
-    /// an [`ErrorCode`](syncguard_core::ErrorCode). Keys and lock ids are never an attribute. With
+    /// an [`ErrorCode`](syncguard_core::ErrorCode). Keys, lock ids and holders are never an attribute. With
     /// [`with_key_family`](Self::with_key_family), each value with a known key carries `syncguard.key_family`; a release
     /// and an extend know only the lock id. Waits and holds of a recipe carry `syncguard.recipe`, such as `election` or
     /// `semaphore`.
