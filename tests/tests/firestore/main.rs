@@ -7,6 +7,7 @@ mod gateway;
 mod hints;
 mod interop;
 mod inventory;
+mod labels;
 mod keys;
 mod late;
 mod model;
