@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Error, Result, bail, ensure};
 use syncguard::contract::{
     AcquireRequest, AcquireResult, ExtendRequest, HashId, Holder, LookupRequest, ReleaseRequest,
 };
@@ -110,14 +110,14 @@ pub async fn run<S: Site>(site: S, tables: Tables, size: Size) -> Result<String>
     }
     let mut result = Ok(());
     while let Some(process) = processes.join_next().await {
-        result = result.and(process.map_err(Into::into).flatten());
+        result = result.and(process.map_err(Error::from).and_then(|ended| ended));
         if result.is_err() {
             processes.abort_all();
         }
     }
     fleet.is_over.store(true, Ordering::SeqCst);
     while let Some(observer) = observers.join_next().await {
-        result = result.and(observer.map_err(Into::into).flatten());
+        result = result.and(observer.map_err(Error::from).and_then(|ended| ended));
     }
     result?;
     fleet.check()
@@ -198,7 +198,10 @@ impl<S: Site> Fleet<S> {
             self.look_at_own(&backend, index, lock_id, is_new).await?;
             if round % 3 == 0 {
                 let extend = ExtendRequest::new(lock_id, MINUTE)?;
-                ensure!(backend.extend(extend).await?.is_extended(), "a held lock was not extended");
+                ensure!(
+                    backend.extend(extend).await?.is_extended(),
+                    "a held lock was not extended"
+                );
                 self.look_at_own(&backend, index, lock_id, is_new).await?;
             }
             self.keys[index].holders.fetch_sub(1, Ordering::SeqCst);
@@ -315,11 +318,13 @@ impl<S: Site> Fleet<S> {
         let fence = info.fence.get();
         let before = asked.shown.replace(fence).or(asked.granted).unwrap_or(fence);
         ensure!(before == fence, "a lock with the fences {before} and {fence}");
-        let count = match (&info.holder, &asked.holder) {
-            (None, None) => &self.seen.unlabelled,
-            (Some(shown), Some(own)) if shown == own => &self.seen.labelled,
-            (None, Some(_)) if !(asked.is_kept && is_new) => &self.seen.hidden,
-            (shown, own) => bail!("a lock with the holder {own:?} shows {shown:?}"),
+        let count = match sight(info.holder.as_ref(), asked.holder.as_ref())? {
+            Sight::None => &self.seen.unlabelled,
+            Sight::Right => &self.seen.labelled,
+            Sight::Missing => {
+                ensure!(!(asked.is_kept && is_new), "{:?} is not shown", asked.holder);
+                &self.seen.hidden
+            }
         };
         count.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -355,6 +360,41 @@ impl<S: Site> Fleet<S> {
     }
 }
 
+/// The holder that a lookup shows, compared with that of the lock.
+#[derive(Debug, PartialEq, Eq)]
+enum Sight {
+    Right,
+    Missing,
+    None,
+}
+
+fn sight(shown: Option<&Holder>, own: Option<&Holder>) -> Result<Sight> {
+    match (shown, own) {
+        (None, None) => Ok(Sight::None),
+        (None, Some(_)) => Ok(Sight::Missing),
+        (Some(shown), Some(own)) if shown == own => Ok(Sight::Right),
+        (Some(shown), own) => bail!("a lock with the holder {own:?} shows {shown:?}"),
+    }
+}
+
 async fn pause(seed: usize) {
     tokio::time::sleep(Duration::from_micros(200 * (seed as u64 % 5 + 1))).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_label_of_another_lock_is_noticed() {
+        let holder = |label: &str| Holder::new(label).unwrap().with_note("a note").unwrap();
+        let (own, other) = (holder("lock 1"), holder("lock 2"));
+        let without_note = Holder::new("lock 1").unwrap();
+        assert_eq!(sight(Some(&own), Some(&own)).unwrap(), Sight::Right);
+        assert_eq!(sight(None, Some(&own)).unwrap(), Sight::Missing);
+        assert_eq!(sight(None, None).unwrap(), Sight::None);
+        for (shown, own) in [(&other, Some(&own)), (&other, None), (&without_note, Some(&own))] {
+            assert!(sight(Some(shown), own).is_err(), "{shown:?} for {own:?}");
+        }
+    }
 }

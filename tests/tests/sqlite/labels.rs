@@ -33,7 +33,8 @@ impl Site for Sqlite {
     }
 
     async fn expire(&self, key: &str) -> Result<bool> {
-        let sql = "UPDATE locks SET acquired_ms = acquired_ms - 120000, expires_ms = expires_ms - 120000
+        let sql =
+            "UPDATE locks SET acquired_ms = acquired_ms - 120000, expires_ms = expires_ms - 120000
             WHERE key = ?1";
         Ok(self.file.raw().execute(sql, [key])? == 1)
     }
@@ -65,7 +66,8 @@ impl Other for Before {
         if expires.is_some_and(|expires| expires > now - 1000) {
             return Ok(None);
         }
-        let sql = "INSERT INTO fences VALUES (?1, 1) ON CONFLICT (key) DO UPDATE SET fence = fence + 1
+        let sql =
+            "INSERT INTO fences VALUES (?1, 1) ON CONFLICT (key) DO UPDATE SET fence = fence + 1
             RETURNING fence";
         let fence: i64 = turn.query_row(sql, [key], |row| row.get(0))?;
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
@@ -74,8 +76,7 @@ impl Other for Before {
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
             ON CONFLICT (key) DO UPDATE SET lock_id = excluded.lock_id, fence = excluded.fence, boot = excluded.boot,
               acquired_ms = excluded.acquired_ms, expires_ms = excluded.expires_ms, offset_ms = excluded.offset_ms";
-        let values =
-            (key, lock_id.expose(), fence, boot.trim(), now, now + 60_000, wall - now);
+        let values = (key, lock_id.expose(), fence, boot.trim(), now, now + 60_000, wall - now);
         turn.execute(sql, values)?;
         turn.commit()?;
         Ok(Some(u64::try_from(fence)?))

@@ -70,7 +70,8 @@ fn as_text(options: &Options, found: Option<&LockInfo>) -> String {
     let Some(info) = found else { return "free".to_owned() };
     let holder = holder::label(info).unwrap_or_else(|| info.lock_id_hash().to_string());
     let line = |name, value| format!("\n{name:<10}{value}");
-    let recipe = recipe::name(info).map_or_else(String::new, |name| line("recipe", name.to_owned()));
+    let recipe =
+        recipe::name(info).map_or_else(String::new, |name| line("recipe", name.to_owned()));
     let note = recipe::other_note(info).map_or_else(String::new, |note| line("note", note));
     let mut text = format!(
         "held for {}, by {holder}{recipe}{note}\nfence     {}\nacquired  {}\nexpires   {} (in {}, unless it is renewed)",

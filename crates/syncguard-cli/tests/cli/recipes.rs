@@ -38,7 +38,8 @@ fn recipes(harness: &Harness) -> Result<()> {
         ("recipe:unnamed", None),
     ];
     // A semaphore takes any free permit.
-    let numberless = |key: &str| key.replace(":permit:0", ":permit:N").replace(":permit:1", ":permit:N");
+    let numberless =
+        |key: &str| key.replace(":permit:0", ":permit:N").replace(":permit:1", ":permit:N");
     let listed = harness.run(&["ls", "--json", "recipe:"])?.expect(0)?.stdout;
     Schema::of("ls")?.check_lines(&listed)?;
     check(&listed, &expected, &numberless)?;

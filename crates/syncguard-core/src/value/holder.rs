@@ -319,7 +319,8 @@ mod tests {
             let holder = Holder::of_lock(own, backend, recipe);
             holder.map(|holder| (holder.label().to_owned(), holder.note().map(str::to_owned)))
         };
-        let named = |label: &str, note: Option<&str>| Some((label.to_owned(), note.map(str::to_owned)));
+        let named =
+            |label: &str, note: Option<&str>| Some((label.to_owned(), note.map(str::to_owned)));
         let backend = Holder::new("backend").unwrap();
         let own = Holder::say_label(None, "own").unwrap();
         let silent = Holder::say_note(Some(&own), "").unwrap();
