@@ -2,20 +2,23 @@
 //! some are clients that know no labels. Observers look all the time, and no lookup shows a label of another lock than
 //! the one that it describes.
 
-use std::collections::HashMap;
+mod books;
+
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context as _, Error, Result, bail, ensure};
+use anyhow::{Context as _, Error, Result, ensure};
 use syncguard::contract::{
-    AcquireRequest, AcquireResult, ExtendRequest, HashId, Holder, LookupRequest, ReleaseRequest,
+    AcquireRequest, AcquireResult, ExtendRequest, Holder, LookupRequest, ReleaseRequest,
 };
 use syncguard::inventory::ListRequest;
-use syncguard::{DynBackend, LockBackend as _, LockId, LockInfo};
+use syncguard::{DynBackend, LockBackend as _, LockId};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+
+use self::books::Books;
 
 /// The store of a fleet.
 pub trait Site: Send + Sync + 'static {
@@ -83,9 +86,8 @@ pub async fn run<S: Site>(site: S, tables: Tables, size: Size) -> Result<String>
     let fleet = Arc::new(Fleet {
         site,
         tables,
-        books: Mutex::default(),
+        books: Books::default(),
         keys: Default::default(),
-        seen: Seen::default(),
         entries: watch::channel(0).0,
         is_migrated: watch::channel(tables == Tables::New).0,
         is_over: AtomicBool::new(false),
@@ -120,31 +122,18 @@ pub async fn run<S: Site>(site: S, tables: Tables, size: Size) -> Result<String>
         result = result.and(observer.map_err(Error::from).and_then(|ended| ended));
     }
     result?;
-    fleet.check()
+    fleet.books.check(tables == Tables::Old)
 }
 
 struct Fleet<S> {
     site: S,
     tables: Tables,
-    books: Mutex<HashMap<HashId, Asked>>,
+    books: Books,
     keys: [Watched; KEYS.len()],
-    seen: Seen,
     /// How many locks were taken.
     entries: watch::Sender<usize>,
     is_migrated: watch::Sender<bool>,
     is_over: AtomicBool,
-}
-
-/// A lock that a process asks for, written down before the request is sent.
-struct Asked {
-    key: &'static str,
-    holder: Option<Holder>,
-    /// False if the store may not have kept the holder.
-    is_kept: bool,
-    /// The fence that the process got.
-    granted: Option<u64>,
-    /// The fence that a lookup has shown.
-    shown: Option<u64>,
 }
 
 /// A key, and its holders.
@@ -152,15 +141,6 @@ struct Asked {
 struct Watched {
     holders: AtomicUsize,
     highest: AtomicU64,
-}
-
-/// How many lookups showed a lock of each kind.
-#[derive(Default)]
-struct Seen {
-    labelled: AtomicUsize,
-    /// With a label that the store did not keep.
-    hidden: AtomicUsize,
-    unlabelled: AtomicUsize,
 }
 
 impl<S: Site> Fleet<S> {
@@ -185,13 +165,13 @@ impl<S: Site> Fleet<S> {
             let (lock_id, fence) = loop {
                 attempt += 1;
                 let (holder, lock_id) = (holder(attempt)?, LockId::generate()?);
-                self.ask(lock_id, index, holder.clone(), is_new);
+                self.books.ask(lock_id, KEYS[index], holder.clone(), is_new);
                 let request = AcquireRequest::new(KEYS[index], MINUTE)?.with_lock_id(lock_id);
                 let request = request.with_holder(holder.unwrap_or_else(Holder::unnamed));
                 if let AcquireResult::Acquired(lock) = backend.acquire(request).await? {
                     break (lock_id, lock.fence.get());
                 }
-                self.books().remove(&lock_id.hash_id());
+                self.books.forget(lock_id);
                 pause(number + attempt).await;
             };
             self.enter(index, lock_id, fence)?;
@@ -221,11 +201,11 @@ impl<S: Site> Fleet<S> {
             let index = (number + round) % KEYS.len();
             let (lock_id, fence) = loop {
                 let lock_id = LockId::generate()?;
-                self.ask(lock_id, index, None, false);
+                self.books.ask(lock_id, KEYS[index], None, false);
                 if let Some(fence) = client.acquire(KEYS[index], lock_id).await? {
                     break (lock_id, fence);
                 }
-                self.books().remove(&lock_id.hash_id());
+                self.books.forget(lock_id);
                 pause(number).await;
             };
             self.enter(index, lock_id, fence)?;
@@ -245,13 +225,13 @@ impl<S: Site> Fleet<S> {
         while !self.is_over.load(Ordering::SeqCst) {
             for key in KEYS {
                 if let Some(info) = backend.lookup(LookupRequest::by_key(key)?).await? {
-                    self.look(&info, is_new)?;
+                    self.books.look(&info, is_new)?;
                 }
             }
             let inventory = backend.inventory().context("an inventory")?;
             let page = inventory.list_locks(ListRequest::new().with_prefix("labels:")).await?;
             ensure!(page.corrupt.is_empty(), "corrupt records");
-            page.entries.iter().try_for_each(|info| self.look(info, is_new))?;
+            page.entries.iter().try_for_each(|info| self.books.look(info, is_new))?;
             pause(1).await;
         }
         Ok(())
@@ -276,19 +256,12 @@ impl<S: Site> Fleet<S> {
         *self.is_migrated.borrow()
     }
 
-    fn ask(&self, lock_id: LockId, index: usize, holder: Option<Holder>, is_kept: bool) {
-        let asked = Asked { key: KEYS[index], holder, is_kept, granted: None, shown: None };
-        self.books().insert(lock_id.hash_id(), asked);
-    }
-
     fn enter(&self, index: usize, lock_id: LockId, fence: u64) -> Result<()> {
         let key = &self.keys[index];
         ensure!(key.holders.fetch_add(1, Ordering::SeqCst) == 0, "two holders");
         let before = key.highest.swap(fence, Ordering::SeqCst);
         ensure!(before < fence, "fence {fence} after {before}");
-        if let Some(asked) = self.books().get_mut(&lock_id.hash_id()) {
-            asked.granted = Some(fence);
-        }
+        self.books.grant(lock_id, fence);
         self.entries.send_modify(|entries| *entries += 1);
         Ok(())
     }
@@ -304,97 +277,12 @@ impl<S: Site> Fleet<S> {
         for request in [LookupRequest::by_key(KEYS[index])?, LookupRequest::by_lock_id(lock_id)] {
             let found = backend.lookup(request).await?.context("a held lock")?;
             ensure!(found.lock_id_hash() == lock_id.hash_id(), "another lock");
-            self.look(&found, is_new)?;
+            self.books.look(&found, is_new)?;
         }
         Ok(())
-    }
-
-    /// Checks what a lookup shows. `is_new` says whether the process that looks can see all holders that are kept.
-    fn look(&self, info: &LockInfo, is_new: bool) -> Result<()> {
-        let mut books = self.books();
-        let asked = books.get_mut(&info.lock_id_hash()).context("a lock that nobody asked for")?;
-        let key = info.clone().expose().key;
-        ensure!(key.expose() == asked.key, "the key of another lock");
-        let fence = info.fence.get();
-        let before = asked.shown.replace(fence).or(asked.granted).unwrap_or(fence);
-        ensure!(before == fence, "a lock with the fences {before} and {fence}");
-        let count = match sight(info.holder.as_ref(), asked.holder.as_ref())? {
-            Sight::None => &self.seen.unlabelled,
-            Sight::Right => &self.seen.labelled,
-            Sight::Missing => {
-                ensure!(!(asked.is_kept && is_new), "{:?} is not shown", asked.holder);
-                &self.seen.hidden
-            }
-        };
-        count.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn books(&self) -> MutexGuard<'_, HashMap<HashId, Asked>> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Checks the run as a whole.
-    fn check(&self) -> Result<String> {
-        let books = self.books();
-        for asked in books.values() {
-            let wrong = asked.shown.filter(|shown| asked.granted != Some(*shown));
-            ensure!(wrong.is_none(), "a lock of {:?} was seen with {wrong:?}", asked.granted);
-        }
-        let is_seen = |holder: bool| {
-            let of_kind = books.values().filter(|asked| asked.holder.is_some() == holder);
-            of_kind.filter(|asked| asked.shown.is_some()).count()
-        };
-        let Seen { labelled, hidden, unlabelled } = &self.seen;
-        let [labelled, hidden, unlabelled] =
-            [labelled, hidden, unlabelled].map(|count| count.load(Ordering::Relaxed));
-        ensure!(labelled > 0 && unlabelled > 0, "{labelled} with a label, {unlabelled} without");
-        ensure!(self.tables != Tables::Old || hidden > 0, "no lock was seen before the migration");
-        Ok(format!(
-            "{} locks, of which {} with and {} without a label were seen; {labelled} lookups showed a label, {hidden} \
-             none of a lock whose label was not kept, {unlabelled} none of a lock without one",
-            books.len(),
-            is_seen(true),
-            is_seen(false)
-        ))
-    }
-}
-
-/// The holder that a lookup shows, compared with that of the lock.
-#[derive(Debug, PartialEq, Eq)]
-enum Sight {
-    Right,
-    Missing,
-    None,
-}
-
-fn sight(shown: Option<&Holder>, own: Option<&Holder>) -> Result<Sight> {
-    match (shown, own) {
-        (None, None) => Ok(Sight::None),
-        (None, Some(_)) => Ok(Sight::Missing),
-        (Some(shown), Some(own)) if shown == own => Ok(Sight::Right),
-        (Some(shown), own) => bail!("a lock with the holder {own:?} shows {shown:?}"),
     }
 }
 
 async fn pause(seed: usize) {
     tokio::time::sleep(Duration::from_micros(200 * (seed as u64 % 5 + 1))).await;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_label_of_another_lock_is_noticed() {
-        let holder = |label: &str| Holder::new(label).unwrap().with_note("a note").unwrap();
-        let (own, other) = (holder("lock 1"), holder("lock 2"));
-        let without_note = Holder::new("lock 1").unwrap();
-        assert_eq!(sight(Some(&own), Some(&own)).unwrap(), Sight::Right);
-        assert_eq!(sight(None, Some(&own)).unwrap(), Sight::Missing);
-        assert_eq!(sight(None, None).unwrap(), Sight::None);
-        for (shown, own) in [(&other, Some(&own)), (&other, None), (&without_note, Some(&own))] {
-            assert!(sight(Some(shown), own).is_err(), "{shown:?} for {own:?}");
-        }
-    }
 }
