@@ -16,7 +16,7 @@ struct Firestore {
 }
 
 impl Site for Firestore {
-    type Other = Transactional;
+    type Other = TypeScript;
 
     async fn connect(&self, label: &str) -> Result<syncguard::DynBackend> {
         let options = options().with_holder(label);
@@ -24,8 +24,8 @@ impl Site for Firestore {
         Ok(syncguard::DynBackend::new(backend))
     }
 
-    async fn other(&self) -> Result<Transactional> {
-        Ok(Transactional(Raw::new(&self.url)))
+    async fn other(&self) -> Result<TypeScript> {
+        Ok(TypeScript(Raw::new(&self.url)))
     }
 
     /// An acquire writes the whole document, so an expired one has no label to leave behind.
@@ -38,9 +38,20 @@ impl Site for Firestore {
     }
 }
 
-impl Other for Transactional {
+/// Each request is a task of its own, because the futures of the client cannot be sent while they borrow it.
+struct TypeScript(Raw);
+
+impl TypeScript {
+    fn client(&self) -> Transactional {
+        Transactional(self.0.clone())
+    }
+}
+
+impl Other for TypeScript {
     async fn acquire(&mut self, key: &str, lock_id: LockId) -> Result<Option<u64>> {
-        match Self::acquire(self, key, lock_id, 60_000).await {
+        let (client, key) = (self.client(), key.to_owned());
+        let acquire = tokio::spawn(async move { client.acquire(&key, lock_id, 60_000).await });
+        match acquire.await? {
             // Its transactions met ours too often, and wrote nothing.
             Err(status) if status.code() == Code::Aborted => Ok(None),
             answer => Ok(answer?),
@@ -49,7 +60,8 @@ impl Other for Transactional {
 
     async fn release(&mut self, lock_id: LockId) -> Result<bool> {
         loop {
-            match Self::release(self, lock_id).await {
+            let client = self.client();
+            match tokio::spawn(async move { client.release(lock_id).await }).await? {
                 Err(status) if status.code() == Code::Aborted => {}
                 answer => return Ok(answer?),
             }
