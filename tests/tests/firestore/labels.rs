@@ -7,6 +7,8 @@ use syncguard_firestore::gcloud_sdk::tonic::Code;
 use syncguard_firestore::{FirestoreBackend, LockId};
 use syncguard_test_effort::either;
 use syncguard_tests::labels::{Other, Site, Size, Tables, run};
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
 
 use crate::support::{Raw, fresh, options};
 use crate::transactional::Transactional;
@@ -38,7 +40,7 @@ impl Site for Firestore {
     }
 }
 
-/// Each request is a task of its own, because the futures of the client cannot be sent while they borrow it.
+/// Each request has a thread of its own, because the futures of the client stay on their thread.
 struct TypeScript(Raw);
 
 impl TypeScript {
@@ -50,8 +52,9 @@ impl TypeScript {
 impl Other for TypeScript {
     async fn acquire(&mut self, key: &str, lock_id: LockId) -> Result<Option<u64>> {
         let (client, key) = (self.client(), key.to_owned());
-        let acquire = tokio::spawn(async move { client.acquire(&key, lock_id, 60_000).await });
-        match acquire.await? {
+        let runtime = Handle::current();
+        let acquire = move || runtime.block_on(client.acquire(&key, lock_id, 60_000));
+        match spawn_blocking(acquire).await? {
             // Its transactions met ours too often, and wrote nothing.
             Err(status) if status.code() == Code::Aborted => Ok(None),
             answer => Ok(answer?),
@@ -60,8 +63,9 @@ impl Other for TypeScript {
 
     async fn release(&mut self, lock_id: LockId) -> Result<bool> {
         loop {
-            let client = self.client();
-            match tokio::spawn(async move { client.release(lock_id).await }).await? {
+            let (client, runtime) = (self.client(), Handle::current());
+            let release = move || runtime.block_on(client.release(lock_id));
+            match spawn_blocking(release).await? {
                 Err(status) if status.code() == Code::Aborted => {}
                 answer => return Ok(answer?),
             }

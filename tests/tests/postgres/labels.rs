@@ -69,7 +69,7 @@ impl Other for TypeScript {
 }
 
 fn size() -> Size {
-    Size { labelled: 2, unlabelled: 1, others: 2, rounds: either(40, 1_000) }
+    Size { labelled: 2, unlabelled: 1, others: 2, rounds: either(40, 500) }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
