@@ -5,5 +5,6 @@ pub mod differential;
 pub mod example_record;
 pub mod fleet;
 pub mod inventory;
+pub mod labels;
 pub mod polling;
 pub mod register;

@@ -8,6 +8,7 @@ mod hints;
 mod interop;
 mod inventory;
 mod keys;
+mod labels;
 mod late;
 mod model;
 mod operations;

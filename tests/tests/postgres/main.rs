@@ -11,6 +11,7 @@ mod errors;
 mod faults;
 mod interop;
 mod inventory;
+mod labels;
 mod late;
 mod late_burst;
 mod late_sessions;

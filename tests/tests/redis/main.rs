@@ -10,6 +10,7 @@ mod faults;
 mod history;
 mod interop;
 mod inventory;
+mod labels;
 mod late;
 mod model;
 mod records;

@@ -6,6 +6,7 @@ mod damaged;
 mod durability;
 mod faults;
 mod inventory;
+mod labels;
 mod late;
 mod model;
 mod support;

@@ -11,6 +11,7 @@ pub(crate) mod generate;
 mod listing;
 pub(crate) mod ls;
 mod permits;
+mod recipe;
 pub(crate) mod release;
 mod saved_lock;
 pub(crate) mod setup;

@@ -89,6 +89,19 @@ impl<B: LockBackend> Election<B> {
         self
     }
 
+    /// Names the candidate, for people: see [`LockConfig::with_holder`].
+    pub fn with_holder(mut self, label: impl AsRef<str>) -> Self {
+        self.config = self.config.with_holder(label);
+        self
+    }
+
+    /// A note beside the holder of a term, for people: see [`LockConfig::with_note`]. Default: the note of the backend, or
+    /// else `election`, by which the command `syncguard` tells a term from other locks.
+    pub fn with_note(mut self, note: impl AsRef<str>) -> Self {
+        self.config = self.config.with_note(note);
+        self
+    }
+
     /// Ends [`run`](Self::run) when the token fires: the work is told, and the lock is given back.
     pub fn with_shutdown(mut self, shutdown: CancellationToken) -> Self {
         self.shutdown = shutdown;
