@@ -15,6 +15,7 @@ mod progress;
 mod remembered;
 mod support;
 mod takeover;
+mod ticks;
 mod transactional;
 mod transactions;
 mod watch;

@@ -9,5 +9,6 @@ mod inventory;
 mod late;
 mod model;
 mod support;
+mod ticks;
 mod torn;
 mod watch;
