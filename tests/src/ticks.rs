@@ -121,8 +121,11 @@ pub async fn share_the_key<B: LockBackend<Fence = Fence>>(
     // Tries for the tick of this second; true if it ran.
     let once = async |key: &str, attempts: u16, second: u64, fails: bool| {
         let shown = SystemTime::UNIX_EPOCH + Duration::from_secs(second);
-        let ticks = ticks(&backend, key)?.with_missed(Missed::Last).with_attempts(attempts);
-        let tried = ticks.with_clock(Arc::new(move || shown)).try_once(async |tick| {
+        let ticks = ticks(&backend, key)?
+            .with_missed(Missed::Last)
+            .with_attempts(attempts)
+            .with_clock(Arc::new(move || shown));
+        let tried = ticks.try_once(async |tick| {
             if fails {
                 tick.give_up();
             }

@@ -183,13 +183,13 @@ async fn a_clock_that_is_set_takes_part_again_within_ten_seconds() {
 #[tokio::test(start_paused = true)]
 async fn the_answer_to_the_release_is_told() {
     let (world, store) = World::new().await;
-    let ticks = || world.ticks(store.clone(), 0).with_attempts(2);
-    let TickOutcome::Ran(tick) = ticks().try_once(async |tick| tick).await.unwrap() else {
+    let ticks = world.ticks(store.clone(), 0).with_attempts(2);
+    let TickOutcome::Ran(tick) = ticks.try_once(async |tick| tick).await.unwrap() else {
         panic!("a tick is due");
     };
     assert!(tick.released().await.unwrap().is_released());
     sleep(MINUTE).await;
-    let robbed = ticks().try_once(async |tick| {
+    let robbed = ticks.try_once(async |tick| {
         let taken_away = ReleaseRequest::new(tick.held().lock_id());
         assert!(store.release(taken_away).await.unwrap().is_released());
         tick

@@ -21,6 +21,7 @@ pub use self::handle::ElectionHandle;
 use self::handle::LeaderStatus;
 use self::term::TermState;
 pub use self::term::{Term, TermEnd};
+use crate::outage::give_back;
 
 /// The recipe that observers are told for the lock.
 const RECIPE: &str = "election";
