@@ -16,6 +16,7 @@ mod progress;
 mod remembered;
 mod support;
 mod takeover;
+mod ticks;
 mod transactional;
 mod transactions;
 mod watch;

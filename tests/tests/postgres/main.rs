@@ -24,6 +24,7 @@ mod schema;
 mod search_path;
 mod session_settings;
 mod support;
+mod ticks;
 mod tls;
 mod typescript;
 mod waiting;

@@ -21,6 +21,7 @@ mod signals;
 mod signals_everywhere;
 mod signals_lost;
 mod support;
+mod ticks;
 mod tls;
 
 #[path = "../support/line.rs"]

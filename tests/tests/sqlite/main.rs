@@ -10,5 +10,6 @@ mod labels;
 mod late;
 mod model;
 mod support;
+mod ticks;
 mod torn;
 mod watch;
