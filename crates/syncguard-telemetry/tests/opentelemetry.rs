@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{KEY, Store, TTL, take};
-use opentelemetry_sdk::metrics::data::{AggregatedMetrics, HistogramDataPoint, MetricData};
+use opentelemetry_sdk::metrics::data::{
+    AggregatedMetrics, HistogramDataPoint, MetricData, ScopeMetrics,
+};
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
 use syncguard_memory::contract::{IsLockedRequest, ReleaseRequest};
 use syncguard_memory::{
@@ -144,7 +146,7 @@ async fn losses_of_a_new_family_or_recipe_begin_with_zero() {
     let other = sorted(&[("syncguard.key_family", "other")]);
     let payment = sorted(&[("syncguard.key_family", "payment")]);
     let leader = sorted(&[("syncguard.key_family", "payment"), ("syncguard.recipe", "election")]);
-    assert_eq!(losses().await, [other.clone()]);
+    assert_eq!(losses().await, std::slice::from_ref(&other));
     for _ in 0..2 {
         lock(&backend, KEY, async |_| ()).await.unwrap();
     }
@@ -183,7 +185,7 @@ async fn holds_of_50_and_of_100_ms_are_told_apart() {
     backend.telemetry().flush().await;
     provider.force_flush().unwrap();
     let collected = exporter.get_finished_metrics().unwrap();
-    let mut metrics = collected[0].scope_metrics().flat_map(|scope| scope.metrics());
+    let mut metrics = collected[0].scope_metrics().flat_map(ScopeMetrics::metrics);
     let hold = metrics.find(|metric| metric.name() == "syncguard.lock.hold_time").unwrap();
     let AggregatedMetrics::F64(MetricData::Histogram(hold)) = hold.data() else {
         panic!("{hold:?}")

@@ -10,7 +10,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use common::{KEY, Store, TTL, take};
-use opentelemetry_sdk::metrics::data::{AggregatedMetrics, Metric, MetricData, ResourceMetrics};
+use opentelemetry_sdk::metrics::data::{
+    AggregatedMetrics, Metric, MetricData, ResourceMetrics, ScopeMetrics,
+};
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
 use serde_json::Value;
 use syncguard_memory::contract::{ExtendRequest, ReleaseRequest, TIME_TOLERANCE};
@@ -198,7 +200,7 @@ async fn exported() -> Known {
     let collected = exporter.get_finished_metrics().unwrap();
     let scopes = collected.iter().flat_map(ResourceMetrics::scope_metrics);
     let mut known = Known::new();
-    for metric in scopes.flat_map(|scope| scope.metrics()) {
+    for metric in scopes.flat_map(ScopeMetrics::metrics) {
         add(&mut known, metric);
     }
     known

@@ -99,8 +99,8 @@ struct Metrics {
     lost: Counter<u64>,
     waiting: UpDownCounter<i64>,
     held: UpDownCounter<i64>,
-    /// The families and recipes whose losses have their series.
-    begun: Mutex<HashSet<(Option<Arc<str>>, Option<&'static str>)>>,
+    /// The locks whose losses have their series, by backend, family and recipe.
+    begun: Mutex<HashSet<Vec<KeyValue>>>,
 }
 
 /// In seconds. The defaults of OpenTelemetry are for milliseconds.
@@ -190,22 +190,25 @@ impl Metrics {
 
     /// Gives each counter its series, with zero.
     fn begin(&self, name: &'static str, key_family: Option<Arc<str>>) {
-        let of_lock = of_lock(name, key_family.clone(), None);
+        let of_lock = of_lock(name, key_family, None);
         for code in ERRORS {
             self.errors.add(0, &[backend(name), error_type(code)]);
         }
         self.contentions.add(0, &of_lock);
         self.waiting.add(0, &of_lock);
         self.held.add(0, &of_lock);
-        self.begin_losses(&of_lock, (key_family, None));
+        self.begin_losses(&of_lock);
     }
 
     /// Gives the losses of these locks their series, once.
-    fn begin_losses(&self, of_lock: &[KeyValue], kind: (Option<Arc<str>>, Option<&'static str>)) {
-        if self.begun.lock().unwrap_or_else(PoisonError::into_inner).insert(kind) {
-            for reason in LOSSES {
-                self.lost.add(0, &with(of_lock, loss(reason)));
-            }
+    fn begin_losses(&self, of_lock: &[KeyValue]) {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        if begun.contains(of_lock) {
+            return;
+        }
+        begun.insert(of_lock.to_vec());
+        for reason in LOSSES {
+            self.lost.add(0, &with(of_lock, loss(reason)));
         }
     }
 
@@ -234,7 +237,7 @@ impl Metrics {
                 let queued = event.queued().unwrap_or_default().as_secs_f64();
                 self.queue_time.record(queued, &attributes);
                 self.attempts.record(event.attempts().unwrap_or_default().into(), &attributes);
-                self.begin_losses(&of_lock, (event.key_family.clone(), event.recipe()));
+                self.begin_losses(&of_lock);
             }
             EventKind::Hold => {
                 if let Some(reason) = event.loss() {
