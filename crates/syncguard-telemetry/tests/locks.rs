@@ -90,7 +90,7 @@ async fn events_name_the_holder() {
     let stolen = ReleaseRequest::new(guard.lock_id());
     assert!(backend.inner().release(stolen).await.unwrap().is_released());
     assert!(!guard.release().await.unwrap().is_released());
-    assert_eq!(labels().await, [(EventKind::Release, None), (EventKind::Hold, one())]);
+    assert_eq!(labels().await, [(EventKind::Hold, one()), (EventKind::Release, None)]);
 
     let unnamed = LockConfig::new(KEY).without_holder();
     lock(&backend, unnamed, async |_| ()).await.unwrap();

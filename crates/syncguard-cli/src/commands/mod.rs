@@ -10,6 +10,7 @@ pub(crate) mod fence;
 pub(crate) mod generate;
 mod listing;
 pub(crate) mod ls;
+mod permit_key;
 mod permits;
 mod recipe;
 pub(crate) mod release;

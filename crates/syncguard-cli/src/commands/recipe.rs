@@ -2,7 +2,8 @@
 
 use syncguard::LockInfo;
 
-use super::{listing, permits};
+use super::permit_key;
+use crate::holder;
 
 /// The recipes that are told by the note of their locks, with the word for one such lock.
 const BY_NOTE: [(&str, Option<&str>); 3] =
@@ -11,7 +12,7 @@ const BY_NOTE: [(&str, Option<&str>); 3] =
 /// The name of the recipe that the lock seems to be part of. This is only a hint: it comes from the
 /// form of the key and from the note, which any client can choose.
 pub(super) fn name(info: &LockInfo) -> Option<&'static str> {
-    if permits::split(&listing::key_of(info)).is_some() {
+    if permit_key::split(info.clone().expose().key.expose()).is_some() {
         return Some("semaphore");
     }
     let note = info.holder.as_ref()?.note()?;
@@ -25,5 +26,5 @@ pub(super) fn word(recipe: &str) -> Option<&'static str> {
 
 /// The note of the lock for a terminal, unless it is only the name of its recipe.
 pub(super) fn other_note(info: &LockInfo) -> Option<String> {
-    crate::holder::note(info).filter(|note| name(info) != Some(note.as_str()))
+    holder::note(info).filter(|note| name(info) != Some(note.as_str()))
 }

@@ -6,7 +6,7 @@ use syncguard::contract::HashId;
 use syncguard::{LockInfo, Timestamp};
 
 use crate::commands::listing::key_for_terminal;
-use crate::commands::{permits, recipe};
+use crate::commands::{permit_key, recipe};
 use crate::holder;
 
 /// A held lock. All texts are escaped for a terminal. Times are those since 1970.
@@ -64,7 +64,7 @@ impl Lock {
 
     /// The key, and the number of the permit if it is the key of one.
     pub(super) fn key_and_permit(&self) -> (&str, Option<u32>) {
-        match permits::split(&self.key) {
+        match permit_key::split(&self.key) {
             Some((semaphore, permit)) => (semaphore, Some(permit)),
             None => (&self.key, None),
         }
