@@ -169,3 +169,43 @@ pub async fn share_the_key<B: LockBackend<Fence = Fence>>(
     ensure!(once("new", 1, first, false).await? == ran(first * 1000));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use syncguard::contract::{
+        AcquireRequest, AcquireResult, BackendCapabilities, FenceWindow,
+    };
+    use syncguard::memory::MemoryBackend;
+    use syncguard::{LockError, forward};
+
+    use super::*;
+
+    /// A store that does not look at its clock.
+    #[derive(Clone)]
+    struct Hasty(MemoryBackend);
+
+    impl LockBackend for Hasty {
+        type Fence = Fence;
+
+        async fn acquire(&self, mut request: AcquireRequest) -> Result<AcquireResult, LockError> {
+            if let Some(window) = request.fence_window {
+                request.fence_window = Some(FenceWindow::new(window.at_least(), window.below())?);
+            }
+            self.0.acquire(request).await
+        }
+
+        forward!(0: release, extend, is_locked, lookup, watch, inventory, client_state);
+
+        fn capabilities(&self) -> BackendCapabilities {
+            self.0.capabilities()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_store_that_lets_ticks_begin_early_is_found() {
+        let (store, clock) = (Hasty(MemoryBackend::new()), Clock::default());
+        let right = [store.clone(), store.clone()];
+        let found = outlast_a_stepped_clock(right, store, &clock).await.unwrap_err();
+        assert!(found.to_string().contains("off by 1 h"), "{found}");
+    }
+}
