@@ -6,12 +6,12 @@ use proptest::prelude::*;
 use proptest::strategy::{Union, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use syncguard::contract::{
-    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
-    TIME_TOLERANCE,
+    AcquireRequest, AcquireResult, ExtendRequest, FenceWindow, IsLockedRequest, LookupRequest,
+    Refusal, ReleaseRequest, TIME_TOLERANCE,
 };
 use syncguard::{
     DynBackend, ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockId, NotHeld,
-    ReleaseResult,
+    ReleaseResult, Timestamp,
 };
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
@@ -22,6 +22,8 @@ use tokio::task::JoinSet;
 pub enum Step {
     /// Acquires a key under a lock id.
     Acquire { key: usize, id: usize, ttl: u64 },
+    /// Acquires a key under a lock id with a fence in a window, whose time is past or far ahead.
+    AcquireInWindow { key: usize, id: usize, ttl: u64, at_least: u64, below: u64, is_early: bool },
     /// Releases the lock with an id.
     Release { id: usize },
     /// Extends the lock with an id.
@@ -42,6 +44,9 @@ pub enum Step {
 pub enum Answer {
     Acquired(u64),
     Locked,
+    /// The counter has reached the limit of the window.
+    Taken(u64),
+    TooEarly,
     Released,
     Extended,
     NotHeld(NotHeld),
@@ -108,10 +113,15 @@ where
     Ok(match step {
         Step::Acquire { key: of, id, ttl } => {
             let request = AcquireRequest::new(key(of), Duration::from_millis(ttl))?;
-            match backend.acquire(request.with_lock_id(names.ids[id])).await? {
-                AcquireResult::Acquired(lock) => Answer::Acquired(lock.fence.get()),
-                AcquireResult::Locked(_) | AcquireResult::Refused(_) => Answer::Locked,
-            }
+            acquire(backend, request.with_lock_id(names.ids[id])).await?
+        }
+        Step::AcquireInWindow { key: of, id, ttl, at_least, below, is_early } => {
+            let window = FenceWindow::new(Fence::new(at_least)?, Fence::new(below)?)?;
+            let not_before = Timestamp::from_millis(if is_early { YEAR_2100 } else { 1 })?;
+            let request = AcquireRequest::new(key(of), Duration::from_millis(ttl))?
+                .with_lock_id(names.ids[id])
+                .with_fence_window(window.with_not_before(not_before));
+            acquire(backend, request).await?
         }
         Step::Release { id } => match backend.release(ReleaseRequest::new(names.ids[id])).await? {
             ReleaseResult::NotHeld(reason) => Answer::NotHeld(reason),
@@ -131,6 +141,21 @@ where
         Step::ByKey { key: of } => find(backend, LookupRequest::by_key(key(of))?, names).await?,
         Step::ById { id } => find(backend, LookupRequest::by_lock_id(names.ids[id]), names).await?,
         Step::Pass { .. } => Answer::Passed,
+    })
+}
+
+/// In milliseconds since the Unix epoch.
+const YEAR_2100: u64 = 4_102_444_800_000;
+
+async fn acquire<B>(backend: &B, request: AcquireRequest) -> Result<Answer, LockError>
+where
+    B: LockBackend<Fence = Fence>,
+{
+    Ok(match backend.acquire(request).await? {
+        AcquireResult::Acquired(lock) => Answer::Acquired(lock.fence.get()),
+        AcquireResult::Locked(_) => Answer::Locked,
+        AcquireResult::Refused(Refusal::Taken { counter }) => Answer::Taken(counter.get()),
+        AcquireResult::Refused(Refusal::TooEarly { .. }) => Answer::TooEarly,
     })
 }
 
@@ -171,7 +196,9 @@ pub async fn compare(
     names: &Names,
 ) -> Result<Comparison, String> {
     let lives = steps.iter().filter_map(|step| match step {
-        Step::Acquire { ttl, .. } | Step::Extend { ttl, .. } => Some(*ttl),
+        Step::Acquire { ttl, .. }
+        | Step::AcquireInWindow { ttl, .. }
+        | Step::Extend { ttl, .. } => Some(*ttl),
         _ => None,
     });
     let shortest = lives.min().map_or(Duration::MAX, Duration::from_millis);
@@ -217,12 +244,18 @@ impl Mix {
         let (keys, ids, tied) = (self.keys, self.ids, self.ids_have_keys);
         let (key, id) = (move || 0..keys, move || 0..ids);
         let ttl = || prop::sample::select(self.ttls.clone());
-        let acquire = (key(), id(), ttl()).prop_map(move |(key, id, ttl)| {
-            let key = if tied { id * keys / ids } else { key };
-            Step::Acquire { key, id, ttl }
+        let key_of = move |key, id| if tied { id * keys / ids } else { key };
+        let acquire = (key(), id(), ttl())
+            .prop_map(move |(key, id, ttl)| Step::Acquire { key: key_of(key, id), id, ttl });
+        // The windows are few and near the counters of such sequences.
+        let in_window = (key(), id(), ttl(), 1..12_u64, 0..3_u64, prop::bool::weighted(0.1));
+        let in_window = in_window.prop_map(move |(key, id, ttl, at_least, more, is_early)| {
+            let (key, below) = (key_of(key, id), at_least + more);
+            Step::AcquireInWindow { key, id, ttl, at_least, below, is_early }
         });
         let mut steps = vec![
             (4, acquire.boxed()),
+            (2, in_window.boxed()),
             (3, id().prop_map(|id| Step::Release { id }).boxed()),
             (2, (id(), ttl()).prop_map(|(id, ttl)| Step::Extend { id, ttl }).boxed()),
             (1, key().prop_map(|key| Step::IsLocked { key }).boxed()),
@@ -251,6 +284,10 @@ impl Mix {
                 let later = |(step, earlier): (Step, usize)| match step {
                     Step::Acquire { key, id, ttl } => {
                         Step::Acquire { key, id: id + ids * part, ttl }
+                    }
+                    Step::AcquireInWindow { key, id, ttl, at_least, below, is_early } => {
+                        let id = id + ids * part;
+                        Step::AcquireInWindow { key, id, ttl, at_least, below, is_early }
                     }
                     Step::Release { id } => Step::Release { id: id + ids * earlier },
                     Step::Extend { id, ttl } => Step::Extend { id: id + ids * earlier, ttl },

@@ -96,7 +96,7 @@ _syncguard() {
             return 0
             ;;
         syncguard__subcmd__acquire)
-            opts="-w -n -E -q -v -h --ttl --save --json --wait --no-wait --conflict-exit-code --holder --note --store --store-file --quiet --verbose --help"
+            opts="-w -n -E -q -v -h --ttl --save --json --wait --no-wait --conflict-exit-code --note --holder --store --store-file --quiet --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -126,11 +126,11 @@ _syncguard() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --holder)
+                --note)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --note)
+                --holder)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -75,8 +75,8 @@ complete -c syncguard -n "__fish_syncguard_using_subcommand acquire" -l ttl -d '
 complete -c syncguard -n "__fish_syncguard_using_subcommand acquire" -l save -d 'Writes the lock to this new file, which only this user can read; `extend` and `release` take it' -r -F
 complete -c syncguard -n "__fish_syncguard_using_subcommand acquire" -s w -l wait -d 'The longest time to wait for the lock, such as 30s or 5m; a bare number is in seconds, as for flock [default: no limit]' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand acquire" -s E -l conflict-exit-code -d 'The exit status if another process holds the lock [default: 75]' -r
-complete -c syncguard -n "__fish_syncguard_using_subcommand acquire" -l holder -d 'Names the holder, for people [default: `SYNCGUARD_HOLDER`, or else host name and process id]' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand acquire" -l note -d 'Says what the lock is for, such as the address of a run [default: `SYNCGUARD_NOTE`]' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand acquire" -l holder -d 'Names the holder, for people [default: `SYNCGUARD_HOLDER`, or else user, host name and the id of the process that has called this program: `alice@build-7/412`]' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand acquire" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand acquire" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
 complete -c syncguard -n "__fish_syncguard_using_subcommand acquire" -l json -d 'Prints the lock as one line of JSON; it contains the lock id, which is enough to release the lock'

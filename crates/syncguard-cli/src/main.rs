@@ -13,6 +13,7 @@ compile_error!(
 );
 
 mod args;
+mod caller;
 mod commands;
 mod escape;
 mod exit;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::contract::loss_reason::LossReason;
 use crate::util::catch_callback_panic;
-use crate::value::{ErrorCode, Key, LockId};
+use crate::value::{ErrorCode, Holder, Key, LockId};
 
 /// Learns how long callers waited for locks, how long they held them, and which locks were lost. It is for
 /// decorators such as telemetry, which supply an observer through
@@ -76,6 +76,9 @@ pub struct AcquisitionObserved {
     pub lock_id: LockId,
     /// The recipe that the lock is part of: see [`with_recipe`](crate::LockConfig::with_recipe).
     pub recipe: Option<&'static str>,
+    /// The holder of the lock: this caller if the lock was granted, or else the holder that the error
+    /// [names](crate::LockError::holder).
+    pub holder: Option<Holder>,
     /// The time from the call to its end.
     pub waited: Duration,
     /// The part of `waited` in which other waiters of this process were before this one in the queue, so that the store
@@ -115,6 +118,8 @@ pub struct HoldObserved {
     pub lock_id: LockId,
     /// The recipe that the lock is part of: see [`with_recipe`](crate::LockConfig::with_recipe).
     pub recipe: Option<&'static str>,
+    /// The holder that was asked to be stored with the lock. Its label is empty if it is turned off.
+    pub holder: Holder,
     /// The time from the grant of the lock until it was given back or could no longer be relied on.
     pub held: Duration,
     /// [`LossReason::Released`] if the holder gave the lock back in time; every other reason is a loss.

@@ -4,9 +4,11 @@ use std::panic::panic_any;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use syncguard_core::contract::ClientState;
+use syncguard_core::contract::{ClientState, Holder};
 use syncguard_core::observe::{AcquisitionEnd, LockObserver, Observation};
-use syncguard_core::{Fence, LockBackend, LossReason, acquire, forward, lock, try_acquire};
+use syncguard_core::{
+    Fence, LockBackend, LockConfig, LossReason, acquire, forward, lock, try_acquire,
+};
 use syncguard_memory::MemoryBackend;
 
 #[tokio::test(start_paused = true)]
@@ -92,6 +94,33 @@ async fn every_start_is_followed_by_an_end() {
         }
     }
     assert_eq!((waits, holds), ((3, 3), (1, 1)));
+}
+
+/// A caller that waited in vain learns whose lock it was.
+#[tokio::test(start_paused = true)]
+async fn observations_name_the_holder() {
+    let recorder = Recorder::default();
+    let backend = Observed::new(recorder.observer());
+    let labels = |recorder: &Recorder| -> Vec<_> {
+        let label = |holder: &Holder| holder.label().to_owned();
+        let all = recorder.take().into_iter().filter_map(|observation| match observation {
+            Observation::Acquisition(wait) => Some(wait.holder.as_ref().map(label)),
+            Observation::Hold(hold) => Some(Some(label(&hold.holder))),
+            _ => None,
+        });
+        all.collect()
+    };
+    let some = |label: &str| Some(label.to_owned());
+    let guard = acquire(&backend, LockConfig::new("key").with_holder("one")).await.unwrap();
+    acquire(&backend, LockConfig::new("key").with_holder("other")).await.unwrap_err();
+    assert!(try_acquire(&backend, "key").await.unwrap().is_held());
+    drop(guard);
+    assert_eq!(labels(&recorder), [some("one"), some("one"), None, some("one")]);
+    let noted = LockConfig::new("key").with_note("a note");
+    lock(&backend, noted, async |_| ()).await.unwrap();
+    lock(&backend, LockConfig::new("key").without_holder(), async |_| ()).await.unwrap();
+    let here = Some(Holder::this_process().label().to_owned());
+    assert_eq!(labels(&recorder), [here.clone(), here, some(""), some("")]);
 }
 
 #[test]

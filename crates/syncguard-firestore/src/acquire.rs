@@ -194,9 +194,7 @@ async fn take(
 ) -> Result<Acquired, Fault> {
     let Target { request, names, .. } = target;
     let (key, lock_id) = (&request.key, request.lock_id);
-    let window = request.fence_window;
-    let fence = window
-        .map_or_else(|| free.last_fence.next(), |window| window.fence_after(free.last_fence))?;
+    let fence = request.next_fence(free.last_fence)?;
     let expires_at = free.now.plus(request.ttl)?;
     let seen = Counter::moved_at(free.counter.as_ref())?;
     let times = (free.now, expires_at);

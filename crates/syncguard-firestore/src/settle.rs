@@ -7,7 +7,9 @@
 //!   deleted. A commit that had read this lock as expired, and would take it again, states its version, so
 //!   the deletion makes this commit void.
 //! - No commit was carried out: the counter is raised by one, unless it has moved since the acquire read
-//!   it. The commits are then void. This skips a fence, which is allowed: fences only have to grow.
+//!   it. The commits are then void. This skips a fence, which is allowed: fences only have to grow. A tick
+//!   loses an attempt by it at most. The fence has to change, because Firestore keeps the update time of a
+//!   document that a write leaves as it was, and the commits would stay valid.
 
 use syncguard_core::LockError;
 use syncguard_core::authoring::cancel::{Settled, Unsettled};

@@ -92,7 +92,7 @@ impl Store {
             return Ok(AcquireResult::Refused(refusal));
         }
         // The steps that can fail come before the first change.
-        let fence = window.map_or_else(|| counter.next(), |window| window.fence_after(counter))?;
+        let fence = request.next_fence(counter)?;
         let expires_at = now.plus(ttl)?;
         match self.keys.entry(lock_id) {
             Entry::Occupied(other) if other.get() != key => return Err(lock_id_in_use()),

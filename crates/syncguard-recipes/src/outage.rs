@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use syncguard_core::LockError;
 use syncguard_core::authoring::pause::jittered;
+use syncguard_core::{LockBackend, LockError, LockGuard, ReleaseResult};
 
 /// The pause after a failure of the store; it doubles with each failure.
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -52,4 +52,20 @@ impl Outage {
         self.last_pause = Some(pause);
         Ok(jittered(pause))
     }
+}
+
+/// Releases the lock of a piece of work, so that the next holder need not wait for the TTL. A failure is logged.
+pub(crate) async fn give_back<B: LockBackend>(
+    guard: LockGuard<B>,
+    whose: &'static str,
+) -> Result<ReleaseResult, LockError> {
+    let released = guard.release().await;
+    if let Err(error) = &released {
+        tracing::warn!(
+            error_code = error.code().as_str(),
+            %error,
+            "the release of {whose} lock failed; it is tried again until the lock expires"
+        );
+    }
+    released
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{Connection, is_locked, ms};
-use syncguard_core::contract::{ReleaseRequest, TIME_TOLERANCE};
+use syncguard_core::contract::{Holder, ReleaseRequest, TIME_TOLERANCE};
 use syncguard_core::diagnostics::get_by_key_raw;
 use syncguard_core::{CancellationToken, DynBackend, ErrorCode, LockBackend};
 use syncguard_memory::MemoryBackend;
@@ -84,6 +84,31 @@ async fn one_leads_and_at_shutdown_the_next_one_does() {
     second.shutdown.cancel();
     second.task.await.unwrap().unwrap();
     assert!(!is_locked(&store, KEY).await);
+}
+
+/// The note of a term tells it from other locks, unless the program has chosen another note.
+#[tokio::test(start_paused = true)]
+async fn a_term_says_that_it_is_one() {
+    let store = MemoryBackend::new();
+    let held_by = async |election: Election<MemoryBackend>| {
+        let (handle, shutdown) = (election.handle(), CancellationToken::new());
+        let run = tokio::spawn(election.with_shutdown(shutdown.clone()).run(async |term| {
+            term.lost().await;
+        }));
+        handle.watch().wait_for(|leads| *leads).await.unwrap();
+        let term = get_by_key_raw(&store, KEY).await.unwrap().unwrap();
+        shutdown.cancel();
+        run.await.unwrap().unwrap();
+        term.info.holder.map(|it| (it.label().to_owned(), it.note().map(str::to_owned)))
+    };
+    let texts = |label: &str, note: &str| Some((label.to_owned(), Some(note.to_owned())));
+    let election = || Election::new(store.clone(), KEY);
+    let here = Holder::this_process();
+    assert_eq!(held_by(election()).await, texts(here.label(), "election"));
+    assert_eq!(held_by(election().with_holder("web")).await, texts("web", "election"));
+    let noted = election().with_holder("web").with_note("run 4711");
+    assert_eq!(held_by(noted).await, texts("web", "run 4711"));
+    assert_eq!(held_by(election().with_holder("")).await, None);
 }
 
 #[tokio::test(start_paused = true)]

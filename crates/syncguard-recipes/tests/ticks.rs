@@ -4,11 +4,13 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::future::pending;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use syncguard_core::contract::{BackendCapabilities, TIME_TOLERANCE, TimeAuthority};
+use syncguard_core::contract::{
+    BackendCapabilities, ReleaseRequest, TIME_TOLERANCE, TimeAuthority,
+};
 use syncguard_core::{
     CancellationToken, ErrorCode, Fence, LockBackend, LockError, Timestamp, forward, try_acquire,
 };
@@ -55,9 +57,14 @@ impl World {
 
     /// A process whose clock is off by this many milliseconds.
     fn ticks<B: LockBackend>(&self, backend: B, off: i64) -> Ticks<B> {
-        let world = self.clone();
+        self.ticks_by(backend, &Arc::new(AtomicI64::new(off)))
+    }
+
+    /// A process whose clock is set.
+    fn ticks_by<B: LockBackend>(&self, backend: B, off: &Arc<AtomicI64>) -> Ticks<B> {
+        let (world, off) = (self.clone(), Arc::clone(off));
         let clock = move || {
-            let millis = world.millis().saturating_add_signed(off);
+            let millis = world.millis().saturating_add_signed(off.load(Ordering::Relaxed));
             SystemTime::UNIX_EPOCH + Duration::from_millis(millis)
         };
         let schedule = Schedule::every(MINUTE).unwrap();
@@ -148,6 +155,47 @@ async fn a_tick_that_was_too_early_is_kept_through_an_outage() {
     drop(running);
     let starts = world.starts();
     assert_eq!(starts.keys().copied().collect::<Vec<_>>(), [began + 120_000], "{starts:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_takes_part_again_within_ten_seconds() {
+    let (world, store) = World::new().await;
+    let off = Arc::new(AtomicI64::new(0));
+    let running = Killed(world.run(world.ticks_by(store, &off), Duration::ZERO));
+    sleep(2 * MINUTE).await;
+    assert_eq!(world.starts().len(), 2);
+    for hours in [1, -1] {
+        let before = world.starts().len();
+        off.store(hours * 3_600_000, Ordering::Relaxed);
+        sleep(3 * MINUTE).await;
+        assert_eq!(world.starts().len(), before, "a clock that is off runs nothing");
+        // It shows 10 s after a full minute.
+        off.store(0, Ordering::Relaxed);
+        sleep(2 * MINUTE).await;
+        let starts = world.starts();
+        let last = world.minute();
+        assert!(starts.contains_key(&last) && starts.contains_key(&(last - 60_000)), "{starts:?}");
+        assert!(starts.values().all(|attempts| attempts == &[1]), "{starts:?}");
+    }
+    drop(running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_to_the_release_is_told() {
+    let (world, store) = World::new().await;
+    let ticks = world.ticks(store.clone(), 0).with_attempts(2);
+    let TickOutcome::Ran(tick) = ticks.try_once(async |tick| tick).await.unwrap() else {
+        panic!("a tick is due");
+    };
+    assert!(tick.released().await.unwrap().is_released());
+    sleep(MINUTE).await;
+    let robbed = ticks.try_once(async |tick| {
+        let taken_away = ReleaseRequest::new(tick.held().lock_id());
+        assert!(store.release(taken_away).await.unwrap().is_released());
+        tick
+    });
+    let TickOutcome::Ran(tick) = robbed.await.unwrap() else { panic!("a tick is due") };
+    assert!(!tick.released().await.unwrap().is_released());
 }
 
 #[tokio::test(start_paused = true)]

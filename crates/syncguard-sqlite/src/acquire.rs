@@ -80,7 +80,7 @@ impl Operation for Acquire {
         if before.is_some_and(|before| before.fence > last) {
             return Err(corrupt_counter(key, "the lock has a later fence").into());
         }
-        let fence = window.map_or_else(|| last.next(), |window| window.fence_after(last))?;
+        let fence = self.0.next_fence(last)?;
         let granted = Record::new(key.clone(), *lock_id, fence, *ttl, now)?;
         let answer = AcquireResult::Acquired(granted.acquired()?);
         store.set_counter(key, granted.fence)?;

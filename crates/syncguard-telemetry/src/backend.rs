@@ -90,12 +90,16 @@ impl<B: LockBackend> LockBackend for Telemetry<B> {
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult<B::Fence>, LockError> {
         let (key, lock_id) = (Some(&request.key), Some(request.lock_id));
         let pending = Pending::start(&self.queue, Operation::Acquire, key, lock_id);
-        pending.end(self.inner.acquire(request).await, |result| match result {
+        let state = self.inner.client_state();
+        let holder = self.queue.has_listeners().then(|| state.holder_of(&request).clone());
+        let outcome = |result: &AcquireResult<B::Fence>| match result {
             AcquireResult::Acquired(_) => Outcome::Ok,
             AcquireResult::Locked(_) => Outcome::No(Some(Reason::Locked)),
             AcquireResult::Refused(Refusal::Taken { .. }) => Outcome::No(Some(Reason::Taken)),
             AcquireResult::Refused(Refusal::TooEarly { .. }) => Outcome::No(Some(Reason::TooEarly)),
-        })
+        };
+        let result = self.inner.acquire(request).await;
+        pending.end_with_holder(result, outcome, |result| holder.filter(|_| result.is_acquired()))
     }
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
@@ -133,7 +137,12 @@ impl<B: LockBackend> LockBackend for Telemetry<B> {
             LookupBy::LockId(lock_id) => (None, Some(*lock_id)),
         };
         let pending = Pending::start(&self.queue, Operation::Lookup, key, lock_id);
-        pending.end(self.inner.lookup(request).await, |found| Outcome::yes_or_no(found.is_some()))
+        let result = self.inner.lookup(request).await;
+        pending.end_with_holder(
+            result,
+            |found| Outcome::yes_or_no(found.is_some()),
+            |found| found.as_ref().and_then(|info| info.holder.clone()),
+        )
     }
 
     fn client_state(&self) -> &ClientState {

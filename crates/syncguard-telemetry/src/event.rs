@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use syncguard_core::contract::HashId;
+use syncguard_core::contract::{HashId, Holder};
 use syncguard_core::{ErrorCode, Key, LockId, LossReason, NotHeld};
 
 /// Something that happened to a lock. TypeScript: `LockEvent`.
@@ -16,6 +16,7 @@ pub struct LockEvent {
     pub(crate) what: What,
     pub(crate) duration: Duration,
     pub(crate) recipe: Option<&'static str>,
+    pub(crate) holder: Option<Holder>,
     pub(crate) key_family: Option<Arc<str>>,
     pub(crate) key_hash: Option<HashId>,
     pub(crate) lock_id_hash: Option<HashId>,
@@ -152,6 +153,14 @@ impl LockEvent {
     #[must_use]
     pub const fn recipe(&self) -> Option<&'static str> {
         self.recipe
+    }
+
+    /// The label of the lock's [holder](syncguard_core::contract::Holder), if it has one and the event has the lock: after
+    /// a granted acquire or wait, and at the end of a hold, that is this process's own; after a lookup, and after a wait
+    /// that ran out of time, that of the process that has the lock. A release and an extend have only the lock id.
+    #[must_use]
+    pub fn holder(&self) -> Option<&str> {
+        self.holder.as_ref().map(Holder::label).filter(|label| !label.is_empty())
     }
 
     /// The family of the key, if the event has a key and the options

@@ -65,6 +65,10 @@
 //! [`with_include_raw_if`](TelemetryOptions::with_include_raw_if), and even then `Debug` shows hashes. `tracing` and
 //! metrics never get raw values.
 //!
+//! Events of a lock whose holder is at hand carry the holder's [label](LockEvent::holder), which is no secret and is
+//! logged; metrics never get it. [`without_holder`](syncguard_core::LockConfig::without_holder) and an empty label of the
+//! backend turn it off.
+//!
 //! The logs of the backends and their drivers keep to the same rule, down to `TRACE`. The documentation of each backend
 //! has a section on it.
 //!

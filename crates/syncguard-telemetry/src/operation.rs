@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use syncguard_core::contract::Holder;
 use syncguard_core::{ErrorCode, Key, LockError, LockId};
 use tokio::time::Instant;
 
@@ -36,28 +37,39 @@ impl<'q> Pending<'q> {
 
     /// Queues the event of this result, and returns the result.
     pub(crate) fn end<T>(
-        mut self,
+        self,
         result: Result<T, LockError>,
         outcome: impl FnOnce(&T) -> Outcome,
     ) -> Result<T, LockError> {
-        self.queue_event(match &result {
-            Ok(value) => outcome(value),
-            Err(error) => Outcome::Error(error.code()),
-        });
+        self.end_with_holder(result, outcome, |_| None)
+    }
+
+    /// As [`end`](Self::end), with the holder of the lock that the answer is about.
+    pub(crate) fn end_with_holder<T>(
+        mut self,
+        result: Result<T, LockError>,
+        outcome: impl FnOnce(&T) -> Outcome,
+        holder: impl FnOnce(&T) -> Option<Holder>,
+    ) -> Result<T, LockError> {
+        match &result {
+            Ok(value) => self.queue_event(outcome(value), holder(value)),
+            Err(error) => self.queue_event(Outcome::Error(error.code()), None),
+        }
         result
     }
 
-    fn queue_event(&mut self, outcome: Outcome) {
+    fn queue_event(&mut self, outcome: Outcome, holder: Option<Holder>) {
         if let Some((started, key, lock_id)) = self.subject.take() {
             let what = What::Operation(self.operation, outcome);
             let backend = self.queue.backend();
-            self.queue.push(Record::new(backend, what, started.elapsed(), (key, lock_id)));
+            let record = Record::new(backend, what, started.elapsed(), (key, lock_id));
+            self.queue.push(record.held_by(holder));
         }
     }
 }
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
-        self.queue_event(Outcome::Error(ErrorCode::Aborted));
+        self.queue_event(Outcome::Error(ErrorCode::Aborted), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use syncguard_core::contract::Holder;
 use syncguard_core::observe::{AcquisitionEnd, AcquisitionObserved, HoldObserved, Observation};
 use syncguard_core::{ErrorCode, Key, LockId, LossReason};
 use tokio::runtime::Handle;
@@ -44,6 +45,7 @@ impl Record {
             what,
             duration,
             recipe: None,
+            holder: None,
             key_family: None,
             key_hash: None,
             lock_id_hash: None,
@@ -73,6 +75,7 @@ impl Record {
         let of = (Some(observed.key.clone()), Some(observed.lock_id));
         Self::new(backend, What::Wait(waited, outcome), observed.waited, of)
             .part_of(observed.recipe)
+            .held_by(observed.holder.clone())
     }
 
     fn hold(backend: &'static str, observed: &HoldObserved) -> Self {
@@ -81,11 +84,18 @@ impl Record {
             reason => Some(reason),
         };
         let of = (Some(observed.key.clone()), Some(observed.lock_id));
-        Self::new(backend, What::Hold(loss), observed.held, of).part_of(observed.recipe)
+        Self::new(backend, What::Hold(loss), observed.held, of)
+            .part_of(observed.recipe)
+            .held_by(Some(observed.holder.clone()))
     }
 
     fn part_of(mut self, recipe: Option<&'static str>) -> Self {
         self.event.recipe = recipe;
+        self
+    }
+
+    pub(crate) fn held_by(mut self, holder: Option<Holder>) -> Self {
+        self.event.holder = holder;
         self
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::{KEY, Seen, Store, TTL, observed, take};
 use syncguard_memory::authoring::hash_key;
-use syncguard_memory::contract::ReleaseRequest;
+use syncguard_memory::contract::{Holder, LookupRequest, ReleaseRequest};
 use syncguard_memory::{
     AcquisitionOptions, AutoExtend, Backoff, CancellationToken, DynBackend, ErrorCode, Jitter,
     LockBackend, LockConfig, LossReason, MemoryBackend, acquire, lock, try_acquire,
@@ -57,6 +57,49 @@ async fn waits_and_holds_name_their_recipe() {
         [("acquire", None), ("wait", named), ("hold", named), ("release", None)]
     );
     assert!(recipes[4..].iter().all(|(_, recipe)| recipe.is_none()));
+}
+
+/// Where the label of the lock is at hand without a further request.
+#[tokio::test(start_paused = true)]
+async fn events_name_the_holder() {
+    let (backend, handle, seen) = observed(MemoryBackend::new());
+    let labels = async || -> Vec<_> {
+        let events = seen.events(&handle).await;
+        let told = events.iter().map(|event| (event.kind(), event.holder().map(str::to_owned)));
+        told.collect()
+    };
+    let one = || Some("one".to_owned());
+    let config = LockConfig::new(KEY).with_ttl(TTL).with_holder("one").with_note("a note");
+    let guard = acquire(&backend, config).await.unwrap();
+    assert_eq!(labels().await, [(EventKind::Acquire, one()), (EventKind::Wait, one())]);
+    // An attempt that finds the lock held is not told by whom; a wait in vain is, and so is a lookup.
+    let other = LockConfig::new(KEY).with_holder("other").with_acquisition(patient(1));
+    acquire(&backend, other).await.unwrap_err();
+    let found = backend.lookup(LookupRequest::by_lock_id(guard.lock_id())).await.unwrap();
+    assert!(found.is_some());
+    assert_eq!(
+        labels().await,
+        [
+            (EventKind::Acquire, None),
+            (EventKind::Lookup, one()),
+            (EventKind::Wait, one()),
+            (EventKind::Lookup, one()),
+        ]
+    );
+    // A loss names the holder, too.
+    let stolen = ReleaseRequest::new(guard.lock_id());
+    assert!(backend.inner().release(stolen).await.unwrap().is_released());
+    assert!(!guard.release().await.unwrap().is_released());
+    assert_eq!(labels().await, [(EventKind::Hold, one()), (EventKind::Release, None)]);
+
+    let unnamed = LockConfig::new(KEY).without_holder();
+    lock(&backend, unnamed, async |_| ()).await.unwrap();
+    assert!(labels().await.iter().all(|(_, label)| label.is_none()));
+    // The label of the process, with the recipe in its note.
+    lock(&backend, LockConfig::new(KEY).with_recipe("election"), async |_| ()).await.unwrap();
+    let here = Some(Holder::this_process().label().to_owned());
+    let told = labels().await;
+    assert_eq!(told.iter().filter(|(_, label)| *label == here).count(), 3, "{told:?}");
 }
 
 #[tokio::test(start_paused = true)]

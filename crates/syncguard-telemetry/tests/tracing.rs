@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use common::{KEY, Store, TTL, request, take};
 use syncguard_memory::authoring::hash_key;
-use syncguard_memory::contract::{IsLockedRequest, ReleaseRequest};
+use syncguard_memory::contract::{Holder, IsLockedRequest, ReleaseRequest};
 use syncguard_memory::{
     AcquisitionOptions, AutoExtend, ErrorCode, LockBackend, LockConfig, acquire, lock,
 };
@@ -32,9 +32,14 @@ async fn a_line_has_the_fields_of_the_event_and_stands_in_the_callers_span() {
         line.text,
         format!(
             "message=a lock operation was answered backend=\"memory\" operation=\"acquire\" \
-             result=\"ok\" duration_ms=0.0 key_hash={key} lock_id_hash={id} "
+             result=\"ok\" duration_ms=0.0 holder={:?} key_hash={key} lock_id_hash={id} ",
+            Holder::this_process().label()
         )
     );
+    let unnamed = request("other").with_holder(Holder::unnamed());
+    assert!(backend.acquire(unnamed).await.unwrap().is_acquired());
+    let lines = log.lines(&backend).await;
+    assert!(lines.len() == 1 && !lines[0].text.contains("holder"), "{lines:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -39,6 +39,9 @@ fn servers() -> &'static Servers {
     })
 }
 
+/// Answers are compared here, not times: a slow machine must not turn an answer into an error.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// The stores, in their order.
 pub(crate) const NAMES: [&str; 5] = ["memory", "redis", "postgres", "firestore", "sqlite"];
 
@@ -101,23 +104,34 @@ pub(crate) fn url(index: usize) -> String {
 }
 
 async fn redis(servers: &Servers, prefix: &str) -> DynBackend {
-    let options = RedisOptions::new().with_key_prefix(prefix);
+    let options = RedisOptions::new()
+        .with_key_prefix(prefix)
+        .with_connect_timeout(PATIENCE)
+        .with_command_timeout(PATIENCE);
     let backend = RedisBackend::connect_with(&servers.redis.url(), options).await;
     DynBackend::new(backend.expect("a Redis backend"))
 }
 
 async fn postgres(servers: &Servers, number: usize) -> DynBackend {
     let (locks, fences) = (format!("locks_{number}"), format!("fences_{number}"));
-    let options = PostgresOptions::new().with_tables(&locks, &fences);
-    let backend =
-        PostgresBackend::connect_with(&servers.postgres.url(), options.with_pool_size(2)).await;
+    let options = PostgresOptions::new()
+        .with_tables(&locks, &fences)
+        .with_pool_size(2)
+        .with_connect_timeout(PATIENCE)
+        .with_pool_wait_timeout(PATIENCE)
+        .with_statement_timeout(PATIENCE);
+    let backend = PostgresBackend::connect_with(&servers.postgres.url(), options).await;
     let backend = backend.expect("a PostgreSQL backend");
     backend.setup_schema().await.expect("tables");
     DynBackend::new(backend)
 }
 
 async fn firestore(servers: &Servers, number: usize) -> DynBackend {
-    let options = FirestoreOptions::new().with_emulator(servers.firestore.host_port());
+    let options = FirestoreOptions::new()
+        .with_emulator(servers.firestore.host_port())
+        .with_connect_timeout(PATIENCE)
+        .with_operation_timeout(PATIENCE)
+        .with_request_timeout(PATIENCE);
     let url = format!("firestore://side-{number}");
     let backend = FirestoreBackend::connect_with(&url, options).await;
     DynBackend::new(backend.expect("a Firestore backend"))

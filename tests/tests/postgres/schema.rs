@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use crate::support::{Tables, connect, pool, shared, take};
 
 /// The schema in the specification of the TypeScript library.
-fn their_ddl(tables: &Tables) -> String {
+pub(crate) fn their_ddl(tables: &Tables) -> String {
     let Tables { locks, fences } = tables;
     format!(
         "CREATE TABLE IF NOT EXISTS {locks} (key TEXT PRIMARY KEY, lock_id TEXT NOT NULL,

@@ -10,6 +10,7 @@ mod faults;
 mod history;
 mod interop;
 mod inventory;
+mod labels;
 mod late;
 mod model;
 mod records;
@@ -20,6 +21,7 @@ mod signals;
 mod signals_everywhere;
 mod signals_lost;
 mod support;
+mod ticks;
 mod tls;
 
 #[path = "../support/line.rs"]

@@ -8,6 +8,7 @@ use clap::Args;
 use syncguard::LockConfig;
 
 use super::saved_lock::{NewFile, SavedLock};
+use crate::caller;
 use crate::exit::{Failure, Status};
 use crate::lock_options::{HolderOptions, WaitOptions};
 use crate::output::{Output, print_json};
@@ -23,6 +24,7 @@ use crate::time::parse_duration;
 /// all the work, `syncguard run` is safer: it renews the lock, and ends the command with it.
 #[derive(Args)]
 #[command(override_usage = "syncguard acquire [OPTIONS] <KEY> <--save <FILE>|--json>")]
+#[command(mut_arg("holder", |holder| holder.help(HOLDER_HELP)))]
 pub(crate) struct Options {
     /// The name of the lock: callers with the same key on the same store exclude each other
     key: String,
@@ -36,6 +38,10 @@ pub(crate) struct Options {
     #[command(flatten)]
     holder: HolderOptions,
 }
+
+/// This program ends, so its own process id would tell nothing.
+const HOLDER_HELP: &str = "Names the holder, for people [default: `SYNCGUARD_HOLDER`, or else user, host name and the id \
+                           of the process that has called this program: `alice@build-7/412`]";
 
 #[derive(Args)]
 #[group(required = true, multiple = false)]
@@ -58,7 +64,7 @@ pub(crate) async fn run(
     let (acquisition, conflict) =
         (options.waiting.acquisition(), options.waiting.conflict_status());
     let request = LockRequest::of_lock(config, acquisition, conflict);
-    let store = store.with_holder(options.holder.given()?);
+    let store = store.with_default_label(caller::label()).with_holder(options.holder.given()?);
     let mut signals = Signals::listen()?;
     // Before the lock: a lock without a record could not be released. Dropping the file removes it.
     let file = options.to.save.as_deref().map(NewFile::create).transpose()?;

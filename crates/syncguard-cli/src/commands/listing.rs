@@ -7,9 +7,11 @@ use syncguard::contract::HashId;
 use syncguard::inventory::{Inventory, ListRequest};
 use syncguard::{DynBackend, LockBackend as _, LockInfo};
 
+use super::recipe;
 use crate::escape::escape_for_terminal;
 use crate::exit::Failure;
 use crate::holder;
+use crate::table::table;
 use crate::time::{human, since, until};
 
 /// The held locks of a store.
@@ -81,22 +83,41 @@ pub(super) fn as_json(info: &LockInfo) -> Value {
         "expiresAtMs": info.expires_at.as_millis(),
     });
     holder::add_to_json(&mut json, info);
+    if let Some(recipe) = recipe::name(info) {
+        json["recipe"] = json!(recipe);
+    }
     json
 }
 
-/// The row of a lock in a table.
-pub(super) fn row(info: &LockInfo) -> [String; 5] {
-    [
-        holder::name(info),
-        info.fence.to_string(),
-        human(since(info.acquired_at)),
-        human(until(info.expires_at)),
-        // The key is last, since it can be so long that it is cut or wrapped.
-        key_for_terminal(info),
-    ]
+/// The locks as a table. Recipes have a column if there are any.
+pub(super) fn as_table(locks: &[LockInfo]) -> String {
+    let row = |info: &LockInfo| {
+        [
+            holder::name(info),
+            info.fence.to_string(),
+            human(since(info.acquired_at)),
+            human(until(info.expires_at)),
+        ]
+    };
+    // The key is last, since it can be so long that it is cut or wrapped.
+    if locks.iter().all(|info| recipe::name(info).is_none()) {
+        return table(
+            &["HOLDER", "FENCE", "AGE", "LEFT", "KEY"],
+            locks.iter().map(|info| {
+                let [holder, fence, age, left] = row(info);
+                [holder, fence, age, left, key_for_terminal(info)]
+            }),
+        );
+    }
+    table(
+        &["HOLDER", "FENCE", "AGE", "LEFT", "RECIPE", "KEY"],
+        locks.iter().map(|info| {
+            let [holder, fence, age, left] = row(info);
+            let recipe = recipe::name(info).unwrap_or("-").to_owned();
+            [holder, fence, age, left, recipe, key_for_terminal(info)]
+        }),
+    )
 }
-
-pub(super) const HEADER: [&str; 5] = ["HOLDER", "FENCE", "AGE", "LEFT", "KEY"];
 
 /// The message about corrupt records, if there are any.
 pub(super) fn corrupt_message(corrupt: &[HashId]) -> Option<String> {

@@ -6,16 +6,16 @@ use clap::Args;
 use serde_json::json;
 use syncguard::LockInfo;
 
-use super::listing::{self, HEADER, Listing};
+use super::listing::{self, Listing};
 use crate::exit::{Failure, Status};
 use crate::output::{Output, print, print_json};
 use crate::store::Store;
-use crate::table::table;
 use crate::time::{parse_duration, since};
 
 /// Lists the locks that are held
 ///
-/// A holder is shown by its label, or by the hash of its lock id. On Redis the listing scans all
+/// A holder is shown by its label, or by the hash of its lock id. Permits of a semaphore, terms of
+/// an election and ticks are shown with the name of their recipe. On Redis the listing scans all
 /// keys of the database, in small steps.
 #[derive(Args)]
 pub(crate) struct Options {
@@ -55,7 +55,7 @@ pub(crate) async fn run(
         });
         Ok(())
     } else {
-        print(table(&HEADER, locks.iter().map(listing::row)))
+        print(listing::as_table(&locks))
     };
     printed.map_err(Failure::output)?;
     if let Some(message) = listing::corrupt_message(&corrupt) {

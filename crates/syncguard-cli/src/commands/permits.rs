@@ -5,25 +5,11 @@ use syncguard::{DynBackend, Key, LockBackend as _, LockInfo};
 use tokio::task::JoinSet;
 
 use super::listing;
+use super::permit_key::{INFIX, MAX_PERMITS, split};
 use crate::exit::Failure;
-
-/// The text between the key of a semaphore and the number of a permit.
-const INFIX: &str = ":permit:";
-
-/// The most permits that a semaphore may have.
-const MAX_PERMITS: u32 = 1024;
 
 /// The number of permits that are looked up at once on Redis, where a listing would scan all keys.
 const PROBED_ON_REDIS: u32 = 64;
-
-/// Splits the key of a permit into the key of its semaphore and the number of the permit.
-pub(super) fn split(key: &str) -> Option<(&str, u32)> {
-    let (semaphore, digits) = key.rsplit_once(INFIX)?;
-    let permit: u32 = digits.parse().ok()?;
-    // A semaphore writes no sign and no leading zeros.
-    let is_written_so = permit.to_string() == digits;
-    (is_written_so && !semaphore.is_empty() && permit < MAX_PERMITS).then_some((semaphore, permit))
-}
 
 /// The held permits of the semaphore with this key, by number.
 ///
@@ -79,26 +65,4 @@ async fn find_by_probing(
         }
     }
     Ok(held)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::split;
-
-    #[test]
-    fn keys_of_permits_are_told_from_others() {
-        for (key, expected) in [
-            ("exports:permit:0", Some(("exports", 0))),
-            ("a:permit:1:permit:12", Some(("a:permit:1", 12))),
-            ("exports:permit:1023", Some(("exports", 1023))),
-            ("exports:permit:1024", None),
-            ("exports:permit:07", None),
-            ("exports:permit:+7", None),
-            ("exports:permit:", None),
-            (":permit:7", None),
-            ("exports", None),
-        ] {
-            assert_eq!(split(key), expected, "{key}");
-        }
-    }
 }

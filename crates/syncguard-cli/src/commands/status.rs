@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use syncguard::diagnostics::get_by_key;
 use syncguard::{Key, LockInfo};
 
-use super::{listing, permits};
+use super::{listing, permits, recipe};
 use crate::exit::{Failure, Status};
 use crate::holder;
 use crate::output::{print, print_json};
@@ -17,8 +17,9 @@ use crate::time::{human, since, until, utc};
 /// Shows who holds a lock, since when and for how long
 ///
 /// The holder is shown by its label, such as a host name and a process id. A lock without a label,
-/// such as that of the TypeScript library, shows the hash of its lock id. The held permits of a
-/// semaphore with this key are counted and shown too.
+/// such as that of the TypeScript library, shows the hash of its lock id. A permit of a semaphore, a
+/// term of an election and a tick are shown with the name of their recipe, as far as key and note
+/// tell. The held permits of a semaphore with this key are counted and shown too.
 #[derive(Args)]
 pub(crate) struct Options {
     /// The key of the lock
@@ -68,9 +69,12 @@ fn as_json(options: &Options, found: Option<&LockInfo>) -> Value {
 fn as_text(options: &Options, found: Option<&LockInfo>) -> String {
     let Some(info) = found else { return "free".to_owned() };
     let holder = holder::label(info).unwrap_or_else(|| info.lock_id_hash().to_string());
-    let note = holder::note(info).map_or_else(String::new, |note| format!("\nnote      {note}"));
+    let line = |name, value| format!("\n{name:<10}{value}");
+    let recipe =
+        recipe::name(info).map_or_else(String::new, |name| line("recipe", name.to_owned()));
+    let note = recipe::other_note(info).map_or_else(String::new, |note| line("note", note));
     let mut text = format!(
-        "held for {}, by {holder}{note}\nfence     {}\nacquired  {}\nexpires   {} (in {}, unless it is renewed)",
+        "held for {}, by {holder}{recipe}{note}\nfence     {}\nacquired  {}\nexpires   {} (in {}, unless it is renewed)",
         human(since(info.acquired_at)),
         info.fence,
         utc(info.acquired_at),

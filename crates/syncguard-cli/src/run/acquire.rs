@@ -1,5 +1,6 @@
 //! Acquires the lock, or one of the permits.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use syncguard::{DynBackend, ErrorCode, Held, LockError, LockGuard, ReleaseResult};
@@ -67,6 +68,29 @@ pub(crate) enum Acquired {
     Ended(Status),
 }
 
+/// Connects to the store, unless a signal asks this program to end first.
+///
+/// # Errors
+///
+/// Fails if the store fails, and if this program already runs under the requested lock.
+pub(super) async fn connect(
+    store: &Store,
+    key: &str,
+    request: &LockRequest,
+    signals: &mut Signals,
+) -> Result<ControlFlow<Status, DynBackend>, Failure> {
+    let connects = async {
+        let backend = store.connect().await?;
+        nested::refuse(&backend, request, key, store).await?;
+        Ok(ControlFlow::Continue(backend))
+    };
+    tokio::select! {
+        biased;
+        signal = signals.next_ending() => Ok(ControlFlow::Break(Status::of_signal(signal.as_raw()))),
+        backend = connects => backend,
+    }
+}
+
 /// Connects to the store, acquires the lock or permit, and waits for it if requested.
 ///
 /// # Errors
@@ -79,17 +103,10 @@ pub(crate) async fn acquire(
     signals: &mut Signals,
     output: Output,
 ) -> Result<Acquired, Failure> {
-    let connect = async {
-        let backend = store.connect().await?;
-        nested::refuse(&backend, request, key, store).await?;
-        Ok(backend)
+    let backend = match connect(store, key, request, signals).await? {
+        ControlFlow::Continue(backend) => backend,
+        ControlFlow::Break(status) => return Ok(Acquired::Ended(status)),
     };
-    let backend: Result<DynBackend, Failure> = tokio::select! {
-        biased;
-        signal = signals.next_ending() => return Ok(Acquired::Ended(Status::of_signal(signal.as_raw()))),
-        backend = connect => backend,
-    };
-    let backend = backend?;
     let display = WaitDisplay::new(&backend, request, output);
     let guard = tokio::select! {
         biased;

@@ -28,12 +28,10 @@ pub(crate) use self::request::LockRequest;
 pub(crate) use self::tick_options::schedule;
 
 use self::runner::Runner;
-use self::supervise::{Ended, LOCK_UNKNOWN};
 use crate::exit::{Failure, Status};
 use crate::output::Output;
 use crate::signals::Signals;
 use crate::store::Store;
-use crate::time::human;
 
 pub(crate) async fn run(
     options: &Options,
@@ -61,23 +59,5 @@ pub(crate) async fn run(
     let ended = runner.run(&guard.held(), slot, &mut signals).await;
     let released = guard.release().await;
     finish_releases(&backend).await;
-    let Ended { status, was_lost, .. } = ended?;
-    match released {
-        _ if was_lost => Ok(Status::LOST),
-        Ok(released) if released.is_released() => Ok(status),
-        Ok(_) => Err(Failure::new(
-            Status::LOST,
-            format!(
-                "when the command had ended, {LOCK_UNKNOWN}; another holder may have run meanwhile"
-            ),
-        )),
-        Err(error) => {
-            let ttl = human(options.ttl);
-            output.error(format!(
-                "the lock could not be given back and ends by itself within {ttl}: {}",
-                Failure::from(error)
-            ));
-            Ok(status)
-        }
-    }
+    runner.status(&ended?, released)
 }

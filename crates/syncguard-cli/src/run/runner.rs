@@ -1,16 +1,17 @@
 //! The command under a held lock.
 
-use syncguard::Held;
+use syncguard::{Held, LockError, ReleaseResult};
 
 use super::job::Job;
 use super::lock_file::LockFile;
 use super::options::Options;
 use super::program::Program;
-use super::supervise::{Ended, allowed_time, supervise};
-use crate::exit::Failure;
+use super::supervise::{Ended, LOCK_UNKNOWN, allowed_time, supervise};
+use crate::exit::{Failure, Status};
 use crate::output::Output;
 use crate::signals::Signals;
 use crate::store::{Store, without_password};
+use crate::time::human;
 
 /// Runs the command under a lock that is held.
 pub(super) struct Runner<'a> {
@@ -40,5 +41,35 @@ impl Runner<'_> {
         let arguments = self.options.arguments();
         let job = Job::start(self.program, arguments, &environment, allowed).await?;
         supervise(job, held, &loss_action, file, signals, self.output).await
+    }
+
+    /// The status of this program after the command has ended and its lock was given back.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the lock was taken away as the command ended.
+    pub(super) fn status(
+        &self,
+        ended: &Ended,
+        released: Result<ReleaseResult, LockError>,
+    ) -> Result<Status, Failure> {
+        match released {
+            _ if ended.was_lost => Ok(Status::LOST),
+            Ok(released) if released.is_released() => Ok(ended.status),
+            Ok(_) => Err(Failure::new(
+                Status::LOST,
+                format!(
+                    "when the command had ended, {LOCK_UNKNOWN}; another holder may have run meanwhile"
+                ),
+            )),
+            Err(error) => {
+                let ttl = human(self.options.ttl);
+                self.output.error(format!(
+                    "the lock could not be given back and ends by itself within {ttl}: {}",
+                    Failure::from(error)
+                ));
+                Ok(ended.status)
+            }
+        }
     }
 }

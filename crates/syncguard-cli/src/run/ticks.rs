@@ -1,14 +1,14 @@
 //! `syncguard run --tick`: a command for each tick of a schedule.
 
 use std::future::Future;
-use std::pin::pin;
+use std::ops::ControlFlow;
+use std::pin::{Pin, pin};
 
 use syncguard::recipes::{Tick, TickOutcome, Ticks};
-use syncguard::{CancellationToken, DynBackend, LockError};
+use syncguard::{CancellationToken, DynBackend, LockError, ReleaseResult};
 use tokio::sync::{mpsc, oneshot};
 
-use super::acquire::finish_releases;
-use super::nested;
+use super::acquire::{connect, finish_releases};
 use super::options::Options;
 use super::program::Program;
 use super::request::LockRequest;
@@ -46,15 +46,9 @@ pub(super) async fn run(
 ) -> Result<Status, Failure> {
     let given = &options.ticks;
     let schedule = schedule(expression, &given.tz)?;
-    let connect = async {
-        let backend = store.connect().await?;
-        nested::refuse(&backend, request, &options.key, store).await?;
-        Ok::<_, Failure>(backend)
-    };
-    let backend = tokio::select! {
-        biased;
-        signal = signals.next_ending() => return Ok(Status::of_signal(signal.as_raw())),
-        backend = connect => backend?,
+    let backend = match connect(store, &options.key, request, signals).await? {
+        ControlFlow::Continue(backend) => backend,
+        ControlFlow::Break(status) => return Ok(status),
     };
     let mut ticks = Ticks::new(backend.clone(), options.key.as_str(), schedule)
         .with_ttl(options.ttl)
@@ -85,10 +79,10 @@ async fn run_one(
         Left::Done(outcome) => outcome?,
         Left::Signal(status) => return Ok(status),
         Left::Begun(begun) => {
+            let tick = begun.tick.clone();
             let ended = run_tick(runner, begun, signals).await;
-            // The command has run, and its status counts.
-            let _ = tried.await;
-            return ended.map(|ended| status_of(&ended));
+            let released = released(tried.as_mut(), &tick).await;
+            return runner.status(&ended?, released);
         }
     };
     let waiting = &runner.options.waiting;
@@ -136,19 +130,27 @@ async fn run_each(
             Left::Signal(_) => return Ok(Status::SUCCESS),
             Left::Begun(begun) => begun,
         };
-        let scheduled_at = utc(begun.tick.scheduled_at());
+        let tick = begun.tick.clone();
         let ended = run_tick(runner, begun, signals).await;
-        if !matches!(&ended, Ok(ended) if !ended.was_asked_to_end) {
+        let is_last = !matches!(&ended, Ok(ended) if !ended.was_asked_to_end);
+        if is_last {
             shutdown.cancel();
-            // The tick is marked as done, and its lock is given back.
-            running.await?;
-            return ended.map(|_| Status::SUCCESS);
         }
-        if let Ok(ended) = ended
-            && status_of(&ended) != Status::SUCCESS
-        {
-            let status = status_of(&ended);
-            runner.output.note(format!("the command of {scheduled_at} ended with status {status}"));
+        let released = released(running.as_mut(), &tick).await;
+        let ended = ended?;
+        if is_last {
+            return Ok(Status::SUCCESS);
+        }
+        let scheduled_at = utc(tick.scheduled_at());
+        match runner.status(&ended, released) {
+            Ok(Status::SUCCESS) => {}
+            Ok(status) => {
+                let message = format!("the command of {scheduled_at} ended with status {status}");
+                runner.output.note(message);
+            }
+            Err(failure) => {
+                runner.output.error(format!("the command of {scheduled_at}: {failure}"));
+            }
         }
     }
 }
@@ -162,9 +164,24 @@ async fn announce(tick: Tick, begin: &mpsc::Sender<Begun>) {
     }
 }
 
+/// Goes on with the recipe until it has given back the lock of this tick. The recipe may end meanwhile.
+async fn released<T>(
+    recipe: Pin<&mut impl Future<Output = Result<T, LockError>>>,
+    tick: &Tick,
+) -> Result<ReleaseResult, LockError> {
+    tokio::select! {
+        biased;
+        released = tick.released() => released,
+        ended = recipe => {
+            ended?;
+            tick.released().await
+        }
+    }
+}
+
 /// Waits for the next tick. A signal ends the wait; the recipe is then dropped.
 async fn next<T>(
-    recipe: std::pin::Pin<&mut impl Future<Output = Result<T, LockError>>>,
+    recipe: Pin<&mut impl Future<Output = Result<T, LockError>>>,
     begun: &mut mpsc::Receiver<Begun>,
     signals: &mut Signals,
 ) -> Left<T> {
@@ -188,12 +205,8 @@ async fn run_tick(
         ("SYNCGUARD_ATTEMPT", tick.attempt().to_string()),
     ];
     let ended = runner.run(tick.held(), variables, signals).await;
-    if !matches!(&ended, Ok(ended) if status_of(ended) == Status::SUCCESS) {
+    if !matches!(&ended, Ok(ended) if ended.status == Status::SUCCESS && !ended.was_lost) {
         tick.give_up();
     }
     ended
-}
-
-fn status_of(ended: &Ended) -> Status {
-    if ended.was_lost { Status::LOST } else { ended.status }
 }

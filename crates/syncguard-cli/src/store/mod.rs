@@ -89,6 +89,15 @@ impl Store {
         None
     }
 
+    /// The same store, and all locks have this label unless the URL has one. [`with_holder`](Self::with_holder) comes
+    /// after this, and decides.
+    pub(crate) fn with_default_label(mut self, label: String) -> Self {
+        if !url::has_parameter(&self.url, "holder") {
+            self.parameters.push(("holder", label));
+        }
+        self
+    }
+
     /// The same store, and all locks have this holder unless nothing was given.
     pub(crate) fn with_holder(mut self, holder: GivenHolder) -> Self {
         self.parameters.extend(holder.label.map(|label| ("holder", label)));

@@ -43,6 +43,11 @@ pub(crate) fn without_password(url: &str) -> String {
     if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) }
 }
 
+pub(super) fn has_parameter(url: &str, name: &str) -> bool {
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    query.split('&').any(|parameter| parameter.split('=').next() == Some(name))
+}
+
 /// The URL with this parameter, which replaces one of the same name.
 pub(super) fn with_parameter(url: &str, name: &str, value: &str) -> String {
     let added = format!("{name}={}", encoded(value));

@@ -108,6 +108,39 @@ fn locks_of_a_holder(harness: &Harness) -> Result<()> {
     Ok(())
 }
 
+/// The command ends before the lock, so its label tells of the process that has called it.
+#[test]
+fn the_caller_is_the_holder() -> Result<()> {
+    let harness = Harness::file()?;
+    let holder = |key: &str| -> Result<String> {
+        let status = json(&harness.run(&["status", key, "--json"])?.expect(0)?.stdout)?;
+        Ok(status["holder"].as_str().unwrap_or_default().to_owned())
+    };
+    let acquire = |key: &str| {
+        let mut command = harness.command(&["acquire", key, "--json"]);
+        command.env("LOGNAME", "alice").env_remove("SYNCGUARD_HOLDER");
+        command
+    };
+    Finished::of(&acquire("called").output()?).expect(0)?;
+    let label = holder("called")?;
+    let id = std::process::id();
+    ensure!(label.starts_with("alice@") && label.ends_with(&format!("/{id}")), "{label}");
+    let mut alone = acquire("no-user");
+    Finished::of(&alone.env_remove("LOGNAME").env_remove("USER").output()?).expect(0)?;
+    ensure!(label == format!("alice@{}", holder("no-user")?), "{label}");
+
+    // What a person says decides, also in the URL of the store.
+    Finished::of(&acquire("by-variable").env("SYNCGUARD_HOLDER", "ci").output()?).expect(0)?;
+    ensure!(holder("by-variable")? == "ci");
+    for (parameter, expected) in [("holder=by%20url", "by url"), ("holder=", "")] {
+        let mut command = acquire(parameter);
+        command.env("SYNCGUARD_STORE", format!("{}?{parameter}", harness.url));
+        Finished::of(&command.output()?).expect(0)?;
+        ensure!(holder(parameter)? == expected, "{parameter}");
+    }
+    Ok(())
+}
+
 /// The label of a lock and of a permit, by option and by environment.
 fn holder_of_a_run(harness: &Harness) -> Result<()> {
     for (options, shown) in [(&[][..], "labelled"), (&["--permits", "1"], "labelled:permit:0")] {

@@ -1,14 +1,15 @@
 //! `syncguard run --tick` and `syncguard tick`, on a file.
 
+use std::fs;
 use std::process::{Command, Stdio};
 
 use anyhow::{Result, ensure};
 use rustix::process::Signal;
 use serde_json::Value;
 use syncguard_test_services::redis::RedisServer;
-use syncguard_test_services::{install, tools};
+use syncguard_test_services::{install, tools, wait};
 
-use crate::harness::{Finished, Harness};
+use crate::harness::{Finished, Harness, LONG, until_gone};
 use crate::schema::Schema;
 
 /// A tick that is months old, so that all processes of a test mean the same one.
@@ -31,6 +32,13 @@ fn state(harness: &Harness) -> Result<Value> {
     let printed = harness.run(&["tick", "job", "--json"])?.expect(0)?.stdout;
     Schema::of("tick")?.check_lines(&printed)?;
     Ok(serde_json::from_str(&printed)?)
+}
+
+/// The second of the tick whose first attempt has this fence.
+fn second_of(fence: &str) -> Result<u64> {
+    let fence: u64 = fence.trim().parse()?;
+    ensure!(fence.is_multiple_of(1000), "{fence}");
+    Ok(fence / 1000)
 }
 
 #[test]
@@ -143,6 +151,92 @@ fn a_loop_whose_command_runs_ends_with_the_command() -> Result<()> {
     looping.signal(Signal::TERM)?;
     ensure!(looping.ended()?.expect(0)?.stdout == "ending\n");
     ensure!(harness.is_free("job")?);
+    Ok(())
+}
+
+#[test]
+fn each_missed_tick_is_made_up_for_by_one_call() -> Result<()> {
+    let harness = Harness::file()?;
+    let each = |line| {
+        let options = ["run", "--tick", "* * * * * *", "--missed", "each"];
+        harness.run(&[&options[..], &["job", "--", "sh", "-c", line]].concat())
+    };
+    // Two ticks are missed while the first one runs.
+    let mut ran = second_of(&each("echo $SYNCGUARD_FENCE; sleep 2.1")?.expect(0)?.stdout)?;
+    for _ in 0..2 {
+        let next = second_of(&each("echo $SYNCGUARD_FENCE")?.expect(0)?.stdout)?;
+        ensure!(next == ran + 1, "{next} after {ran}");
+        ran = next;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_lost_lock_ends_the_command_of_its_tick() -> Result<()> {
+    let harness = Harness::file()?;
+    let line = "sleep 1000 & echo $$ $!; wait";
+    let mut running = harness.start(&arguments(&["--ttl", "2s", "--attempts", "3"], line))?;
+    let pids = running.numbers()?;
+    harness.run(&["release", "--force", "job"])?.expect(0)?;
+    let done = running.ended()?.expect(76)?;
+    ensure!(done.stderr.contains("no longer knows the lock"), "{done:?}");
+    until_gone(&pids)?;
+    // The tick is not done, so another attempt follows. The forced release has raised the fence, and used up the second one.
+    let line = "echo $SYNCGUARD_ATTEMPT";
+    ensure!(run(&harness, &["--attempts", "3"], line)?.expect(0)?.stdout == "3\n");
+    Ok(())
+}
+
+/// As without ticks: another process may have run beside the end of the command.
+#[test]
+fn a_lock_that_was_taken_away_as_the_command_ended_is_lost() -> Result<()> {
+    let harness = Harness::file()?;
+    let program = env!("CARGO_BIN_EXE_syncguard");
+    let lose = |key| format!("{program} release --force {key} && echo ran");
+    let plain = harness.run(&["run", "job", "--", "sh", "-c", &lose("job")])?.expect(76)?;
+    let tick = run(&harness, &[], &lose("job"))?.expect(76)?;
+    for done in [plain, tick] {
+        ensure!(done.stdout.ends_with("ran\n"), "{done:?}");
+        ensure!(done.stderr.contains("when the command had ended"), "{done:?}");
+    }
+    // A loop says so and goes on.
+    let mut looping = harness.start(&[
+        "run",
+        "--loop",
+        "--tick",
+        "* * * * * *",
+        "loop",
+        "--",
+        "sh",
+        "-c",
+        &lose("loop"),
+    ])?;
+    let lines = [looping.line()?, looping.line()?, looping.line()?, looping.line()?];
+    ensure!(lines.iter().filter(|line| *line == "ran").count() == 2, "{lines:?}");
+    looping.signal(Signal::TERM)?;
+    let ended = looping.ended()?.expect(0)?;
+    ensure!(ended.stderr.contains("when the command had ended"), "{ended:?}");
+    Ok(())
+}
+
+#[test]
+fn of_three_loops_one_runs_each_tick() -> Result<()> {
+    let harness = Harness::file()?;
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("ticks");
+    let line = format!("echo $SYNCGUARD_FENCE >> {}", file.display());
+    let options = ["run", "--loop", "--missed", "each", "--tick", "* * * * * *"];
+    let arguments = [&options[..], &["job", "--", "sh", "-c", &line]].concat();
+    let loops = [harness.start(&arguments)?, harness.start(&arguments)?, harness.start(&arguments)?];
+    let ran = || fs::read_to_string(&file).unwrap_or_default();
+    wait::until("eight ticks", LONG, || Ok(ran().lines().count() >= 8))?;
+    for running in loops {
+        running.signal(Signal::TERM)?;
+        running.ended()?.expect(0)?;
+    }
+    let ran = ran();
+    let seconds = ran.lines().map(second_of).collect::<Result<Vec<_>>>()?;
+    ensure!(seconds.windows(2).all(|pair| pair[1] == pair[0] + 1), "{ran}");
     Ok(())
 }
 

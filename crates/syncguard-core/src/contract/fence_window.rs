@@ -85,15 +85,6 @@ impl FenceWindow {
         let wait = self.not_before? - now;
         (!wait.is_zero()).then_some(Refusal::TooEarly { wait })
     }
-
-    /// For authors of backends: the fence of an acquire that is granted.
-    ///
-    /// # Errors
-    ///
-    /// `Internal` if the counter is exhausted.
-    pub fn fence_after(&self, counter: Fence) -> Result<Fence, LockError> {
-        Ok(counter.next()?.max(self.at_least))
-    }
 }
 
 /// Why an acquire with a [`FenceWindow`] was not granted, if not because another holder has the lock. The store has

@@ -6,7 +6,7 @@
 use tokio_util::sync::CancellationToken;
 
 use super::fence_window::FenceWindow;
-use crate::value::{Holder, IntoKey, IntoTtl, Key, LockError, LockId, Timestamp, Ttl};
+use crate::value::{Fence, Holder, IntoKey, IntoTtl, Key, LockError, LockId, Timestamp, Ttl};
 
 /// Asks for a lock: [`LockBackend::acquire`](crate::LockBackend::acquire).
 ///
@@ -61,6 +61,16 @@ impl AcquireRequest {
             fence_window: self.fence_window,
             cancellation: self.cancellation.clone(),
         }
+    }
+
+    /// For authors of backends: the fence of the lock if it is granted, for a key with this counter.
+    ///
+    /// # Errors
+    ///
+    /// `Internal` if the counter is exhausted.
+    pub fn next_fence(&self, counter: Fence) -> Result<Fence, LockError> {
+        let next = counter.next()?;
+        Ok(self.fence_window.map_or(next, |window| next.max(window.at_least())))
     }
 
     /// Uses this lock id. It must be unique: no other key, earlier lock or request of unknown outcome may

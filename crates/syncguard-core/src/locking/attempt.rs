@@ -69,7 +69,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
     }
 
     pub(super) fn observe(&self, lock_id: LockId) -> ObservedAcquisition<'a> {
-        ObservedAcquisition::start(self.defaults.observer(), self.key, lock_id, self.policy.recipe)
+        ObservedAcquisition::start(self.defaults, self.key, lock_id, self.policy)
     }
 
     /// How long to wait before the next attempt, if this result is a failure that is ridden out.
@@ -187,17 +187,15 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         tracing::debug!(
             key_hash = %self.key.hash_id(),
             fence = acquired.fence.fence().map(tracing::field::display),
-            holder = policy.holder.as_ref().unwrap_or(self.defaults.holder()).label(),
+            holder = policy.holder(self.defaults).label(),
             "acquired"
         );
-        let auto_extend = policy.auto_extend.as_ref();
-        let guard = LockGuard::new(lease, acquired, sent, auto_extend, policy.recipe);
-        Ok(Ok(Tried::Granted(guard)))
+        Ok(Ok(Tried::Granted(LockGuard::new(lease, acquired, sent, policy))))
     }
 
     /// The holder to store with the lock; `None` for the holder of the backend.
     fn holder(&self, ticket: Option<&Ticket>) -> Option<Holder> {
-        let own = self.policy.holder.as_ref().map(|own| own.or(self.defaults.holder()));
+        let own = self.policy.own_holder(self.defaults);
         if !ticket.is_some_and(Ticket::only_polls) {
             return own;
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::acquisition::AcquisitionOptions;
-use crate::client::ReleaseErrorHandler;
+use crate::client::{ClientState, ReleaseErrorHandler};
 use crate::util::checked_timeout;
 use crate::value::Holder;
 use crate::value::{IntoKey, Key, LockError, Ttl};
@@ -47,7 +47,7 @@ pub(crate) struct Policy {
     pub(crate) min_hold: Option<Duration>,
     /// For how long a failing store is asked again; zero for not at all.
     pub(crate) ride_out: Duration,
-    /// The recipe that the lock is part of, for observers.
+    /// The recipe that the lock is part of, for observers and for people.
     pub(crate) recipe: Option<&'static str>,
     /// The holder to store with the lock; `None` for the holder of the backend.
     pub(crate) holder: Option<Holder>,
@@ -57,6 +57,16 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
+    /// The holder of the lock. The backend's holder fills in what the policy does not set.
+    pub(crate) fn holder(&self, backend: &ClientState) -> Holder {
+        self.own_holder(backend).unwrap_or_else(|| backend.holder().clone())
+    }
+
+    /// The holder to ask for; `None` for the holder of the backend.
+    pub(crate) fn own_holder(&self, backend: &ClientState) -> Option<Holder> {
+        Holder::of_lock(self.holder.as_ref(), backend.holder(), self.recipe)
+    }
+
     fn record_error<T>(&mut self, result: Result<T, LockError>) -> Option<T> {
         result.map_err(|error| self.invalid.get_or_insert_with(|| Box::new(error))).ok()
     }
@@ -226,7 +236,8 @@ macro_rules! policy_methods {
         }
 
         /// For authors of recipes: the recipe that this lock is part of, such as `election` or `semaphore`. A
-        /// [`LockObserver`](crate::observe::LockObserver) gets this name, and telemetry shows it. Default: none.
+        /// [`LockObserver`](crate::observe::LockObserver) gets this name, and telemetry shows it. It is also the
+        /// [note](Self::with_note) of a lock that has a label and for which no note is set. Default: none.
         #[must_use]
         pub fn with_recipe(mut self, name: &'static str) -> Self {
             self.policy.recipe = Some(name);

@@ -1,18 +1,20 @@
 //! The reports of acquisitions and holds to a [`LockObserver`].
 
+use super::config::Policy;
+use crate::client::ClientState;
 use crate::contract::loss_reason::LossReason;
 use crate::observe::{
     AcquisitionEnd, AcquisitionObserved, Began, HoldObserved, LockObserver, Observation,
 };
 use crate::rt::Instant;
-use crate::value::{Key, LockError, LockId};
+use crate::value::{Holder, Key, LockError, LockId};
 
 /// An acquisition, as it is reported to the observer. A drop before the end reports that the caller gave up.
 pub(crate) struct ObservedAcquisition<'a> {
     /// `None` without an observer, and after the end was reported.
-    observed: Option<(&'a LockObserver, Instant)>,
+    observed: Option<(&'a ClientState, Instant)>,
     key: &'a Key,
-    recipe: Option<&'static str>,
+    policy: &'a Policy,
     lock_id: LockId,
     attempts: u32,
     /// When the caller became the head of its queue.
@@ -21,15 +23,16 @@ pub(crate) struct ObservedAcquisition<'a> {
 
 impl<'a> ObservedAcquisition<'a> {
     pub(crate) fn start(
-        observer: &'a LockObserver,
+        defaults: &'a ClientState,
         key: &'a Key,
         lock_id: LockId,
-        recipe: Option<&'static str>,
+        policy: &'a Policy,
     ) -> Self {
-        let observed = (!observer.is_none()).then(|| (observer, Instant::now()));
+        let (observer, recipe) = (defaults.observer(), policy.recipe);
+        let observed = (!observer.is_none()).then(|| (defaults, Instant::now()));
         observer
             .report(|| Observation::AcquisitionBegan(Began { key: key.clone(), lock_id, recipe }));
-        Self { observed, key, recipe, lock_id, attempts: 0, first: None }
+        Self { observed, key, policy, lock_id, attempts: 0, first: None }
     }
 
     /// Counts one more attempt, for a lock with this id.
@@ -61,22 +64,28 @@ impl<'a> ObservedAcquisition<'a> {
         result: Result<T, LockError>,
         granted: impl FnOnce(&T) -> bool,
     ) -> Result<T, LockError> {
-        self.report(match &result {
-            Ok(answer) if granted(answer) => AcquisitionEnd::Acquired,
-            Ok(_) => AcquisitionEnd::Locked,
-            Err(error) => AcquisitionEnd::Failed(error.code()),
-        });
+        let (end, holder) = match &result {
+            Ok(answer) if granted(answer) => (AcquisitionEnd::Acquired, None),
+            Ok(_) => (AcquisitionEnd::Locked, None),
+            Err(error) => (AcquisitionEnd::Failed(error.code()), error.holder()),
+        };
+        self.report(end, holder);
         result
     }
 
-    fn report(&mut self, end: AcquisitionEnd) {
-        if let Some((observer, since)) = self.observed.take() {
+    /// `other` is the label of the holder whose lock the caller did not get, if it is known.
+    fn report(&mut self, end: AcquisitionEnd, other: Option<&str>) {
+        if let Some((defaults, since)) = self.observed.take() {
             let now = Instant::now();
-            observer.report(|| {
+            defaults.observer().report(|| {
                 Observation::Acquisition(AcquisitionObserved {
                     key: self.key.clone(),
                     lock_id: self.lock_id,
-                    recipe: self.recipe,
+                    recipe: self.policy.recipe,
+                    holder: match end {
+                        AcquisitionEnd::Acquired => Some(self.policy.holder(defaults)),
+                        _ => other.and_then(|label| Holder::from_stored(label, None)),
+                    },
                     waited: now.saturating_duration_since(since),
                     queued: self.first.unwrap_or(now).saturating_duration_since(since),
                     attempts: self.attempts,
@@ -89,7 +98,7 @@ impl<'a> ObservedAcquisition<'a> {
 
 impl Drop for ObservedAcquisition<'_> {
     fn drop(&mut self) {
-        self.report(AcquisitionEnd::Dropped);
+        self.report(AcquisitionEnd::Dropped, None);
     }
 }
 
@@ -99,23 +108,25 @@ pub(crate) struct ObservedHold {
     key: Key,
     lock_id: LockId,
     recipe: Option<&'static str>,
+    holder: Holder,
     since: Instant,
 }
 
 impl ObservedHold {
     /// `None` without an observer: the guard then carries one empty pointer.
     pub(crate) fn start(
-        observer: &LockObserver,
+        defaults: &ClientState,
         key: &Key,
         lock_id: LockId,
-        recipe: Option<&'static str>,
+        policy: &Policy,
     ) -> Option<Box<Self>> {
-        if observer.is_none() {
+        if defaults.observer().is_none() {
             return None;
         }
-        let (observer, key) = (observer.clone(), key.clone());
+        let (observer, key, recipe) = (defaults.observer().clone(), key.clone(), policy.recipe);
         observer.report(|| Observation::HoldBegan(Began { key: key.clone(), lock_id, recipe }));
-        Some(Box::new(Self { observer, key, lock_id, recipe, since: Instant::now() }))
+        let (holder, since) = (policy.holder(defaults), Instant::now());
+        Some(Box::new(Self { observer, key, lock_id, recipe, holder, since }))
     }
 
     /// Whether the observer logs a loss.
@@ -141,6 +152,7 @@ impl ObservedHold {
                 key: self.key.clone(),
                 lock_id: self.lock_id,
                 recipe: self.recipe,
+                holder: self.holder.clone(),
                 held: now.min(until).saturating_duration_since(self.since),
                 reason,
             })

@@ -148,9 +148,25 @@ impl Holder {
         Ok(Self::of(label, Some(checked("note", note)?)))
     }
 
+    /// The holder of a lock whose configuration sets this holder; `None` if it is the backend's. A lock of a recipe has
+    /// the recipe's name as its note if nothing else is set for the note.
+    pub(crate) fn of_lock(
+        own: Option<&Self>,
+        backend: &Self,
+        recipe: Option<&'static str>,
+    ) -> Option<Self> {
+        let own = own.map(|own| own.or(backend));
+        let holder = own.as_ref().unwrap_or(backend);
+        let has_no_note = holder.0.note.is_none() && !holder.label().is_empty();
+        match recipe.filter(|_| has_no_note).and_then(|recipe| checked("note", recipe).ok()) {
+            Some(note) => Some(Self::of(holder.0.label.clone(), Some(note))),
+            None => own,
+        }
+    }
+
     /// The holder of a configuration; the backend's holder fills in what the configuration does not set. A lock whose
     /// label is turned off takes no note from the backend.
-    pub(crate) fn or(&self, backend: &Self) -> Self {
+    fn or(&self, backend: &Self) -> Self {
         let (own, other) = (&self.0, &backend.0);
         let inherits_note = own.note.is_none() && own.label.as_deref() != Some("");
         if own.label.is_some() && !(inherits_note && other.note.is_some()) {
@@ -295,5 +311,29 @@ mod tests {
             let holder = said.unwrap().or(&backend);
             assert_eq!((holder.label(), holder.note()), expected);
         }
+    }
+
+    #[test]
+    fn a_recipe_is_the_note_if_nothing_else_is() {
+        let of = |own: Option<&Holder>, backend: &Holder, recipe| {
+            let holder = Holder::of_lock(own, backend, recipe);
+            holder.map(|holder| (holder.label().to_owned(), holder.note().map(str::to_owned)))
+        };
+        let named =
+            |label: &str, note: Option<&str>| Some((label.to_owned(), note.map(str::to_owned)));
+        let backend = Holder::new("backend").unwrap();
+        let own = Holder::say_label(None, "own").unwrap();
+        let silent = Holder::say_note(Some(&own), "").unwrap();
+        let (recipe, unnamed) = (Some("election"), Holder::unnamed());
+        assert_eq!(of(None, &backend, None), None);
+        assert_eq!(of(None, &backend, recipe), named("backend", recipe));
+        assert_eq!(of(Some(&own), &backend, recipe), named("own", recipe));
+        assert_eq!(of(Some(&silent), &backend, recipe), named("own", None));
+        assert_eq!(of(Some(&unnamed), &backend, recipe), named("", None));
+        assert_eq!(of(None, &unnamed, recipe), None);
+        assert_eq!(of(None, &backend, Some("a\nb")), None);
+        let backend = backend.with_note("a note").unwrap();
+        assert_eq!(of(None, &backend, recipe), None);
+        assert_eq!(of(Some(&own), &backend, recipe), named("own", Some("a note")));
     }
 }

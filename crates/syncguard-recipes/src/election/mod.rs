@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use syncguard_core::authoring::checked_timeout;
 use syncguard_core::{
-    AutoExtend, CancellationToken, IntoKey, IntoTtl, LockBackend, LockConfig, LockError, LockGuard,
+    AutoExtend, CancellationToken, IntoKey, IntoTtl, LockBackend, LockConfig, LockError,
 };
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -21,6 +21,7 @@ pub use self::handle::ElectionHandle;
 use self::handle::LeaderStatus;
 use self::term::TermState;
 pub use self::term::{Term, TermEnd};
+use crate::outage::give_back;
 
 /// The recipe that observers are told for the lock.
 const RECIPE: &str = "election";
@@ -89,6 +90,19 @@ impl<B: LockBackend> Election<B> {
         self
     }
 
+    /// Names the candidate, for people: see [`LockConfig::with_holder`].
+    pub fn with_holder(mut self, label: impl AsRef<str>) -> Self {
+        self.config = self.config.with_holder(label);
+        self
+    }
+
+    /// A note beside the holder of a term, for people: see [`LockConfig::with_note`]. Default: the note of the backend, or
+    /// else `election`, by which the command `syncguard` tells a term from other locks.
+    pub fn with_note(mut self, note: impl AsRef<str>) -> Self {
+        self.config = self.config.with_note(note);
+        self
+    }
+
     /// Ends [`run`](Self::run) when the token fires: the work is told, and the lock is given back.
     pub fn with_shutdown(mut self, shutdown: CancellationToken) -> Self {
         self.shutdown = shutdown;
@@ -147,7 +161,8 @@ impl<B: LockBackend> Election<B> {
                     let work = pin!(work(term.clone()));
                     self.lead(work, &term, &state).await
                 };
-                Box::pin(give_back(*guard)).await;
+                // A failure is logged, and the campaign goes on.
+                let _ = Box::pin(give_back(*guard, "a leader's")).await;
                 if self.shutdown.is_cancelled() {
                     break;
                 }
@@ -231,17 +246,6 @@ impl<B: LockBackend> Election<B> {
             )));
         }
         Ok(notice)
-    }
-}
-
-/// Releases the lock, so that the next leader need not wait for the TTL.
-async fn give_back<B: LockBackend>(guard: LockGuard<B>) {
-    if let Err(error) = guard.release().await {
-        tracing::warn!(
-            error_code = error.code().as_str(),
-            %error,
-            "the release of a leader's lock failed; it is tried again until the lock expires"
-        );
     }
 }
 

@@ -7,7 +7,7 @@ use syncguard_core::{CancellationToken, LockError, Timestamp};
 use tokio::time::sleep;
 
 /// The longest sleep. After it the clock is read again, because it may have been set.
-const LONGEST_SLEEP: Duration = Duration::from_secs(10);
+pub(super) const LONGEST_SLEEP: Duration = Duration::from_secs(10);
 
 #[derive(Clone)]
 pub(super) struct Clock(Arc<dyn Fn() -> SystemTime + Send + Sync>);

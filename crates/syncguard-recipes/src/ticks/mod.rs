@@ -105,7 +105,8 @@ impl<B: LockBackend> Ticks<B> {
         self
     }
 
-    /// A note beside the holder, for people: see [`LockConfig::with_note`].
+    /// A note beside the holder, for people: see [`LockConfig::with_note`]. Default: the note of the backend, or else
+    /// `ticks`, by which the command `syncguard` tells a tick from other locks.
     pub fn with_note(mut self, note: impl AsRef<str>) -> Self {
         self.config = self.config.with_note(note);
         self

@@ -9,10 +9,10 @@ use syncguard_core::{Contention, LockBackend, LockError, LockGuard, Timestamp};
 use tokio::time::Instant;
 
 use super::Ticks;
-use super::clock::sleep_unless;
+use super::clock::{LONGEST_SLEEP, sleep_unless};
 use super::due::Due;
 use super::tick::{Tick, done, window};
-use crate::outage::{FIRST_PAUSE, Outage};
+use crate::outage::{FIRST_PAUSE, Outage, give_back};
 
 /// How often a process looks at a tick whose key is held.
 const LOOK: Duration = Duration::from_secs(1);
@@ -49,6 +49,31 @@ enum Tried<B: LockBackend> {
     TooEarly(Duration),
 }
 
+/// A tick that the store has called too early, for as long as it may begin.
+struct Early {
+    tick: Timestamp,
+    from: Instant,
+    /// `None`: without a limit.
+    until: Option<Instant>,
+}
+
+impl Early {
+    fn new(tick: Timestamp, wait: Duration, max_lateness: Duration) -> Self {
+        let from = Instant::now() + wait + Duration::from_millis(1);
+        Self { tick, from, until: from.checked_add(max_lateness) }
+    }
+
+    /// False if the tick is too late, or if it is not due any more because this clock was set back.
+    fn is_kept(&self, now: Timestamp) -> bool {
+        now >= self.tick && self.until.is_none_or(|until| Instant::now() <= until)
+    }
+
+    /// The time until the tick, if it has not come.
+    fn wait(&self) -> Option<Duration> {
+        Some(self.from.saturating_duration_since(Instant::now())).filter(|wait| !wait.is_zero())
+    }
+}
+
 /// The lock of a tick and the tick for its work.
 type Started<B> = (Box<LockGuard<B>>, Tick<<B as LockBackend>::Fence>);
 
@@ -80,13 +105,19 @@ impl<B: LockBackend> Ticks<B> {
         self.check()?;
         let Some(mut settled) = self.first_settled().await? else { return Ok(()) };
         let mut outage = Outage::new(SCHEDULE);
-        // The tick that was too early, for as long as it may begin. A tick that is computed anew could be a later one.
-        let mut early: Option<(Timestamp, Option<Instant>)> = None;
+        // A tick that is computed anew could be a later one.
+        let mut early: Option<Early> = None;
         while !self.shutdown.is_cancelled() {
             let now = self.now()?;
-            early = early.filter(|(_, until)| until.is_none_or(|until| Instant::now() <= until));
-            let due =
-                early.map_or_else(|| self.rules().due(settled, now), |(tick, _)| Due::Now(tick));
+            early = early.filter(|early| early.is_kept(now));
+            if let Some(wait) = early.as_ref().and_then(Early::wait) {
+                // This clock may be set right meanwhile.
+                sleep_unless(wait.min(LONGEST_SLEEP), &self.shutdown).await;
+                continue;
+            }
+            let due = early
+                .as_ref()
+                .map_or_else(|| self.rules().due(settled, now), |early| Due::Now(early.tick));
             let tick = match due {
                 Due::Now(tick) => tick,
                 Due::Later(next) => {
@@ -131,9 +162,8 @@ impl<B: LockBackend> Ticks<B> {
                             "this machine's clock is ahead of the store's; a tick waits for the store's time"
                         );
                     }
-                    let latest = wait.checked_add(self.rules().max_lateness);
-                    early = Some((tick, latest.and_then(|left| Instant::now().checked_add(left))));
-                    wait + Duration::from_millis(1)
+                    early = Some(Early::new(tick, wait, self.rules().max_lateness));
+                    continue;
                 }
                 Err(error) => outage.pause(error)?,
             };
@@ -248,13 +278,7 @@ impl<B: LockBackend> Ticks<B> {
     async fn finish(&self, guard: Box<LockGuard<B>>, tick: &Tick<B::Fence>) -> bool {
         let is_done = !tick.is_given_up()
             && (self.attempts == 1 || self.mark_done(&guard, tick.scheduled_at()).await);
-        if let Err(error) = guard.release().await {
-            tracing::warn!(
-                error_code = error.code().as_str(),
-                %error,
-                "the release of a tick's lock failed; it is tried again until the lock expires"
-            );
-        }
+        tick.set_released(give_back(*guard, "a tick's").await);
         is_done
     }
 

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use syncguard_core::contract::{FenceToken, FenceWindow};
-use syncguard_core::{Fence, Held, LockError, Timestamp};
+use syncguard_core::{Fence, Held, LockError, ReleaseResult, Timestamp};
+use tokio::sync::SetOnce;
 
 /// The fences of one tick: a thousand for each second since the Unix epoch.
 const FENCES: u64 = 1000;
@@ -68,6 +69,7 @@ pub struct Tick<F: FenceToken = Fence> {
     attempt: u16,
     late_by: Duration,
     is_given_up: Arc<AtomicBool>,
+    released: Arc<SetOnce<Result<ReleaseResult, LockError>>>,
 }
 
 impl<F: FenceToken> Tick<F> {
@@ -76,7 +78,8 @@ impl<F: FenceToken> Tick<F> {
         let attempt = fence.saturating_sub(scheduled_at.as_millis()).min(u64::from(MOST_ATTEMPTS));
         // At most 999.
         let attempt = u16::try_from(attempt).unwrap_or(MOST_ATTEMPTS) + 1;
-        Self { held, scheduled_at, attempt, late_by, is_given_up: Arc::default() }
+        let (is_given_up, released) = (Arc::default(), Arc::default());
+        Self { held, scheduled_at, attempt, late_by, is_given_up, released }
     }
 
     /// The time of the tick in the schedule.
@@ -114,6 +117,28 @@ impl<F: FenceToken> Tick<F> {
     /// this process or another one, if attempts are left.
     pub fn give_up(&self) {
         self.is_given_up.store(true, Ordering::Release);
+    }
+
+    /// Waits until the lock of this attempt is given back after the end of the work, and returns the answer of the store:
+    /// [`NotHeld`](ReleaseResult::NotHeld) if another process has taken the lock away meanwhile.
+    ///
+    /// The work itself must not wait for it, since the lock is kept until the work ends. If the future of the recipe is
+    /// dropped before, this waits for ever.
+    ///
+    /// # Errors
+    ///
+    /// The store's failures; the lock then ends with its TTL at the latest.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: call it again at any time.
+    pub async fn released(&self) -> Result<ReleaseResult, LockError> {
+        self.released.wait().await.clone()
+    }
+
+    pub(super) fn set_released(&self, released: Result<ReleaseResult, LockError>) {
+        // A lock is given back once.
+        let _ = self.released.set(released);
     }
 
     pub(super) fn is_given_up(&self) -> bool {

@@ -34,8 +34,8 @@ impl TelemetryOptions {
     /// | `syncguard.telemetry.dropped_events` | counter, `{event}` | [events dropped](crate::TelemetryHandle::dropped_events), by all backends of the process; no attribute | |
     /// | `syncguard.lock.lost` | counter, `{lock}` | locks that were lost while a guard held them | `syncguard.loss` |
     ///
-    /// An `error.type` is the name of an [`ErrorCode`](syncguard_core::ErrorCode). Keys and lock ids are never an
-    /// attribute. With [`with_key_family`](Self::with_key_family), each value with a known key carries
+    /// An `error.type` is the name of an [`ErrorCode`](syncguard_core::ErrorCode). Keys, lock ids and holders are
+    /// never an attribute. With [`with_key_family`](Self::with_key_family), each value with a known key carries
     /// `syncguard.key_family`; a release and an extend know only the lock id. Waits and holds of a recipe carry
     /// `syncguard.recipe`, such as `election` or `semaphore`.
     ///

@@ -44,6 +44,7 @@ fn log(event: &LockEvent) {
                 queued_ms = event.queued().map(|queued| queued.as_secs_f64() * 1e3),
                 duration_ms = event.duration().as_secs_f64() * 1e3,
                 recipe = event.recipe(),
+                holder = event.holder(),
                 key_family = event.key_family(),
                 key_hash = event.key_hash().map(tracing::field::display),
                 lock_id_hash = event.lock_id_hash().map(tracing::field::display),

@@ -6,7 +6,7 @@ use syncguard::contract::HashId;
 use syncguard::{LockInfo, Timestamp};
 
 use crate::commands::listing::key_for_terminal;
-use crate::commands::permits;
+use crate::commands::{permit_key, recipe};
 use crate::holder;
 
 /// A held lock. All texts are escaped for a terminal. Times are those since 1970.
@@ -15,6 +15,8 @@ pub(super) struct Lock {
     pub(super) id: HashId,
     pub(super) key: String,
     pub(super) holder: String,
+    pub(super) recipe: Option<&'static str>,
+    /// The note, unless it is only the name of the recipe.
     pub(super) note: Option<String>,
     pub(super) fence: u64,
     pub(super) acquired_at: Duration,
@@ -37,7 +39,8 @@ impl Lock {
             id: info.lock_id_hash(),
             key: key_for_terminal(info),
             holder: holder::name(info),
-            note: holder::note(info),
+            recipe: recipe::name(info),
+            note: recipe::other_note(info),
             fence: info.fence.get(),
             acquired_at: time(info.acquired_at),
             expires_at: time(info.expires_at),
@@ -61,18 +64,26 @@ impl Lock {
 
     /// The key, and the number of the permit if it is the key of one.
     pub(super) fn key_and_permit(&self) -> (&str, Option<u32>) {
-        match permits::split(&self.key) {
+        match permit_key::split(&self.key) {
             Some((semaphore, permit)) => (semaphore, Some(permit)),
             None => (&self.key, None),
         }
     }
 
-    /// The key as it is shown: a permit is shown under the key of its semaphore.
-    pub(super) fn name(&self) -> String {
-        match self.key_and_permit() {
-            (semaphore, Some(permit)) => format!("{semaphore} permit {permit}"),
-            (key, None) => key.to_owned(),
+    /// The key as it is shown, and the text behind it. A permit is shown under the key of its
+    /// semaphore, a term or a tick under its key.
+    pub(super) fn key_and_part(&self) -> (&str, String) {
+        match (self.key_and_permit(), self.recipe.and_then(recipe::word)) {
+            ((semaphore, Some(permit)), _) => (semaphore, format!(" permit {permit}")),
+            ((key, None), Some(word)) => (key, format!(" {word}")),
+            ((key, None), None) => (key, String::new()),
         }
+    }
+
+    /// The key as it is shown, with the text behind it.
+    pub(super) fn name(&self) -> String {
+        let (key, part) = self.key_and_part();
+        format!("{key}{part}")
     }
 
     /// Returns whether any text of the lock contains this one, which is in small letters.
@@ -93,6 +104,7 @@ impl Lock {
             id: syncguard::Key::new(id).unwrap().hash_id(),
             key: key.to_owned(),
             holder: holder.to_owned(),
+            recipe: None,
             note: None,
             fence: 1,
             acquired_at: Duration::from_secs(now - age),

@@ -198,16 +198,14 @@ fn text(lock: &Lock, column: Column, now: Duration) -> String {
     }
 }
 
-/// The key, cut so that the number of a permit stays.
+/// The key, cut so that the text behind it stays, such as the number of a permit.
 fn name(lock: &Lock, width: usize) -> String {
-    let name = lock.name();
-    let (key, permit) = lock.key_and_permit();
-    let kept = permit.map_or(0, |permit| width_of(&format!(" permit {permit}")));
-    if width_of(&name) <= width || permit.is_none() || kept + 4 > width {
+    let (name, (key, part)) = (lock.name(), lock.key_and_part());
+    let kept = width_of(&part);
+    if width_of(&name) <= width || kept + 4 > width {
         return cut(&name, width);
     }
-    let behind = name.get(key.len()..).unwrap_or_default();
-    format!("{}{behind}", cut(key, width - kept))
+    format!("{}{part}", cut(key, width - kept))
 }
 
 fn style(state: &State, lock: &Lock, column: Column, now: Duration) -> Style {

@@ -33,7 +33,7 @@ use crate::backend::LockBackend;
 use crate::contract::loss_reason::LossReason;
 use crate::contract::response::Acquired;
 use crate::contract::response::{ExtendResult, ReleaseResult};
-use crate::locking::config::AutoExtend;
+use crate::locking::config::Policy;
 use crate::locking::observed::ObservedHold;
 use crate::rt::Instant;
 use crate::value::{IntoTtl, LockError, LockId, Timestamp};
@@ -68,17 +68,13 @@ impl<B: LockBackend> LockGuard<B> {
         lease: Box<Lease<B>>,
         acquired: Acquired<B::Fence>,
         sent: Instant,
-        auto_extend: Option<&AutoExtend>,
-        recipe: Option<&'static str>,
+        policy: &Policy,
     ) -> Self {
+        let auto_extend = policy.auto_extend.as_ref();
         let until = sent + lease.ttl.as_duration();
         let cap = auto_extend.and_then(|plan| plan.max_hold).map(|max_hold| sent + max_hold);
-        let observed = ObservedHold::start(
-            lease.client_state.observer(),
-            &lease.key,
-            acquired.lock_id,
-            recipe,
-        );
+        let observed =
+            ObservedHold::start(&lease.client_state, &lease.key, acquired.lock_id, policy);
         let validity = Arc::new(Validity::new(until, acquired.expires_at, cap, observed));
         let held = Held::new(Arc::clone(&validity), acquired.fence, acquired.lock_id);
         let owner = match auto_extend {

@@ -25,7 +25,7 @@ use crate::contract::request::{
 };
 use crate::contract::response::{AcquireResult, Acquired};
 use crate::contract::response::{Contention, ExtendResult, NotHeld, ReleaseResult};
-use crate::locking::config::AutoExtend;
+use crate::locking::config::{AutoExtend, Policy};
 use crate::observe::{LockObserver, Observation};
 use crate::rt::model::{self, Instant, Spawner, sleep_until};
 use crate::value::{ErrorCode, Fence, Key, LockError, LockId, Timestamp, Ttl};
@@ -242,7 +242,8 @@ impl Store {
         );
         let expires_at = timestamp(self.0.lock().unwrap().expires_at);
         let acquired = Acquired::new(lock_id, expires_at, Fence::ZERO.next().unwrap());
-        LockGuard::new(Box::new(lease), acquired, Instant::now(), plan.as_ref(), None)
+        let policy = Policy { auto_extend: plan, ..Policy::default() };
+        LockGuard::new(Box::new(lease), acquired, Instant::now(), &policy)
     }
 
     /// Checks until the lock is over that the guard does not rely on it for too long.

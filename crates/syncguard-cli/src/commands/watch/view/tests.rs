@@ -50,7 +50,7 @@ fn locks(fences: u64, now: u64) -> Vec<Lock> {
         lock(&format!("5{fences}"), "pay:17", "9f86d081884c", 0, 30),
     ];
     all[3].note = Some("https://ci.example.com/runs/18446".to_owned());
-    all[2].fence = 41;
+    (all[2].fence, all[2].recipe) = (41, Some("election"));
     all[4].fence = 1_000 + fences;
     if now > 0 {
         // Stopped: nothing has renewed it.
