@@ -104,10 +104,11 @@ async fn the_begin_and_the_end_of_each_term_are_logged() {
     assert_eq!(log.take(), [end(3, "shutdown")]);
 
     // A run that is dropped ends its term, too.
-    let election = Election::new(line.clone(), KEY);
+    let election = Election::new(line.clone(), KEY).with_holder("web-7f9c");
     let run = tokio::spawn(election.run(async |_| std::future::pending().await));
     sleep(ms(100)).await;
     run.abort();
     assert!(run.await.unwrap_err().is_cancelled());
-    assert_eq!(log.take(), [begin(4), end(4, "resigned")]);
+    let begin = begin(4).replace(&label, "web-7f9c");
+    assert_eq!(log.take(), [begin, end(4, "resigned")]);
 }

@@ -12,6 +12,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use syncguard_core::authoring::checked_timeout;
+use syncguard_core::contract::Holder;
 use syncguard_core::{
     AutoExtend, CancellationToken, IntoKey, IntoTtl, LockBackend, LockConfig, LockError,
 };
@@ -48,6 +49,8 @@ const PAUSE_AFTER_RESIGNING: Duration = Duration::from_secs(1);
 pub struct Election<B> {
     backend: B,
     config: LockConfig,
+    /// The holder with the label that was set, for the log.
+    holder: Option<Holder>,
     notice: Option<Duration>,
     grace: Duration,
     shutdown: CancellationToken,
@@ -61,6 +64,7 @@ impl<B: LockBackend> Election<B> {
         Self {
             backend,
             config: LockConfig::new(key).with_auto_extend(AutoExtend::new()).with_recipe(RECIPE),
+            holder: None,
             notice: None,
             grace: Duration::ZERO,
             shutdown: CancellationToken::new(),
@@ -92,6 +96,8 @@ impl<B: LockBackend> Election<B> {
 
     /// Names the candidate, for people: see [`LockConfig::with_holder`].
     pub fn with_holder(mut self, label: impl AsRef<str>) -> Self {
+        // A bad label is reported by `run`.
+        self.holder = Holder::new(label.as_ref()).ok();
         self.config = self.config.with_holder(label);
         self
     }
@@ -127,7 +133,7 @@ impl<B: LockBackend> Election<B> {
     /// once a second.
     ///
     /// The begin and the end of each term are logged at `INFO`, as "leads" and "leads no more", with the hash of the key
-    /// and the fence.
+    /// and the fence; the begin also with the holder's label.
     ///
     /// # Errors
     ///
@@ -155,7 +161,8 @@ impl<B: LockBackend> Election<B> {
                 let held = guard.held();
                 let state = Arc::new(TermState::new(self.config.key()?.hash_id(), held.fence()));
                 let term = Term::new(held, notice, Arc::clone(&state));
-                state.log_begin(self.backend.client_state().holder());
+                let holder = self.holder.as_ref();
+                state.log_begin(holder.unwrap_or(self.backend.client_state().holder()));
                 let end = {
                     let _active = self.status.begin_term(&state);
                     let work = pin!(work(term.clone()));
