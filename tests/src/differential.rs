@@ -245,8 +245,11 @@ impl Mix {
         let (key, id) = (move || 0..keys, move || 0..ids);
         let ttl = || prop::sample::select(self.ttls.clone());
         let key_of = move |key, id| if tied { id * keys / ids } else { key };
-        let acquire = (key(), id(), ttl())
-            .prop_map(move |(key, id, ttl)| Step::Acquire { key: key_of(key, id), id, ttl });
+        let acquire = (key(), id(), ttl()).prop_map(move |(key, id, ttl)| Step::Acquire {
+            key: key_of(key, id),
+            id,
+            ttl,
+        });
         // The windows are few and near the counters of such sequences.
         let in_window = (key(), id(), ttl(), 1..12_u64, 0..3_u64, prop::bool::weighted(0.1));
         let in_window = in_window.prop_map(move |(key, id, ttl, at_least, more, is_early)| {

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, IsLockedRequest,
-    KeyWatch, LookupRequest, ReleaseRequest, WatchRequest,
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
+    IsLockedRequest, KeyWatch, LookupRequest, ReleaseRequest, WatchRequest,
 };
 use syncguard_core::inventory::Inventory;
 use syncguard_core::{

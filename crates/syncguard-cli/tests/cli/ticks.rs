@@ -227,7 +227,8 @@ fn of_three_loops_one_runs_each_tick() -> Result<()> {
     let line = format!("echo $SYNCGUARD_FENCE >> {}", file.display());
     let options = ["run", "--loop", "--missed", "each", "--tick", "* * * * * *"];
     let arguments = [&options[..], &["job", "--", "sh", "-c", &line]].concat();
-    let loops = [harness.start(&arguments)?, harness.start(&arguments)?, harness.start(&arguments)?];
+    let loops =
+        [harness.start(&arguments)?, harness.start(&arguments)?, harness.start(&arguments)?];
     let ran = || fs::read_to_string(&file).unwrap_or_default();
     wait::until("eight ticks", LONG, || Ok(ran().lines().count() >= 8))?;
     for running in loops {
