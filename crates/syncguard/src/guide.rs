@@ -103,6 +103,11 @@ pub mod production {}
 pub mod inventory {}
 
 #[doc = include_str!("guide/shell.md")]
+#[doc = drawn!(
+    "## A failover on the screen\n\nThe process `web-1` is killed. Nobody renews its lock any more: the lock turns red, \
+     ends when its TTL of 5 seconds is over, and passes on to `web-2` with the next fence.",
+    "guide/pictures/watch.svg"
+)]
 #[doc = quoted!("## A lock for several steps: an agent", "sh", "guide/shell/agent.sh")]
 #[doc = quoted!("## A lock for several steps: a job of CI", "yaml", "guide/shell/steps.yml")]
 #[doc = quoted!("## A lock for several steps: a shell", "sh", "guide/shell/session.sh")]
