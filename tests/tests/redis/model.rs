@@ -3,13 +3,13 @@
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::TestRunner;
 use syncguard_memory::MemoryBackend;
-use syncguard_redis::{DynBackend, RedisOptions};
+use syncguard_redis::DynBackend;
 use syncguard_test_effort::either;
 use syncguard_tests::differential::{
     Comparison, Mix, Names, Step, all_alike, compare, count_alike,
 };
 
-use crate::support::{backend_with, fresh, shared};
+use crate::support::{backend_with, fresh, patient, shared};
 
 const KEYS: [&str; 4] = ["a", "b:c", "é", "fence:a"];
 const IDS: usize = 6;
@@ -21,7 +21,7 @@ fn mix(ttl: u64) -> Mix {
 
 /// Takes the steps on both, each on a store of its own.
 async fn same(steps: Vec<Step>) -> Result<Comparison, String> {
-    let options = RedisOptions::new().with_key_prefix(fresh("model"));
+    let options = patient().with_key_prefix(fresh("model"));
     let redis = DynBackend::new(backend_with(shared(), options).await);
     let memory = DynBackend::new(MemoryBackend::new());
     compare(&[memory, redis], &steps, &Names::new(&KEYS, 3 * IDS)).await

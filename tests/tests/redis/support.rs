@@ -30,6 +30,12 @@ pub(crate) fn fresh(what: &str) -> String {
     format!("{what}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
+/// Options for tests of answers, which a slow machine must not turn into errors.
+pub(crate) fn patient() -> RedisOptions {
+    const PATIENCE: Duration = Duration::from_secs(60);
+    RedisOptions::new().with_connect_timeout(PATIENCE).with_command_timeout(PATIENCE)
+}
+
 pub(crate) async fn backend(server: &RedisServer) -> RedisBackend {
     backend_with(server, RedisOptions::new()).await
 }

@@ -14,8 +14,8 @@ use syncguard_test_services::redis::RedisCluster;
 use tokio::task::block_in_place;
 
 use self::load::Load;
-use crate::sharded::connect;
-use crate::support::{request, take};
+use crate::sharded::connect_with;
+use crate::support::{patient, request, take};
 
 /// The limit for service after the cluster itself works again; the rest is for a busy machine.
 const RECOVERY: Duration = Duration::from_secs(60);
@@ -166,7 +166,8 @@ async fn a_node_that_joins_and_leaves_breaks_nothing() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_knows_an_old_topology_finds_its_locks() -> Result<()> {
     let cluster = RedisCluster::start(3)?;
-    let (backend, keyless) = (connect(&cluster).await?, connect(&cluster).await?);
+    let patient = async || connect_with(&cluster, patient()).await;
+    let (backend, keyless) = (patient().await?, patient().await?);
     let mut locks = Vec::new();
     for number in 0..40 {
         locks.push(take(&backend, &format!("k{number}"), 600_000).await);
