@@ -34,6 +34,8 @@ enum Name {
     Waiting,
     /// The SQLite backend beside the same SQL on a bare connection, flock and a mutex
     Sqlite,
+    /// The guide's picture of the ratios that the last runs for Redis, PostgreSQL, Firestore and SQLite measured
+    Plot,
 }
 
 impl Name {
@@ -68,6 +70,7 @@ impl Name {
             Self::Firestore => vec![program("firestore")],
             Self::Waiting => vec![program("waiting")],
             Self::Sqlite => vec![program("sqlite")],
+            Self::Plot => vec![program("plot")],
         }
     }
 }

@@ -93,6 +93,14 @@ pub mod runtimes {}
 #[doc = include_str!("guide/choosing.md")]
 pub mod choosing {}
 
+#[doc = drawn!(
+    "# What it costs\n\nHow many cycles of acquire and release SyncGuard does for each cycle of the alternative: above 1, \
+     SyncGuard is faster.",
+    "guide/pictures/ratios.svg"
+)]
+#[doc = include_str!("guide/costs.md")]
+pub mod costs {}
+
 #[doc = include_str!("guide/platforms.md")]
 pub mod platforms {}
 

@@ -12,6 +12,7 @@ pub struct Targets {
     only_missed: bool,
     count: usize,
     missed: Vec<String>,
+    ratios: Vec<Json>,
 }
 
 impl Targets {
@@ -29,6 +30,12 @@ impl Targets {
     /// A target that `is` meets if it is `most` or less.
     pub fn at_most(&mut self, what: &str, is: f64, most: f64) {
         self.target(what, is, "at most", most, is <= most);
+    }
+
+    /// Notes for `cargo xtask bench plot` how many cycles SyncGuard does for each cycle of `other`, with this number of
+    /// callers at once.
+    pub fn ratio(&mut self, callers: usize, other: &str, ratio: f64) {
+        self.ratios.push(json!({ "callers": callers, "other": other, "ratio": ratio }));
     }
 
     fn target(&mut self, what: &str, is: f64, bound: &str, target: f64, holds: bool) {
@@ -51,6 +58,7 @@ impl Targets {
     /// If `check` is set and a target was missed, or if the file cannot be written.
     pub fn end(self, name: &str, mut report: Json, check: bool) -> Result<()> {
         report["missed"] = json!(self.missed);
+        report["ratios"] = json!(self.ratios);
         let file = folder()?.join(format!("{name}.json"));
         std::fs::write(file, serde_json::to_string_pretty(&report)?)?;
         println!("\n{} of {} targets missed", self.missed.len(), self.count);

@@ -122,8 +122,13 @@ fn report(
         }));
     }
     let row = format!("{workers} at once, {keys}, cycles of");
-    goals.at_least(&format!("{row} the bare calls"), ratio(measured, Way::Bare), OF_BARE);
+    let of_bare = ratio(measured, Way::Bare);
+    goals.at_least(&format!("{row} the bare calls"), of_bare, OF_BARE);
     let (what, times) = (format!("{row} the transactions"), ratio(measured, Way::Transactions));
+    if !one_key {
+        goals.ratio(workers, "the bare calls", of_bare);
+        goals.ratio(workers, "read-write transactions", times);
+    }
     match TIMES_TRANSACTIONS.into_iter().find(|(at, _)| *at == workers && !one_key) {
         Some((_, least)) => goals.at_least(&what, times, least),
         None => println!("    {what}: {times:.1}"),

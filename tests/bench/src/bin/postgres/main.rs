@@ -119,6 +119,10 @@ fn compare(concurrency: usize, latency: u64, figures: &[Figures], goals: &mut Ta
         _ => 2.5,
     };
     goals.at_least(&format!("{row} (c)"), of(c), least);
+    if latency == 0 {
+        goals.ratio(concurrency, "the same SQL by pgbench", of(b));
+        goals.ratio(concurrency, "a transaction that awaits each statement", of(c));
+    }
     println!("    cycles of (b) {:.2}, of (c) {:.2}, of (d) {:.2}", of(b), of(c), of(d));
 }
 

@@ -11,8 +11,8 @@ use tempfile::TempDir;
 
 use crate::figures::Figures;
 
-/// In the year 2255.
-const NO_DEADLINE: &str = "9000000000000::bigint";
+/// A limit that no fence reaches, and a time in the year 2255.
+const FAR: &str = "9000000000000::bigint";
 
 /// One cycle, as a script.
 pub(crate) struct Script {
@@ -31,15 +31,12 @@ impl Script {
         // Keys and lock ids are numbers: pgbench has no texts.
         let key = "('bench ' || (:client_id)::int)";
         let id = "lpad((:id)::bigint::text, 22, 'A')";
-        let acquire = statement("taken AS")
-            .await?
-            .replace("$1", key)
-            .replace("$2", "('fence' || chr(58) || 'bench ' || (:client_id)::int)")
-            .replace("$3", key)
-            .replace("$4", id)
-            .replace("$5", "60000::bigint")
-            .replace("$6", NO_DEADLINE);
-        let release = statement("released AS").await?.replace("$1", id).replace("$2", NO_DEADLINE);
+        let fence_key = "('fence' || chr(58) || 'bench ' || (:client_id)::int)";
+        let acquire = with_values(
+            &statement("taken AS").await?,
+            &[id, key, fence_key, key, "60000::bigint", "'bench'::text", "1::bigint", FAR, "0::bigint", FAR],
+        );
+        let release = with_values(&statement("released AS").await?, &[id, FAR]);
         let folder = TempDir::new()?;
         let script = format!("\\set id random(1, 9000000000000000000)\n{acquire};\n{release};\n");
         std::fs::write(folder.path().join("cycle.sql"), script)?;
@@ -79,6 +76,13 @@ impl Script {
         figures.per_second = tps.context("no rate")?.parse()?;
         Ok(figures)
     }
+}
+
+/// Puts the values of `$1`, `$2` and so on into a statement; the last come first, since `$10` begins with `$1`.
+fn with_values(statement: &str, values: &[&str]) -> String {
+    values.iter().enumerate().rev().fold(statement.to_owned(), |statement, (index, value)| {
+        statement.replace(&format!("${}", index + 1), value)
+    })
 }
 
 fn program() -> Result<PathBuf> {

@@ -98,6 +98,8 @@ fn compare(concurrency: usize, figures: &[Figures], goals: &mut Targets) {
     let [a, b, c, d, e, f] = figures else { return };
     let of = |other: &Figures| a.per_second / other.per_second;
     goals.at_least(&format!("{concurrency} at once, cycles of (b)"), of(b), 0.8);
+    goals.ratio(concurrency, "the same scripts on fred", of(b));
+    goals.ratio(concurrency, "rslock, which has no fence", of(d));
     println!(
         "    cycles of (c) {:.2}, of (d) {:.2}, of (e) {:.2}, of (f) {:.2}",
         of(c),

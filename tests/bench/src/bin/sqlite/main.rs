@@ -85,6 +85,7 @@ fn compare(concurrency: usize, figures: &[Figures], goals: &mut Targets) {
     let [full, bare, normal, bare_normal, ..] = figures else { return };
     let (of, of_normal) =
         (full.per_second / bare.per_second, normal.per_second / bare_normal.per_second);
+    goals.ratio(concurrency, "the same SQL on rusqlite", of);
     let what = format!("{concurrency} at once, synchronous=full, cycles of (a)");
     match concurrency {
         1 => goals.at_least(&what, of, 0.5),
