@@ -56,9 +56,8 @@ fn main() -> Result<()> {
     for (file, name, many) in STORES {
         let path = folder()?.join(format!("{file}.json"));
         let read = || anyhow::Ok(serde_json::from_slice::<Report>(&std::fs::read(&path)?)?);
-        let report = read().with_context(|| {
-            format!("{}: run `cargo xtask bench {file}` first", path.display())
-        })?;
+        let report = read()
+            .with_context(|| format!("{}: run `cargo xtask bench {file}` first", path.display()))?;
         stores.push((name, many, report.ratios));
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(PICTURE);

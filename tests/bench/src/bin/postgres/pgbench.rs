@@ -34,7 +34,18 @@ impl Script {
         let fence_key = "('fence' || chr(58) || 'bench ' || (:client_id)::int)";
         let acquire = with_values(
             &statement("taken AS").await?,
-            &[id, key, fence_key, key, "60000::bigint", "'bench'::text", "1::bigint", FAR, "0::bigint", FAR],
+            &[
+                id,
+                key,
+                fence_key,
+                key,
+                "60000::bigint",
+                "'bench'::text",
+                "1::bigint",
+                FAR,
+                "0::bigint",
+                FAR,
+            ],
         );
         let release = with_values(&statement("released AS").await?, &[id, FAR]);
         let folder = TempDir::new()?;
