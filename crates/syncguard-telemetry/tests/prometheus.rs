@@ -256,7 +256,7 @@ where
     labels
 }
 
-/// What a query uses. `cargo xtask ci alerts` checks its syntax.
+/// The names that a query uses. `cargo xtask ci alerts` checks its syntax.
 #[derive(Default)]
 struct Used {
     metrics: Vec<String>,

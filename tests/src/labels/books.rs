@@ -1,4 +1,4 @@
-//! What the processes of a fleet have asked for, and what lookups have shown.
+//! The requests of the processes of a fleet, and the answers of lookups.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

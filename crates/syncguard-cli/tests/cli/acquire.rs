@@ -129,7 +129,7 @@ fn the_caller_is_the_holder() -> Result<()> {
     Finished::of(&alone.env_remove("LOGNAME").env_remove("USER").output()?).expect(0)?;
     ensure!(label == format!("alice@{}", holder("no-user")?), "{label}");
 
-    // What a person says decides, also in the URL of the store.
+    // A label that a person has set decides, also in the URL of the store.
     Finished::of(&acquire("by-variable").env("SYNCGUARD_HOLDER", "ci").output()?).expect(0)?;
     ensure!(holder("by-variable")? == "ci");
     for (parameter, expected) in [("holder=by%20url", "by url"), ("holder=", "")] {

@@ -265,7 +265,7 @@ impl Metrics {
     }
 }
 
-/// What a metric says about the lock.
+/// The attributes of the lock in a metric.
 fn of_lock(
     name: &'static str,
     key_family: Option<Arc<str>>,
