@@ -8,6 +8,7 @@ use clap::Args;
 use syncguard::LockInfo;
 
 use super::listing::{self, Listing};
+use super::lock_key::key_of;
 use crate::escape::escape_for_terminal;
 use crate::exit::{Failure, Status};
 use crate::holder;
@@ -77,7 +78,7 @@ fn family(text: &mut String, name: &str, help: &str) {
 }
 
 fn sample(text: &mut String, name: &str, info: &LockInfo, value: &str) {
-    let (key, holder) = (quoted(&listing::key_of(info)), quoted(&holder::name(info)));
+    let (key, holder) = (quoted(&key_of(info)), quoted(&holder::name(info)));
     let _ = writeln!(text, "{name}{{key={key},holder={holder}}} {value}");
 }
 

@@ -7,8 +7,8 @@ use syncguard::contract::HashId;
 use syncguard::inventory::{Inventory, ListRequest};
 use syncguard::{DynBackend, LockBackend as _, LockInfo};
 
+use super::lock_key::{key_for_terminal, key_of};
 use super::recipe;
-use crate::escape::escape_for_terminal;
 use crate::exit::Failure;
 use crate::holder;
 use crate::table::table;
@@ -57,19 +57,9 @@ pub(crate) fn inventory(backend: &DynBackend) -> Result<Inventory, Failure> {
     backend.inventory().ok_or_else(|| Failure::usage("this store cannot list its locks"))
 }
 
-/// The key in clear text: the user has asked to see it.
-pub(super) fn key_of(info: &LockInfo) -> String {
-    info.clone().expose().key.expose().to_owned()
-}
-
 /// The lock id in clear text: only for a user who has asked to see it.
 pub(super) fn lock_id_of(info: &LockInfo) -> String {
     info.clone().expose().lock_id.expose().to_string()
-}
-
-/// The key for a terminal: characters that control it or hide are escaped.
-pub(super) fn key_for_terminal(info: &LockInfo) -> String {
-    escape_for_terminal(&key_of(info))
 }
 
 /// The JSON of a lock, without its lock id.

@@ -9,6 +9,7 @@ pub(crate) mod fence;
 #[cfg(feature = "generate")]
 pub(crate) mod generate;
 mod listing;
+mod lock_key;
 pub(crate) mod ls;
 mod permit_key;
 mod permits;

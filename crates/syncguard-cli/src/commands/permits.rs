@@ -5,6 +5,7 @@ use syncguard::{DynBackend, Key, LockBackend as _, LockInfo};
 use tokio::task::JoinSet;
 
 use super::listing;
+use super::lock_key::key_of;
 use super::permit_key::{INFIX, MAX_PERMITS, split};
 use crate::exit::Failure;
 
@@ -36,7 +37,7 @@ async fn find_by_listing(
 ) -> Result<Vec<(u32, LockInfo)>, Failure> {
     let locks = listing::read(backend, prefix).await?.locks;
     let permits = locks.into_iter().filter_map(|info| {
-        let key = listing::key_of(&info);
+        let key = key_of(&info);
         let (semaphore, permit) = split(&key)?;
         // Longer keys with the same prefix belong to other semaphores.
         (semaphore.len() + INFIX.len() == prefix.len()).then_some((permit, info))

@@ -2,6 +2,7 @@
 
 use syncguard::LockInfo;
 
+use super::lock_key::key_of;
 use super::permit_key;
 use crate::holder;
 
@@ -12,7 +13,7 @@ const BY_NOTE: [(&str, Option<&str>); 3] =
 /// The name of the recipe that the lock seems to be part of. This is only a hint: it comes from the
 /// form of the key and from the note, which any client can choose.
 pub(super) fn name(info: &LockInfo) -> Option<&'static str> {
-    if permit_key::split(info.clone().expose().key.expose()).is_some() {
+    if permit_key::split(&key_of(info)).is_some() {
         return Some("semaphore");
     }
     let note = info.holder.as_ref()?.note()?;

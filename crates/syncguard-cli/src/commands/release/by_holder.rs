@@ -7,6 +7,7 @@ use super::confirmation::is_confirmed;
 use super::options::Options;
 use super::take_away::{Outcome, take_away};
 use crate::commands::listing::{self, Listing};
+use crate::commands::lock_key::{key_for_terminal, key_of};
 use crate::exit::{Failure, Status};
 use crate::output::{Output, print, print_json};
 use crate::store::Store;
@@ -51,9 +52,9 @@ pub(super) async fn release(
             if let Outcome::Held(failure) = &outcome {
                 output.error(failure);
             }
-            print_json(&outcome.as_json(&listing::key_of(info), Some(info)))
+            print_json(&outcome.as_json(&key_of(info), Some(info)))
         } else {
-            print(format!("{}: {}", listing::key_for_terminal(info), outcome.as_text(Some(info))))
+            print(format!("{}: {}", key_for_terminal(info), outcome.as_text(Some(info))))
         };
         printed.map_err(Failure::output)?;
         if let Outcome::Held(failure) = &outcome
@@ -72,6 +73,6 @@ fn row(info: &LockInfo) -> [String; 4] {
         info.fence.to_string(),
         human(since(info.acquired_at)),
         human(until(info.expires_at)),
-        listing::key_for_terminal(info),
+        key_for_terminal(info),
     ]
 }

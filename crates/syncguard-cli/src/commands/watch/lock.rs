@@ -5,7 +5,7 @@ use std::time::Duration;
 use syncguard::contract::HashId;
 use syncguard::{LockInfo, Timestamp};
 
-use crate::commands::listing::key_for_terminal;
+use crate::commands::lock_key::key_for_terminal;
 use crate::commands::{permit_key, recipe};
 use crate::holder;
 
