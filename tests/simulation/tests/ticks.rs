@@ -13,10 +13,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
-    IsLockedRequest, KeyWatch, LookupRequest, ReleaseRequest, WatchRequest,
+    AcquireRequest, AcquireResult, ClientState, ExtendRequest, IsLockedRequest, KeyWatch,
+    LookupRequest, ReleaseRequest, WatchRequest,
 };
-use syncguard_core::inventory::Inventory;
 use syncguard_core::{
     ErrorCode, ExtendResult, Fence, LockBackend, LockConfig, LockError, LockInfo, ReleaseResult,
     try_acquire,
@@ -388,13 +387,7 @@ impl LockBackend for Connection {
         None
     }
 
-    fn inventory(&self) -> Option<Inventory> {
-        self.store.inventory()
-    }
-
-    fn capabilities(&self) -> BackendCapabilities {
-        self.store.capabilities()
-    }
+    syncguard_core::forward!(store: inventory, capabilities);
 
     fn client_state(&self) -> &ClientState {
         &self.state

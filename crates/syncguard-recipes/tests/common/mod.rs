@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use syncguard_core::authoring::cancel;
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
-    IsLockedRequest, KeyWatch, LookupRequest, ReleaseRequest, WatchRequest,
+    AcquireRequest, AcquireResult, ClientState, ExtendRequest, IsLockedRequest, KeyWatch,
+    LookupRequest, ReleaseRequest, WatchRequest,
 };
-use syncguard_core::inventory::Inventory;
 use syncguard_core::{
     ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult,
 };
@@ -120,13 +119,7 @@ impl LockBackend for Connection {
         self.store.watch(request).await
     }
 
-    fn inventory(&self) -> Option<Inventory> {
-        self.store.inventory()
-    }
-
-    fn capabilities(&self) -> BackendCapabilities {
-        self.store.capabilities()
-    }
+    syncguard_core::forward!(store: inventory, capabilities);
 
     fn client_state(&self) -> &ClientState {
         &self.state
