@@ -12,7 +12,7 @@ use syncguard_core::contract::{
     BackendCapabilities, ReleaseRequest, TIME_TOLERANCE, TimeAuthority,
 };
 use syncguard_core::{
-    CancellationToken, ErrorCode, Fence, LockBackend, LockError, Timestamp, forward, try_acquire,
+    CancellationToken, ErrorCode, Fence, LockBackend, LockError, forward, try_acquire,
 };
 use syncguard_memory::MemoryBackend;
 use syncguard_recipes::{Missed, Schedule, TickOutcome, Ticks};
@@ -463,6 +463,8 @@ async fn bad_settings_and_backends_without_windows_are_refused() {
 
 #[cfg(feature = "cron")]
 mod cron {
+    use syncguard_core::Timestamp;
+
     use super::*;
 
     fn next(expression: &str, zone: &str, after: &str, count: usize) -> Vec<String> {

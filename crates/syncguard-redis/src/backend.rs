@@ -16,6 +16,7 @@ use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, Rele
 
 use crate::client::Connections;
 use crate::config::RedisOptions;
+use crate::connection_name::ConnectionName;
 use crate::durability::{self, DurabilityReport};
 use crate::inner::Inner;
 use crate::layout::{KeyLayout, Layout};
@@ -102,8 +103,9 @@ impl RedisBackend {
         let layout = Layout::new(&options.key_prefix, config.server.is_clustered())?;
         let (servers, tls) = (config.server.hosts(), config.uses_tls());
         let connect_timeout = options.connect_timeout;
+        let name = ConnectionName::of(options.client.clone().client_state()?.holder());
         let connecting = async {
-            let opening = connect::open(config, layout.sections().len(), &options);
+            let opening = connect::open(config, layout.sections().len(), &options, name);
             let patience = connect_timeout / 2;
             let connections = tls_probe::open_or_explain(servers, tls, patience, opening).await?;
             let inner = Inner::new(connections, layout, options)?;

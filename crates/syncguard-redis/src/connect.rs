@@ -12,6 +12,7 @@ use syncguard_core::LockError;
 
 use crate::client::Connections;
 use crate::config::RedisOptions;
+use crate::connection_name::ConnectionName;
 use crate::error::{self, Stage};
 
 /// Opens connections. The caller bounds the time. If this fails or is dropped, the tasks that were started end with
@@ -20,6 +21,7 @@ pub(crate) async fn open(
     config: Config,
     sections: usize,
     options: &RedisOptions,
+    name: ConnectionName,
 ) -> Result<Connections, LockError> {
     let clustered = config.server.is_clustered();
     let clients: Vec<Client> = (0..options.connections)
@@ -34,6 +36,7 @@ pub(crate) async fn open(
         .collect();
     let mut connections = Connections::over(&clients, clustered, sections, options.command_timeout);
     for client in &clients {
+        connections.own(name.clone().set_always(client, options.command_timeout));
         // Not `init`: if its future is dropped, its task stays behind, and may connect and live for ever.
         // `wait_for_connect` is polled first, so that it misses no outcome.
         let start = async { connections.own(client.connect()) };

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::client::{Bound, Connections};
 use crate::config::{RedisOptions, WaitReplicas};
+use crate::connection_name::ConnectionName;
 use crate::driver::{Call, Target};
 use crate::layout::Layout;
 use crate::signals::Signals;
@@ -60,8 +61,10 @@ impl Inner {
         layout: Layout,
         options: RedisOptions,
     ) -> Result<Self, LockError> {
+        let client_state = options.client.client_state()?;
+        let name = ConnectionName::of(client_state.holder());
         Ok(Self {
-            signals: Signals::new(&connections, options.connect_timeout),
+            signals: Signals::new(&connections, options.connect_timeout, name),
             clocks: layout.sections().iter().map(|_| StoreClock::new()).collect(),
             connections,
             layout,
@@ -70,7 +73,7 @@ impl Inner {
             strict_durability: options.strict_durability,
             is_durable: OnceCell::new(),
             is_no_cluster_node: OnceCell::new(),
-            client_state: options.client.client_state()?,
+            client_state,
         })
     }
 

@@ -50,6 +50,7 @@ mod client;
 mod cluster;
 mod config;
 mod connect;
+mod connection_name;
 mod driver;
 mod durability;
 mod error;

@@ -3,6 +3,7 @@
 mod cluster;
 mod conformance;
 mod connecting;
+mod connection_names;
 mod contention;
 mod durability;
 mod errors;

@@ -2,8 +2,12 @@
 
 use anyhow::{Result, ensure};
 use syncguard_test_services::postgres::PostgresServer;
+#[cfg(target_os = "linux")]
+use syncguard_test_services::wait;
 
 use crate::harness::Harness;
+#[cfg(target_os = "linux")]
+use crate::harness::LONG;
 #[cfg(target_os = "linux")]
 use crate::processes::{children, name};
 
@@ -61,7 +65,11 @@ fn the_watchdog_has_a_name() -> Result<()> {
     let holder = harness.holder("k", &[])?;
     let wanted =
         ("syncguard-watch".to_owned(), format!("syncguard: watchdog of {}", holder.pid()?));
-    let names: Vec<_> = children(holder.pid()?).into_iter().map(name).collect();
-    ensure!(names.contains(&wanted), "{names:?}");
+    let pid = holder.pid()?;
+    wait::until("the name", LONG, || {
+        let names: Vec<_> = children(pid).into_iter().map(name).collect();
+        ensure!(names.contains(&wanted), "{names:?}");
+        Ok(true)
+    })?;
     holder.end()?.expect(0).map(drop)
 }

@@ -23,11 +23,13 @@ use syncguard_core::contract::{KeyWatch, SignalStatus};
 
 use self::route::Route;
 use crate::client::Connections;
+use crate::connection_name::ConnectionName;
 
 /// The signal connections of a backend.
 pub(crate) struct Signals {
     clients: Box<[Client]>,
     limits: SignalLimits,
+    name: ConnectionName,
     outage: OutageLog,
     /// One hub for each node of a cluster; without a cluster, one at most.
     hubs: Mutex<Vec<(Option<Server>, Arc<SignalHub>)>>,
@@ -35,11 +37,12 @@ pub(crate) struct Signals {
 
 impl Signals {
     /// Signals over connections with the same settings. `opening` is the longest time to connect.
-    pub(crate) fn new(connections: &Connections, opening: Duration) -> Self {
+    pub(crate) fn new(connections: &Connections, opening: Duration, name: ConnectionName) -> Self {
         let command = connections.command_timeout();
         Self {
             clients: connections.clients().cloned().collect(),
             limits: SignalLimits { open: opening, step: command, confirm: command },
+            name,
             outage: OutageLog::default(),
             hubs: Mutex::default(),
         }
@@ -98,9 +101,10 @@ impl Signals {
 
     fn new_hub(&self, node: Option<Server>) -> SignalHub {
         let (route, command) = (Route::new(&self.clients, node), self.limits.step);
+        let name = self.name.clone();
         let listen = move |subscriptions| {
-            let client = route.client(command);
-            async move { session::listen(client?, command, subscriptions).await }
+            let (client, name) = (route.client(command), name.clone());
+            async move { session::listen(client?, &name, command, subscriptions).await }
         };
         SignalHub::new("redis", self.limits, self.outage.clone(), listen)
     }

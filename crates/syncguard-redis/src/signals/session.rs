@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep};
 
 use super::false_changes::{FalseChanges, LockState};
 use crate::client::Connections;
+use crate::connection_name::ConnectionName;
 use crate::driver::Target;
 use crate::error::{self, Stage};
 use crate::{reply, scripts};
@@ -26,11 +27,12 @@ use crate::{reply, scripts};
 /// Connects, and serves subscriptions until they end or the connection is lost.
 pub(super) async fn listen(
     client: Client,
+    name: &ConnectionName,
     command: Duration,
     subscriptions: Subscriptions,
 ) -> Result<SignalEnd, LockError> {
     let changes = client.invalidation_rx();
-    let (connections, driver) = open(&client, command).await?;
+    let (connections, driver) = open(&client, name, command).await?;
     let session = Session {
         connections: &connections,
         command,
@@ -259,8 +261,12 @@ impl Drop for Driver {
     }
 }
 
-/// Connects, and turns tracking on.
-async fn open(client: &Client, command: Duration) -> Result<(Connections, Driver), LockError> {
+/// Connects, turns tracking on, and names the connection.
+async fn open(
+    client: &Client,
+    name: &ConnectionName,
+    command: Duration,
+) -> Result<(Connections, Driver), LockError> {
     let mut driver = None;
     // `wait_for_connect` is polled first, so that it does not miss the outcome.
     let start = async { driver = Some(Driver(client.connect())) };
@@ -268,7 +274,8 @@ async fn open(client: &Client, command: Duration) -> Result<(Connections, Driver
     connected.map_err(|error| error::from_driver(&error, Stage::Connecting))?;
     let driver = driver.ok_or_else(lost)?;
     let connections = Connections::over(std::slice::from_ref(client), false, 1, command);
-    connections.inspect(Target::default(), "CLIENT", &["TRACKING", "ON"]).await?;
+    let tracking = connections.inspect(Target::default(), "CLIENT", &["TRACKING", "ON"]);
+    tokio::join!(biased; tracking, name.set(client, None, command)).0?;
     Ok((connections, driver))
 }
 

@@ -1,0 +1,90 @@
+//! The names of the connections in `CLIENT LIST`, for operators.
+
+use std::time::Duration;
+
+use fred::clients::Client;
+use fred::error::Error as DriverError;
+use fred::interfaces::{ClientLike as _, ClusterInterface as _, EventInterface as _};
+use fred::types::config::{Options, Server};
+use fred::types::{ConnectHandle, Value};
+use syncguard_core::contract::Holder;
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::driver::{Target, command_to, custom};
+use crate::error::{self, Stage};
+
+/// The name of a connection: `syncguard:` and the label of the holder. Redis allows only printable ASCII characters
+/// without spaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ConnectionName(String);
+
+impl ConnectionName {
+    pub(crate) fn of(holder: &Holder) -> Self {
+        let label = holder.label();
+        if label.is_empty() {
+            return Self("syncguard".to_owned());
+        }
+        let allowed = |char: char| if char.is_ascii_graphic() { char } else { '_' };
+        Self(format!("syncguard:{}", label.chars().map(allowed).collect::<String>()))
+    }
+
+    /// Names the connection of a client, on a cluster the connection to the node that has this slot. If the server
+    /// refuses the command, the connection keeps no name.
+    pub(crate) async fn set(&self, client: &Client, slot: Option<u16>, timeout: Duration) {
+        let options =
+            Options { max_attempts: Some(1), timeout: Some(timeout), ..Options::default() };
+        let words: Vec<Value> = vec!["SETNAME".into(), self.0.as_str().into()];
+        let command = command_to("CLIENT", Target { section: 0, slot });
+        let named = custom(&client.with_options(&options), command, words).await;
+        if let Err(error) = named {
+            let error = error::from_driver(&error, Stage::Asking);
+            tracing::debug!(%error, "a connection to Redis has no name");
+        }
+    }
+
+    /// Names each connection that the client opens from now on, also in place of a lost connection.
+    pub(crate) fn set_always(self, client: &Client, timeout: Duration) -> ConnectHandle {
+        let (client, mut opened) = (client.clone(), client.reconnect_rx());
+        tokio::spawn(async move {
+            loop {
+                match opened.recv().await {
+                    Ok(server) if client.is_clustered() => {
+                        if let Some(slot) = first_slot(&client, &server) {
+                            self.set(&client, Some(slot), timeout).await;
+                        }
+                    }
+                    Ok(_) => self.set(&client, None, timeout).await,
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return Ok::<_, DriverError>(()),
+                }
+            }
+        })
+    }
+}
+
+/// The first slot of a node. fred sends a command for a slot to the node that has the slot; a command for a node that
+/// has left the cluster would make fred reconnect.
+fn first_slot(client: &Client, server: &Server) -> Option<u16> {
+    let nodes = client.cached_cluster_state()?;
+    nodes.slots().iter().find(|range| range.primary == *server).map(|range| range.start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(label: &str) -> String {
+        ConnectionName::of(&Holder::new(label).unwrap()).0
+    }
+
+    #[test]
+    fn a_name_has_only_characters_that_redis_allows() {
+        assert_eq!(name("web-7f9c"), "syncguard:web-7f9c");
+        assert_eq!(name("büro 7"), "syncguard:b_ro_7");
+    }
+
+    #[test]
+    fn a_connection_without_a_label_is_named_too() {
+        assert_eq!(ConnectionName::of(&Holder::unnamed()).0, "syncguard");
+    }
+}
