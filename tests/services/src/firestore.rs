@@ -150,6 +150,8 @@ fn launcher(port: u16) -> Result<Command> {
     };
     let mut command = Command::new(install::require(&JAVA)?);
     command
+        // An emulator lives for a minute or two, in which Java's second compiler costs more than it saves.
+        .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"])
         // The emulator has its messages in English only.
         .args(["-Duser.language=en", "-cp"])
         .arg(archive)

@@ -52,12 +52,16 @@ async fn serve(client: TcpStream, answers: usize, delay: Duration, closed: Unbou
     let mut client = BufReader::new(client);
     let mut commands = 0;
     while let Ok(words) = command(&mut client).await {
-        commands += 1;
-        if commands > answers {
-            continue;
-        }
-        tokio::time::sleep(delay).await;
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        // Nothing waits for this answer, so it does not count.
+        let is_name = words.starts_with(&["CLIENT", "SETNAME"]);
+        if !is_name {
+            commands += 1;
+            if commands > answers {
+                continue;
+            }
+            tokio::time::sleep(delay).await;
+        }
         let answer = match words[..] {
             ["PING", ..] => "+PONG\r\n".to_owned(),
             ["CLIENT", ..] => ":1\r\n".to_owned(),

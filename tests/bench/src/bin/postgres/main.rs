@@ -73,7 +73,8 @@ async fn run(options: &Options, goals: &mut Targets) -> Result<Json> {
             special.push(figures.json(way.name(), 16, latency));
         }
         let ratio = medians[0].per_second / medians[1].per_second;
-        goals.at_least(&format!("{latency} ms added, attempts of (c)"), ratio, 6.0);
+        // The transactions wait for each other's commits, so a slow disk makes the ratio larger.
+        goals.at_least(&format!("{latency} ms added, attempts of (c)"), ratio, 3.0);
 
         let ways = Way::single(port).await?;
         let medians = measure(&ways, rounds, time).await?;
