@@ -7,6 +7,7 @@ pub mod stores;
 mod flawed;
 mod member;
 mod skew;
+mod stalls;
 mod work;
 
 use std::time::{Duration, Instant};

@@ -6,7 +6,7 @@ use syncguard_core::{LockError, Timestamp};
 use tokio::time::Instant;
 
 /// The wall clock at the time the backend was made, plus the time that tokio's clock has counted since.
-/// It never goes back, and it stands still while a test has paused tokio's clock.
+/// The clock never goes back, and stands still while a test has paused tokio's clock.
 #[derive(Debug)]
 pub(crate) struct Clock {
     epoch: Instant,

@@ -169,7 +169,7 @@ async fn a_clock_that_is_set_takes_part_again_within_ten_seconds() {
         off.store(hours * 3_600_000, Ordering::Relaxed);
         sleep(3 * MINUTE).await;
         assert_eq!(world.starts().len(), before, "a clock that is off runs nothing");
-        // It shows 10 s after a full minute.
+        // The clock shows 10 s after a full minute.
         off.store(0, Ordering::Relaxed);
         sleep(2 * MINUTE).await;
         let starts = world.starts();

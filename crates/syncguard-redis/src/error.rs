@@ -33,9 +33,9 @@ pub(crate) enum Stage {
 /// The effect of a failed call on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// It did not run.
+    /// The call did not run.
     Refused,
-    /// It may have run.
+    /// The call may have run.
     Unknown,
 }
 

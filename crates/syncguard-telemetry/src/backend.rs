@@ -47,7 +47,7 @@ fn observer(queue: &Arc<Queue>) -> LockObserver {
 
 /// A backend whose operations become events: see [`with_telemetry`].
 ///
-/// It answers exactly as the backend inside. Clones share their queue and counters.
+/// Its answers are exactly those of the backend inside. Clones share their queue and counters.
 #[derive(Clone)]
 pub struct Telemetry<B> {
     inner: B,

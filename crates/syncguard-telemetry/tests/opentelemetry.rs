@@ -113,7 +113,7 @@ async fn counters_begin_with_zero() {
     {
         assert_eq!(metrics.now(name, unit), [(of_backend.clone(), 0)], "{name}");
     }
-    // It counts the whole process, so other tests may have dropped events.
+    // This counter is of the whole process, so other tests may have dropped events.
     assert_eq!(metrics.counter("syncguard.telemetry.dropped_events", "{event}").len(), 1);
 }
 

@@ -254,7 +254,7 @@ fn two_the_tolerance_is_part_of_a_locks_life() {
     script.ask(0, "a", failed()).acquire(500, "b", 2).call(600, look(), 601, found(0));
     assert_eq!(script.broken(), [Invariant::LocksTakeTurns]);
 
-    // It has no holder, so the backend may have released it since.
+    // The lock has no holder, so the backend may have released it since.
     let mut script = Script::new();
     script.ask(0, "a", failed()).call(20, look(), 21, found(0)).acquire(500, "b", 2);
     assert_eq!(script.broken(), []);

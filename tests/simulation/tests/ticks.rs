@@ -232,7 +232,7 @@ impl Process {
             }
             last = tick;
             if random.percent(STOPPED) {
-                // It has decided that the tick is due.
+                // The process has decided that the tick is due.
                 sleep(random.millis(0, 180_000)).await;
             }
             let mut config = LockConfig::new(KEY).with_ttl(TTL);

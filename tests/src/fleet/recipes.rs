@@ -11,6 +11,7 @@ use syncguard::{
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::stalls::Stalls;
 use crate::register::Registers;
 use syncguard_history::Random;
 use syncguard_history::Recording;
@@ -36,6 +37,9 @@ pub struct Recipe {
 impl Recipe {
     /// Leads as long as possible, again and again; `resign` gets a closure that makes it resign.
     ///
+    /// Records the time that was left when the work was told to stop, unless the process did not run for half of the
+    /// notice: no library can tell such a process in time.
+    ///
     /// # Errors
     ///
     /// If the election fails for good.
@@ -45,11 +49,14 @@ impl Recipe {
             .with_shutdown(self.stop)
             .with_grace(Duration::from_millis(50));
         resign(election.handle());
-        let recorder = &self.recorder;
+        let (recorder, notice) = (&self.recorder, self.ttl / 5);
         let run = election.run(async |term| {
+            let stalls = Stalls::watch();
             term.lost().await;
             let left = u64::try_from(term.valid_for().as_micros()).unwrap_or(u64::MAX);
-            recorder.note(Entry::Told { left });
+            if left > 0 || stalls.longest() < notice / 2 {
+                recorder.note(Entry::Told { left });
+            }
         });
         run.await.context("the election")
     }

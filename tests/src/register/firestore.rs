@@ -33,7 +33,7 @@ pub(super) struct Firestore {
 
 /// Firestore's own client on an emulator. It adds its calls to the count.
 ///
-/// It uses this token, which the emulator takes for the administrator's if it is "owner". Without a token, the client
+/// The client uses this token, which the emulator takes for the administrator's if it is "owner". Without a token, the client
 /// asks for credentials and never gets any.
 ///
 /// # Errors

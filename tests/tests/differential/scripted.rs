@@ -31,7 +31,7 @@ async fn an_acquire_that_is_repeated_gets_the_same_lock() {
     Script::new(&["held"], 2)
         .takes(0, 0, LONG, 1)
         .takes(0, 0, LONG, 1)
-        // It has the TTL of the first request.
+        // The lock has the TTL of the first request.
         .takes(0, 0, 10 * LONG, 1)
         .finds(0, 0, 1, 20)
         .meets_a_lock(0, 1)

@@ -23,25 +23,25 @@ use tokio::time::Instant;
 pub(crate) enum Flaw {
     /// Sometimes it grants a lock that another caller holds.
     SecondHolder,
-    /// It grants a lock as soon as the last one has expired.
+    /// The store grants a lock as soon as the last one has expired.
     NoTolerance,
     /// Sometimes it grants a fence for the second time.
     RepeatedFence,
-    /// It releases a lock any number of times.
+    /// The store releases a lock any number of times.
     EndlessRelease,
-    /// It revives locks that have expired or were released.
+    /// The store revives locks that have expired or were released.
     Undead,
     /// Sometimes it confirms a release that it has not carried out.
     Orphans,
-    /// It is slow to serve again.
+    /// The store is slow to serve again.
     SlowRecovery,
     /// Each release leaves a task behind.
     LeakedTasks,
     /// A lock lives for a minute longer than it should.
     LongLife,
-    /// It carries out requests after their deadline.
+    /// The store carries out requests after their deadline.
     LateRequests,
-    /// It extends a lock with any expected expiry.
+    /// The store extends a lock with any expected expiry.
     BlindExtends,
 }
 

@@ -18,7 +18,7 @@ async fn rows(admin: &Client, tables: &Tables) -> i64 {
 async fn only_locks_that_are_long_over_are_cleared_away() -> Result<()> {
     let tables = Tables::fresh();
     drop(tables.backend(1).await);
-    // It does not wait; otherwise it would wait for half a minute.
+    // The clean-up does not wait; otherwise this call would take half a minute.
     let options = tables.options().with_cleanup_in_is_locked(true).with_statement_timeout(MINUTE);
     let backend =
         PostgresBackend::from_pool(pool(&shared().url(), 2), options).expect("options in range");

@@ -78,7 +78,7 @@ impl SavedLock {
             .and_then(|()| fs::rename(&other, &path))
             .and_then(|()| sync_folder(&path));
         if replaced.is_err() {
-            // It may not exist.
+            // The file may not exist.
             let _ = fs::remove_file(&other);
         }
         replaced

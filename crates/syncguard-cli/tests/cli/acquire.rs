@@ -49,7 +49,7 @@ fn acquired_extended_released(harness: &Harness) -> Result<()> {
     let first = json(&saved)?;
     ensure!(first["key"] == key);
 
-    // It is held after the end of the command, by this holder, for ten minutes.
+    // The lock is held after the end of the command, by this holder, for ten minutes.
     ensure!(!harness.is_free(key)?);
     let status = json(&harness.run(&["status", key, "--json", "--reveal"])?.expect(0)?.stdout)?;
     ensure!(status["holder"] == "agent-7" && status["note"] == "step 1", "{status}");

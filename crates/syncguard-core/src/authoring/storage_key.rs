@@ -133,7 +133,7 @@ pub fn make_hashed_storage_key(
 /// The name of the fence counter for a lock's storage key. Each key has exactly one counter, even if long
 /// keys are hashed.
 ///
-/// It is derived from the storage key, not from the user's key, so that a truncated key and its
+/// The name is derived from the storage key, not from the user's key, so that a truncated key and its
 /// counter hash the same text.
 ///
 /// # Errors

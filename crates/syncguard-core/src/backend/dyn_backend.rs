@@ -20,7 +20,7 @@ use crate::value::{Fence, FenceToken, LockError};
 
 /// Any backend behind one type, for programs that choose their store from configuration.
 ///
-/// It costs one allocation per operation more than the backend itself. `DynBackend` is for a backend with
+/// Each operation costs one allocation more than on the backend itself. `DynBackend` is for a backend with
 /// fences; the type for a backend without fences is `DynBackend<NoFence>`.
 ///
 /// ```

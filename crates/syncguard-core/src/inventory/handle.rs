@@ -24,7 +24,7 @@ pub struct Inventory<F: FenceToken = Fence>(pub(crate) Arc<dyn ErasedInventory<F
 impl<F: FenceToken> Inventory<F> {
     /// A page of the live locks whose keys begin with the prefix.
     ///
-    /// It changes nothing. It lists records of the TypeScript library too. A corrupt record is
+    /// The call changes nothing, and lists records of the TypeScript library too. A corrupt record is
     /// in [`corrupt`](Page::corrupt), and hides no other record.
     ///
     /// # Errors

@@ -12,9 +12,7 @@ pub(crate) use tokio::task::yield_now;
 
 use super::asleep::{SUSPEND_CHECK, awake_and_asleep};
 
-/// A point in time. Time asleep counts, if the system can tell.
-///
-/// It is tokio's clock, which a test can pause, plus the time asleep.
+/// A point in time by tokio's clock, which a test can pause, plus the time asleep, if the system can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Instant(tokio::time::Instant);
 

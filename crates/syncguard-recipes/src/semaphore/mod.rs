@@ -145,7 +145,7 @@ impl<B: LockBackend> Semaphore<B> {
 
     /// Takes a permit if there is one right now; `None` if there is none.
     ///
-    /// It tries one slot after the other, the likeliest first: one round trip if the slot that this process gave back
+    /// The call tries one slot after the other, the likeliest first: one round trip if the slot that this process gave back
     /// last is free, at most as many as there are slots. It does not overtake: while other callers of this process
     /// wait, the answer is `None` without asking the store. Waiters whose futures are not polled do not count after two
     /// seconds.

@@ -49,7 +49,7 @@ pub enum At {
     /// At its first call: a read for an acquire, otherwise nothing was sent yet.
     #[default]
     Begins,
-    /// It has lost against another writer, and reads again.
+    /// The client has lost against another writer, and reads again.
     Reads,
     /// Its commit is on the network: with these versions, this expiry and this fence.
     Commits { lock: Version, counter: Version, expires: Ticks, fence: u8 },

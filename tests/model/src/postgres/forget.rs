@@ -146,7 +146,7 @@ fn times(
         At::Begun(begun) | At::HasTurn(begun) if !is_typescript && !rules.has(Flaw::StaleNow) => {
             begun.at = 0;
         }
-        // It cannot be refused any more; its send time only limits the clean-up if it is lost.
+        // The write cannot be refused any more; its send time only limits the clean-up if the answer is lost.
         At::Written(_) => {
             if is_late || !is_acquire || !may_lose && !request.is_again {
                 request.sent = 0;

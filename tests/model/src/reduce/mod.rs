@@ -127,7 +127,7 @@ impl<S: Store> Client<S> {
                 *known = S::for_release(*known);
             }
         }
-        // It is one look, at any time.
+        // A look happens once, at any time.
         for job in self.jobs.iter_mut().flatten().filter(|job| !job.is_acquire) {
             job.sent = 0;
         }
@@ -148,7 +148,7 @@ impl<S: Store> Request<S> {
             if !is_stated {
                 *known = S::for_release(*known);
             }
-            // It cannot be refused any more; its send time only limits the clean-up if it is lost.
+            // The job cannot be refused any more; its send time only limits the clean-up if the answer is lost.
             if !is_acquire || !may_lose && !self.is_again {
                 self.sent = 0;
             }

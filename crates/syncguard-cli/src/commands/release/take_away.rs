@@ -12,12 +12,12 @@ use crate::time::{human, until};
 
 /// The end of a try to take a lock away.
 pub(super) enum Outcome {
-    /// It had ended by itself.
+    /// The lock had ended by itself.
     WasFree,
     /// Its holder has lost it. The new fence is `None` if another process has the lock by now, since
     /// its acquire has raised the fence.
     Released(Option<Fence>),
-    /// It is still held, for this reason.
+    /// The lock is still held, for this reason.
     Held(Failure),
 }
 

@@ -120,7 +120,7 @@ where
 
 /// Runs an acquire that leaves no lock behind if its caller has gone when the answer comes.
 ///
-/// It leaves no lock behind either if the answer never comes: after an error with an unknown
+/// No lock stays behind either if the answer never comes: after an error with an unknown
 /// [outcome](LockError::is_outcome_unknown), the lock id is released in the background, again and again.
 /// Without a deadline in the store's time, a request may arrive at any time, so the releases go on until
 /// the store has answered for half a minute that there is no such lock. A backend with deadlines uses

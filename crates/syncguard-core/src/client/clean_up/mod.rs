@@ -24,7 +24,7 @@ use crate::rt::{self, Instant, Mutex, RuntimeId, Spawner};
 
 /// The background work of a backend. Clones share it.
 ///
-/// It needs a tokio runtime: the runtime in which a lock is given up, or the runtime in which the lock was
+/// The clean-up needs a tokio runtime: the runtime in which a lock is given up, or the runtime in which the lock was
 /// taken. When that runtime ends, the work goes on in another runtime as soon as there is one.
 #[derive(Clone, Default)]
 pub struct CleanUp(Arc<Shared>);
