@@ -71,7 +71,7 @@ impl Report {
             "failures": figures.failures,
         }));
         if let Some(target) = &row.target {
-            self.check_row(row, target, figures, commands, over_floor);
+            self.check_row(row, target, figures, commands, floor);
         }
     }
 
@@ -103,12 +103,15 @@ impl Report {
         target: &Target,
         figures: &Figures,
         commands: f64,
-        over_floor: Option<f64>,
+        floor: Option<f64>,
     ) {
         let name = row.name;
-        let floor = over_floor.unwrap_or(f64::NAN);
-        self.at_most(name, "hand-over p50 over the floor", floor, target.over_floor);
-        self.at_least(name, "in use", figures.in_use, target.in_use);
+        let over_floor = floor.map_or(f64::NAN, |floor| figures.p50 / floor);
+        self.at_most(name, "hand-over p50 over the floor", over_floor, target.over_floor);
+        // A lock that hands over as fast as the floor is in use for this part of the time.
+        let work = row.work.least.as_secs_f64() * 1000.0;
+        let possible = floor.map_or(1.0, |floor| work / (work + floor));
+        self.at_least(name, "in use, of the possible", figures.in_use / possible, target.in_use);
         let over_ideal = figures.over_ideal;
         self.at_most(name, "longest wait over the ideal", over_ideal, target.over_ideal);
         self.at_most(name, "commands a hand-over", commands, target.commands);
