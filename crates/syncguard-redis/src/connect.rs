@@ -21,7 +21,7 @@ pub(crate) async fn open(
     config: Config,
     sections: usize,
     options: &RedisOptions,
-    name: ConnectionName,
+    name: Option<ConnectionName>,
 ) -> Result<Connections, LockError> {
     let clustered = config.server.is_clustered();
     let clients: Vec<Client> = (0..options.connections)
@@ -36,7 +36,9 @@ pub(crate) async fn open(
         .collect();
     let mut connections = Connections::over(&clients, clustered, sections, options.command_timeout);
     for client in &clients {
-        connections.own(name.clone().set_always(client, options.command_timeout));
+        if let Some(name) = name.clone() {
+            connections.own(name.set_always(client, options.command_timeout));
+        }
         // Not `init`: if its future is dropped, its task stays behind, and may connect and live for ever.
         // `wait_for_connect` is polled first, so that it misses no outcome.
         let start = async { connections.own(client.connect()) };

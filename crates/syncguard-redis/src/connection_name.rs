@@ -19,13 +19,11 @@ use crate::error::{self, Stage};
 pub(crate) struct ConnectionName(String);
 
 impl ConnectionName {
-    pub(crate) fn of(holder: &Holder) -> Self {
-        let label = holder.label();
-        if label.is_empty() {
-            return Self("syncguard".to_owned());
-        }
+    /// `None` if the holder has no label.
+    pub(crate) fn of(holder: &Holder) -> Option<Self> {
         let allowed = |char: char| if char.is_ascii_graphic() { char } else { '_' };
-        Self(format!("syncguard:{}", label.chars().map(allowed).collect::<String>()))
+        let label: String = holder.label().chars().map(allowed).collect();
+        (!label.is_empty()).then(|| Self(format!("syncguard:{label}")))
     }
 
     /// Names the connection of a client, on a cluster the connection to the node that has this slot. If the server
@@ -73,18 +71,18 @@ fn first_slot(client: &Client, server: &Server) -> Option<u16> {
 mod tests {
     use super::*;
 
-    fn name(label: &str) -> String {
-        ConnectionName::of(&Holder::new(label).unwrap()).0
+    fn name(label: &str) -> Option<String> {
+        ConnectionName::of(&Holder::new(label).unwrap()).map(|name| name.0)
     }
 
     #[test]
     fn a_name_has_only_characters_that_redis_allows() {
-        assert_eq!(name("web-7f9c"), "syncguard:web-7f9c");
-        assert_eq!(name("büro 7"), "syncguard:b_ro_7");
+        assert_eq!(name("web-7f9c").as_deref(), Some("syncguard:web-7f9c"));
+        assert_eq!(name("büro 7").as_deref(), Some("syncguard:b_ro_7"));
     }
 
     #[test]
-    fn a_connection_without_a_label_is_named_too() {
-        assert_eq!(ConnectionName::of(&Holder::unnamed()).0, "syncguard");
+    fn a_holder_without_a_label_gives_no_name() {
+        assert_eq!(name(""), None);
     }
 }

@@ -30,9 +30,10 @@ fn quick() -> RedisOptions {
     RedisOptions::new().with_command_timeout(COMMAND_TIMEOUT)
 }
 
+/// A backend whose connections have no name, so that each reply is the reply to a call.
 async fn through(proxy: &FaultProxy) -> Result<RedisBackend> {
     let url = format!("redis://127.0.0.1:{}", proxy.port());
-    Ok(RedisBackend::connect_with(&url, quick()).await?)
+    Ok(RedisBackend::connect_with(&url, quick().with_holder("")).await?)
 }
 
 /// Waits until the key is free.

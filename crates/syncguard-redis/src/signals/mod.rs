@@ -29,7 +29,7 @@ use crate::connection_name::ConnectionName;
 pub(crate) struct Signals {
     clients: Box<[Client]>,
     limits: SignalLimits,
-    name: ConnectionName,
+    name: Option<ConnectionName>,
     outage: OutageLog,
     /// One hub for each node of a cluster; without a cluster, one at most.
     hubs: Mutex<Vec<(Option<Server>, Arc<SignalHub>)>>,
@@ -37,7 +37,11 @@ pub(crate) struct Signals {
 
 impl Signals {
     /// Signals over connections with the same settings. `opening` is the longest time to connect.
-    pub(crate) fn new(connections: &Connections, opening: Duration, name: ConnectionName) -> Self {
+    pub(crate) fn new(
+        connections: &Connections,
+        opening: Duration,
+        name: Option<ConnectionName>,
+    ) -> Self {
         let command = connections.command_timeout();
         Self {
             clients: connections.clients().cloned().collect(),
@@ -104,7 +108,7 @@ impl Signals {
         let name = self.name.clone();
         let listen = move |subscriptions| {
             let (client, name) = (route.client(command), name.clone());
-            async move { session::listen(client?, &name, command, subscriptions).await }
+            async move { session::listen(client?, name, command, subscriptions).await }
         };
         SignalHub::new("redis", self.limits, self.outage.clone(), listen)
     }

@@ -27,7 +27,7 @@ use crate::{reply, scripts};
 /// Connects, and serves subscriptions until they end or the connection is lost.
 pub(super) async fn listen(
     client: Client,
-    name: &ConnectionName,
+    name: Option<ConnectionName>,
     command: Duration,
     subscriptions: Subscriptions,
 ) -> Result<SignalEnd, LockError> {
@@ -264,7 +264,7 @@ impl Drop for Driver {
 /// Connects, turns tracking on, and names the connection.
 async fn open(
     client: &Client,
-    name: &ConnectionName,
+    name: Option<ConnectionName>,
     command: Duration,
 ) -> Result<(Connections, Driver), LockError> {
     let mut driver = None;
@@ -275,7 +275,12 @@ async fn open(
     let driver = driver.ok_or_else(lost)?;
     let connections = Connections::over(std::slice::from_ref(client), false, 1, command);
     let tracking = connections.inspect(Target::default(), "CLIENT", &["TRACKING", "ON"]);
-    tokio::join!(biased; tracking, name.set(client, None, command)).0?;
+    let naming = async {
+        if let Some(name) = name {
+            name.set(client, None, command).await;
+        }
+    };
+    tokio::join!(biased; tracking, naming).0?;
     Ok((connections, driver))
 }
 
