@@ -5,15 +5,13 @@ use syncguard_redis::{LockBackend as _, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::{RedisCluster, RedisServer};
 
 use crate::sharded;
-use crate::signals::{until, watch};
+use crate::signals::{SOON, field, until, watch};
 use crate::support::{Raw, backend_with, request, take};
-
-const SOON: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// The names that an answer to `CLIENT LIST` contains.
 fn names(list: &str) -> Vec<&str> {
-    let name = |line| str::split(line, ' ').find_map(|field| field.strip_prefix("name="));
-    list.lines().filter_map(name).filter(|name| !name.is_empty()).collect()
+    let names = list.lines().filter_map(|line| field(line, "name="));
+    names.filter(|name| !name.is_empty()).collect()
 }
 
 /// Waits until as many connections have this name, and no other connection has a name.

@@ -19,7 +19,7 @@ use crate::support::{Raw, alone, backend, take};
 
 const MINUTE: u64 = 60_000;
 /// Far longer than a signal takes on the busiest machine, and far shorter than [`unpolled`] waits without a signal.
-const SOON: Duration = Duration::from_secs(120);
+pub(crate) const SOON: Duration = Duration::from_secs(120);
 
 /// A wait without polls: the next one is three quarters of an hour away.
 fn unpolled(key: &str) -> LockConfig {
@@ -47,11 +47,14 @@ pub(crate) async fn until(what: &str, within: Duration, mut is_so: impl AsyncFnM
 /// The ids of the connections for signals.
 pub(crate) async fn listeners(raw: &Raw) -> Vec<String> {
     let clients = raw.text("CLIENT", &["LIST"]).await.expect("a list");
-    let field = |line: &str, name: &str| {
-        line.split(' ').find_map(|field| field.strip_prefix(name).map(str::to_owned))
-    };
     let listens = |line: &&str| field(line, "flags=").is_some_and(|flags| flags.contains('t'));
-    clients.lines().filter(listens).filter_map(|line| field(line, "id=")).collect()
+    let ids = clients.lines().filter(listens).filter_map(|line| field(line, "id="));
+    ids.map(str::to_owned).collect()
+}
+
+/// A field of a line of `CLIENT LIST`.
+pub(crate) fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    line.split(' ').find_map(|field| field.strip_prefix(name))
 }
 
 /// The number of records that the server tracks for clients.
