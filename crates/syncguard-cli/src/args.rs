@@ -16,6 +16,14 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+#[cfg(feature = "log")]
+impl Cli {
+    /// True if the program runs commands until a signal.
+    pub(crate) fn is_loop(&self) -> bool {
+        matches!(&self.command, Command::Run(options) if options.is_loop())
+    }
+}
+
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Run(run::Options),

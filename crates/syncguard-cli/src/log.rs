@@ -13,20 +13,27 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use crate::args::Cli;
 use crate::shell_messages::for_shell;
 
-/// Shows nothing, `INFO` and above, or everything. Logs of drivers stay hidden: they may contain
-/// keys.
-pub(crate) fn init(verbosity: u8) {
+/// Shows nothing, `INFO` and above, or everything. A loop shows warnings as well: it outlasts failures, of which no
+/// status tells. Logs of drivers stay hidden: they may contain keys.
+pub(crate) fn init(cli: &Cli) {
+    let level = match cli.global.verbose {
+        0 if cli.is_loop() && !cli.global.quiet => Level::WARN,
+        0 => return,
+        1 => Level::INFO,
+        _ => Level::TRACE,
+    };
     // Matches all crates whose names begin with `syncguard`.
-    let ours = |level| Targets::new().with_target("syncguard", level);
+    let ours = Targets::new().with_target("syncguard", level);
     let lines = layer().with_writer(io::stderr).with_ansi(false);
     let registry = tracing_subscriber::registry();
-    match verbosity {
-        0 => {}
-        1 => registry.with(lines.event_format(Plain).with_filter(ours(Level::INFO))).init(),
+    if level == Level::TRACE {
         // For programmers: with the module that logged the line.
-        _ => registry.with(lines.without_time().with_filter(ours(Level::TRACE))).init(),
+        registry.with(lines.without_time().with_filter(ours)).init();
+    } else {
+        registry.with(lines.event_format(Plain).with_filter(ours)).init();
     }
 }
 

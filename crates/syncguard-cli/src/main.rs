@@ -65,7 +65,7 @@ fn main() -> ExitCode {
         }
     };
     #[cfg(feature = "log")]
-    log::init(cli.global.verbose);
+    log::init(&cli);
     let output = Output::new(cli.global.quiet);
     match start(cli, output) {
         Ok(status) => status.into(),

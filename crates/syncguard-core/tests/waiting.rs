@@ -193,6 +193,44 @@ async fn a_future_that_is_not_polled_loses_its_place() {
     assert!(guard.release().await.unwrap().is_released());
 }
 
+#[tokio::test(start_paused = true)]
+async fn several_futures_that_are_not_polled_hold_up_no_waiter() {
+    let backend = FaultyBackend::new();
+    let held = acquire(&backend, patient()).await.unwrap();
+    let mut stuck = Vec::new();
+    for _ in 0..3 {
+        let mut future = Box::pin(acquire(&backend, patient()));
+        assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        stuck.push(future);
+    }
+    let behind = waiter(&backend, patient()).await;
+    let started = Instant::now();
+    drop(held);
+    let guard = behind.await.unwrap();
+    assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
+    assert!(guard.release().await.unwrap().is_released());
+}
+
+/// A head that fell asleep for long while it was alone, and is not polled any more.
+#[tokio::test(start_paused = true)]
+async fn a_long_pause_of_a_head_that_is_not_polled_holds_up_no_newcomer() {
+    let backend = FaultyBackend::new();
+    *backend.behaviour.watch_opens_after.lock().unwrap() = Some(Duration::ZERO);
+    let release = held_elsewhere(&backend.store, LONG).await;
+    let mut stuck = Box::pin(acquire(&backend, patient().with_acquisition(hardly_polling())));
+    for _ in 0..10 {
+        assert!(stuck.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        sleep(ms(1)).await;
+    }
+    // It is the head now, has a watch, and sleeps for five minutes.
+    let behind = waiter(&backend, patient()).await;
+    let _ = backend.store.release(release).await.unwrap();
+    let started = Instant::now();
+    let guard = behind.await.unwrap();
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    assert!(guard.release().await.unwrap().is_released());
+}
+
 /// If no other waiter stands behind such a future, `try_acquire` and an acquire without retries ask the store.
 #[tokio::test(start_paused = true)]
 async fn a_future_that_is_not_polled_does_not_stop_try_acquire() {
@@ -562,6 +600,63 @@ async fn two_signals_before_an_attempt_cause_one() {
         assert_eq!(store.asked(), 1);
     }
     waiting.abort();
+}
+
+/// A store can stop sending signals without a sign of it, such as Redis after `FLUSHDB`.
+#[tokio::test(start_paused = true)]
+async fn a_poll_replaces_an_old_watch() {
+    let signals = Arc::<Mutex<Vec<KeySignal>>>::default();
+    let store = NeverGrants {
+        signals: Some(Arc::clone(&signals)),
+        ..NeverGrants::new(Contention::unknown())
+    };
+    let waiting = LockConfig::new(KEY).wait_up_to(ms(60_000));
+    acquire(&store, waiting).await.unwrap_err();
+    let opened = signals.lock().unwrap().len();
+    assert!((8..=12).contains(&opened), "a watch each five seconds or so: {opened}");
+    let unheard = signals.lock().unwrap().iter().filter(|signal| signal.is_unheard()).count();
+    assert_eq!(unheard, opened, "none is left behind");
+}
+
+/// For a process that is far from the store, the watch opens beside the attempt, and may open long after the answer.
+#[tokio::test(start_paused = true)]
+async fn the_time_to_open_a_watch_is_no_part_of_the_time_to_answer() {
+    let backend = FaultyBackend::new();
+    backend.behaviour.acquire.lock().unwrap().before = ms(2);
+    *backend.behaviour.watch_opens_after.lock().unwrap() = Some(ms(150));
+    let mut held = held_elsewhere(&backend.store, LONG).await;
+    let waiting = waiter(&backend, patient().with_acquisition(hardly_polling())).await;
+    // The head hears of each release, and loses each race. From the third one on, it asks without a check.
+    for ttl in [LONG, LONG, LONG, ms(400)] {
+        sleep(ms(500)).await;
+        let _ = backend.store.release(held).await.unwrap();
+        held = held_elsewhere(&backend.store, ttl).await;
+    }
+    let taken = Instant::now();
+    let guard = waiting.await.unwrap();
+    let waited = taken.elapsed();
+    assert!((ms(1_400)..=ms(1_410)).contains(&waited), "TTL and tolerance: {waited:?}");
+    assert!(guard.release().await.unwrap().is_released());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_before_the_first_attempt_is_no_retry() {
+    let backend = FaultyBackend::new();
+    let held = acquire(&backend, patient()).await.unwrap();
+    backend.behaviour.acquires.store(0, Ordering::Relaxed);
+    let options = AcquisitionOptions::new().with_timeout(LONG).with_max_retries(2);
+    let error = acquire(&backend, patient().with_acquisition(options)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
+    assert_eq!(backend.behaviour.acquires.load(Ordering::Relaxed), 3, "one, and two retries");
+    drop(held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_retry_delay_is_allowed() {
+    let store = NeverGrants::new(Contention::unknown().with_holder_polls(true));
+    let options = AcquisitionOptions::new().with_timeout(ms(100)).with_retry_delay(Duration::MAX);
+    let waiting = acquire(&store, LockConfig::new(KEY).with_acquisition(options)).await;
+    assert_eq!(waiting.unwrap_err().code(), ErrorCode::AcquisitionTimeout);
 }
 
 #[tokio::test(start_paused = true)]

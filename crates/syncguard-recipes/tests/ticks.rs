@@ -180,6 +180,20 @@ async fn a_clock_that_is_set_takes_part_again_within_ten_seconds() {
     drop(running);
 }
 
+/// The process begins with a new key and a clock that is ahead.
+#[tokio::test(start_paused = true)]
+async fn a_new_key_waits_for_no_clock_that_was_set_right() {
+    let (world, store) = World::new().await;
+    let off = Arc::new(AtomicI64::new(3_600_000));
+    let running = Killed(world.run(world.ticks_by(store, &off), Duration::ZERO));
+    sleep(MINUTE / 2).await;
+    off.store(0, Ordering::Relaxed);
+    sleep(3 * MINUTE).await;
+    let starts = world.starts();
+    assert_eq!(starts.len(), 3, "{starts:?}");
+    drop(running);
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_answer_to_the_release_is_told() {
     let (world, store) = World::new().await;

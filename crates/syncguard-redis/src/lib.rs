@@ -34,6 +34,7 @@
 //! | [When the server is away](guide#when-the-server-is-away) | outages, unknown outcomes, deadlines |
 //! | [Waiting](guide#waiting) | signals, and when waiters poll |
 //! | [Listing all locks](guide#listing-all-locks) | the inventory |
+//! | [Names of connections](guide#names-of-connections) | what `CLIENT LIST` shows |
 //! | [In logs](guide#in-logs) | what is logged |
 //!
 //! The guide of the `syncguard` crate (its module `guide`) has core concepts, a fenced write for Redis, the checklist

@@ -85,8 +85,10 @@ impl Record {
 
     /// Reads the record from a row of `key, lock_id, fence, boot, acquired_ms, expires_ms, offset_ms, holder`.
     pub(crate) fn from_row(row: &Row<'_>) -> Result<Self, BadRow> {
-        let storage_key = text(row, 0)?;
-        let corrupt = |problem| BadRow::Corrupt(corrupt_record(storage_key, problem));
+        let storage_key = String::from_utf8_lossy(bytes(row, 0)?);
+        let corrupt = |problem| BadRow::Corrupt(corrupt_record(&storage_key, problem));
+        let text =
+            |index, problem| str::from_utf8(bytes(row, index)?).map_err(|_| corrupt(problem));
         let number =
             |index, problem| u64::try_from(row.get::<_, i64>(index)?).map_err(|_| corrupt(problem));
         let time = |index, problem| {
@@ -96,10 +98,11 @@ impl Record {
             .map_err(|_| corrupt("fence is not a fence"))?;
         let holder = row.get_ref(7)?.as_str_or_null().unwrap_or_default();
         let record = Self {
-            key: Key::new(storage_key).map_err(|_| corrupt("key is not a key"))?,
-            lock_id: LockId::new(text(row, 1)?).map_err(|_| corrupt("lock_id is not a lock id"))?,
+            key: Key::new(text(0, "key is not UTF-8")?).map_err(|_| corrupt("key is not a key"))?,
+            lock_id: LockId::new(text(1, "lock_id is not UTF-8")?)
+                .map_err(|_| corrupt("lock_id is not a lock id"))?,
             fence,
-            boot: text(row, 3)?.into(),
+            boot: text(3, "boot is not UTF-8")?.into(),
             acquired: time(4, "acquired_ms is not a time")?,
             expires: time(5, "expires_ms is not a time")?,
             offset: row.get(6)?,
@@ -164,8 +167,8 @@ impl Record {
     }
 }
 
-fn text<'r>(row: &'r Row<'_>, index: usize) -> Result<&'r str, rusqlite::Error> {
-    Ok(row.get_ref(index)?.as_str()?)
+fn bytes<'r>(row: &'r Row<'_>, index: usize) -> Result<&'r [u8], rusqlite::Error> {
+    Ok(row.get_ref(index)?.as_bytes()?)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Reads and writes rows of the two tables. Never begins or ends a transaction.
 
+use std::borrow::Cow;
+
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params};
 use syncguard_core::authoring::{bound_holder, hash_key};
 use syncguard_core::contract::Holder;
@@ -86,7 +88,7 @@ impl Store<'_> {
             match Record::from_row(row) {
                 Ok(record) if record.is_live(now) => page.entries.push(record.into_info()?),
                 Ok(_) => {}
-                Err(BadRow::Corrupt(_)) => page.corrupt.push(hash_key(name(row)?)),
+                Err(BadRow::Corrupt(_)) => page.corrupt.push(hash_key(&name(row)?)),
                 Err(BadRow::Sqlite(error)) => return Err(error.into()),
             }
             Ok(())
@@ -98,10 +100,10 @@ impl Store<'_> {
     pub(crate) fn counters(self, request: &ListRequest) -> Result<Page<FenceCounter>, Failure> {
         let mut page = Page::new(None);
         page.next = self.rows(include_str!("sql/list_counters.sql"), request, |row| {
-            let (key, last) = (Key::new(name(row)?), Fence::try_from(row.get::<_, i64>(1)?));
-            match (key, last) {
-                (Ok(key), Ok(last)) => page.entries.push(FenceCounter::new(key, last)),
-                _ => page.corrupt.push(hash_key(name(row)?)),
+            let key = row.get_ref(0)?.as_str().ok().and_then(|key| Key::new(key).ok());
+            match (key, Fence::try_from(row.get::<_, i64>(1)?)) {
+                (Some(key), Ok(last)) => page.entries.push(FenceCounter::new(key, last)),
+                _ => page.corrupt.push(hash_key(&name(row)?)),
             }
             Ok(())
         })?;
@@ -115,20 +117,22 @@ impl Store<'_> {
         request: &ListRequest,
         mut take: impl FnMut(&Row<'_>) -> Result<(), Failure>,
     ) -> Result<Option<ListRequest>, Failure> {
-        let size = i64::try_from(request.page_size()).unwrap_or(i64::MAX);
         let mut statement = self.prepare(sql)?;
         let place = request.expose_place().unwrap_or_default();
-        let bounds = params![request.expose_start(), place, request.expose_end(), size];
+        let bounds = params![request.expose_start(), place, request.expose_end()];
         let mut rows = statement.query(bounds)?;
-        let (mut left, mut last) = (request.page_size(), None);
+        let mut left = request.page_size();
         while let Some(row) = rows.next()? {
             take(row)?;
             left = left.saturating_sub(1);
-            if left == 0 {
-                last = Some(request.behind(name(row)?));
+            // The next page begins behind a key that is text.
+            if left == 0
+                && let Ok(key) = row.get_ref(0)?.as_str()
+            {
+                return Ok(Some(request.behind(key)));
             }
         }
-        Ok(last)
+        Ok(None)
     }
 
     fn prepare(&self, sql: &str) -> Result<CachedStatement<'_>, rusqlite::Error> {
@@ -136,9 +140,9 @@ impl Store<'_> {
     }
 }
 
-/// Returns the first column, which is the key.
-fn name<'r>(row: &'r Row<'_>) -> Result<&'r str, rusqlite::Error> {
-    Ok(row.get_ref(0)?.as_str()?)
+/// Returns the first column, which is the key. Another program can write text that is not UTF-8.
+fn name<'r>(row: &'r Row<'_>) -> Result<Cow<'r, str>, rusqlite::Error> {
+    Ok(String::from_utf8_lossy(row.get_ref(0)?.as_bytes()?))
 }
 
 /// The error for a corrupt counter.

@@ -40,7 +40,7 @@ use syncguard_core::{DynBackend, LockError};
 /// | `pool_wait_timeout_ms` | the longest time to wait for a connection of the pool | | | | 5000 | |
 /// | `statement_timeout_ms` | the longest time to wait for the answer to a statement | | | | 5000 | |
 /// | `unprepared_statements` | for PgBouncer's transaction mode | | | | `false` | |
-/// | `sslrootcert` | for TLS, a PEM file of the authorities to trust | | | the system's | Mozilla's | |
+/// | `sslrootcert` | for TLS, a PEM file of the authorities to trust | | | the system's | the system's | |
 /// | `collection` | the collection of the locks | | | | | `locks` |
 /// | `fence_collection` | the collection of the fence counters | | | | | `fence_counters` |
 /// | `request_timeout_ms` | the longest time to wait for the answer to one call | | | | | 5000 |

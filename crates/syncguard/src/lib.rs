@@ -121,7 +121,7 @@ pub use syncguard_firestore as firestore;
 #[cfg(feature = "postgres")]
 pub use syncguard_postgres as postgres;
 
-/// Leader election, semaphores, several locks at once, over any backend.
+/// Leader election, semaphores, several locks at once, ticks of a schedule, over any backend.
 #[cfg(feature = "recipes")]
 pub use syncguard_recipes as recipes;
 

@@ -58,7 +58,7 @@ pub(crate) fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// The number of records that the server tracks for clients.
-async fn watched(raw: &Raw) -> u64 {
+pub(crate) async fn watched(raw: &Raw) -> u64 {
     number(raw, "stats", "tracking_total_keys").await
 }
 

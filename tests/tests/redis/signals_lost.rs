@@ -8,14 +8,16 @@ use fred::clients::Client;
 use fred::interfaces::ClientLike as _;
 use fred::types::config::{Config, ReconnectPolicy};
 use syncguard_redis::contract::{ReleaseRequest, SignalStatus};
-use syncguard_redis::{LockBackend as _, LockConfig, RedisBackend, RedisOptions, lock};
+use syncguard_redis::{
+    AcquisitionOptions, Jitter, LockBackend as _, LockConfig, RedisBackend, RedisOptions, lock,
+};
 use syncguard_test_services::proxy::FaultProxy;
 use syncguard_test_services::redis::RedisServer;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
-use crate::signals::{listeners, number, until, watch};
-use crate::support::{Raw, backend, take};
+use crate::signals::{listeners, number, until, watch, watched};
+use crate::support::{Raw, alone, backend, take};
 use crate::warnings::Warnings;
 
 const MINUTE: u64 = 60_000;
@@ -244,5 +246,32 @@ async fn a_runtime_that_stands_still_is_found_out() -> Result<()> {
     hears(&holder, &waiting, "k").await?;
     still.shutdown_background();
     until("one is left", SOON, async || listeners(&raw).await.len() == 1).await;
+    Ok(())
+}
+
+/// Redis forgets who watches what when any of its databases is flushed, and tells the clients in a way that fred drops.
+#[tokio::test]
+async fn a_flush_of_another_database_deafens_no_waiter_for_long() -> Result<()> {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let _alone = alone().await;
+    let server = RedisServer::start()?;
+    let raw = Raw::connect(&server.url()).await;
+    let other = Raw::connect(&format!("{}/1", server.url())).await;
+    let (holder, waiting) = (backend(&server).await, backend(&server).await);
+    let held = take(&holder, "k", MINUTE).await;
+    // The first poll comes when the watch is five seconds old.
+    let options = AcquisitionOptions::new()
+        .with_retry_delay(Duration::from_millis(5_100))
+        .with_jitter(Jitter::None)
+        .with_max_retry_delay(HOUR)
+        .with_timeout(HOUR);
+    let config = LockConfig::new("k").with_ttl(HOUR).with_acquisition(options);
+    let waiter = tokio::spawn(async move { lock(&waiting, config, async |_| ()).await });
+    until("the waiter listens", SOON, async || watched(&raw).await == 1).await;
+    assert_eq!(other.text("FLUSHDB", &[]).await.as_deref(), Some("OK"));
+    assert_eq!(watched(&raw).await, 0, "the server has forgotten the watch");
+    until("the waiter listens again", SOON, async || watched(&raw).await == 1).await;
+    assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
+    waiter.await??;
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! The inventory of a file.
 
-use anyhow::Result;
-use syncguard_sqlite::{SqliteOptions, Synchronous};
+use anyhow::{Context as _, Result};
+use syncguard_sqlite::inventory::ListRequest;
+use syncguard_sqlite::{LockBackend as _, SqliteOptions, Synchronous, try_acquire};
 use syncguard_tests::inventory::{shows_each_once, take_all};
 
 use crate::support::File;
@@ -28,9 +29,49 @@ async fn a_page_goes_along_the_primary_key() -> Result<()> {
         let raw = file.raw();
         let mut explain = raw.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
         let plan: Vec<String> =
-            explain.query_map(("a", "", "b", 5), |row| row.get(3))?.collect::<Result<_, _>>()?;
+            explain.query_map(("a", "", "b"), |row| row.get(3))?.collect::<Result<_, _>>()?;
         let expected = format!("SEARCH {table} USING PRIMARY KEY (key>? AND key<?)");
         assert_eq!(plan, [expected]);
+    }
+    Ok(())
+}
+
+/// Another program can write text that is not UTF-8. It hides no other lock and no other counter.
+#[tokio::test]
+async fn a_key_that_is_not_text_hides_no_other() -> Result<()> {
+    let file = File::new();
+    let backend = file.open().await;
+    let mut guards = Vec::new();
+    for key in ["a", "b", "c"] {
+        guards.push(try_acquire(&backend, key).await?.acquired().context("a free key")?);
+    }
+    // Lock ids are unique.
+    for insert in [
+        "INSERT INTO locks (key, lock_id, fence, boot, acquired_ms, expires_ms, offset_ms)
+         SELECT CAST(x'62ff' AS TEXT), 'of b', fence, boot, acquired_ms, expires_ms, offset_ms
+         FROM locks WHERE key = 'b'",
+        "INSERT INTO fences (key, fence) VALUES (CAST(x'62ff' AS TEXT), 1)",
+    ] {
+        assert_eq!(file.raw().execute(insert, ())?, 1);
+    }
+    let inventory = backend.inventory().context("an inventory")?;
+    for size in 1..=4 {
+        let (mut keys, mut corrupt) = (Vec::new(), 0);
+        let mut next = Some(ListRequest::new().with_page_size(size));
+        while let Some(request) = next {
+            let page = inventory.list_locks(request).await?;
+            keys.extend(page.entries.into_iter().map(|lock| lock.expose().key.expose().to_owned()));
+            corrupt += page.corrupt.len();
+            next = page.next;
+        }
+        let mut next = Some(ListRequest::new().with_page_size(size));
+        while let Some(request) = next {
+            let page = inventory.list_counters(request).await?;
+            keys.extend(page.entries.into_iter().map(|counter| counter.key.expose().to_owned()));
+            corrupt += page.corrupt.len();
+            next = page.next;
+        }
+        assert_eq!((keys.concat().as_str(), corrupt), ("abcabc", 2), "pages of {size}");
     }
     Ok(())
 }

@@ -87,6 +87,16 @@ pub(super) enum LossAction {
 }
 
 impl Options {
+    /// True if commands are run until a signal.
+    #[cfg(feature = "log")]
+    pub(crate) fn is_loop(&self) -> bool {
+        #[cfg(feature = "ticks")]
+        let is_loop = self.ticks.is_loop;
+        #[cfg(not(feature = "ticks"))]
+        let is_loop = false;
+        is_loop
+    }
+
     /// # Errors
     ///
     /// Fails if an option is wrong, before anything is sent.

@@ -78,9 +78,16 @@ pub(super) async fn supervise(
     job.watchdog.dismiss().await;
     let status =
         status.map_err(|error| Failure::system("the command cannot be waited for", &error))?;
+    // After a pause of the machine, both ends are seen at once.
+    let is_over = held.is_lost() && !supervision.was_lost();
+    if is_over {
+        output.error(
+            "the lock was over when the command had ended; another holder may have run meanwhile",
+        );
+    }
     Ok(Ended {
         status: status_of(status),
-        was_lost: supervision.was_lost(),
+        was_lost: supervision.was_lost() || is_over,
         was_asked_to_end: supervision.was_asked_to_end,
     })
 }

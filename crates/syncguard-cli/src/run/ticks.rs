@@ -48,20 +48,23 @@ pub(super) async fn run(
     let schedule = schedule(expression, &given.tz)?;
     let backend = match connect(store, &options.key, request, signals).await? {
         ControlFlow::Continue(backend) => backend,
+        ControlFlow::Break(_) if given.is_loop => return Ok(Status::SUCCESS),
         ControlFlow::Break(status) => return Ok(status),
     };
+    let shutdown = CancellationToken::new();
     let mut ticks = Ticks::new(backend.clone(), options.key.as_str(), schedule)
         .with_ttl(options.ttl)
         .with_attempts(given.attempts)
-        .with_missed(given.missed.into());
+        .with_missed(given.missed.into())
+        .with_shutdown(shutdown.clone());
     if let Some(lateness) = given.max_lateness {
         ticks = ticks.with_max_lateness(lateness);
     }
     let runner = Runner { options, program, store, output };
     let ended = if given.is_loop {
-        run_each(ticks, &runner, signals).await
+        run_each(ticks, shutdown, &runner, signals).await
     } else {
-        run_one(ticks, &runner, signals).await
+        run_one(ticks, shutdown, &runner, signals).await
     };
     finish_releases(&backend).await;
     ended
@@ -70,6 +73,7 @@ pub(super) async fn run(
 /// Runs the command for the tick that is due now.
 async fn run_one(
     ticks: Ticks<DynBackend>,
+    shutdown: CancellationToken,
     runner: &Runner<'_>,
     signals: &mut Signals,
 ) -> Result<Status, Failure> {
@@ -81,7 +85,7 @@ async fn run_one(
         Left::Begun(begun) => {
             let tick = begun.tick.clone();
             let ended = run_tick(runner, begun, signals).await;
-            let released = released(tried.as_mut(), &tick).await;
+            let released = released(tried.as_mut(), &tick, &shutdown, signals).await;
             return runner.status(&ended?, released);
         }
     };
@@ -114,33 +118,33 @@ async fn run_one(
     Ok(status)
 }
 
-/// Runs the command for each tick, until a signal asks this program to end.
+/// Runs the command for each tick, until a signal asks this program to end. A tick that was granted by then is still
+/// run; a second signal goes to its command, or ends this program at once.
 async fn run_each(
     ticks: Ticks<DynBackend>,
+    shutdown: CancellationToken,
     runner: &Runner<'_>,
     signals: &mut Signals,
 ) -> Result<Status, Failure> {
     let (begin, mut begun) = mpsc::channel(1);
-    let shutdown = CancellationToken::new();
-    let ticks = ticks.with_shutdown(shutdown.clone());
     let mut running = pin!(ticks.run(async |tick| announce(tick, &begin).await));
     loop {
         let begun = match next(running.as_mut(), &mut begun, signals).await {
             Left::Done(ended) => return Ok(ended.map(|()| Status::SUCCESS)?),
-            Left::Signal(_) => return Ok(Status::SUCCESS),
+            Left::Signal(_) if shutdown.is_cancelled() => return Ok(Status::SUCCESS),
+            Left::Signal(_) => {
+                shutdown.cancel();
+                continue;
+            }
             Left::Begun(begun) => begun,
         };
         let tick = begun.tick.clone();
         let ended = run_tick(runner, begun, signals).await;
-        let is_last = !matches!(&ended, Ok(ended) if !ended.was_asked_to_end);
-        if is_last {
+        if !matches!(&ended, Ok(ended) if !ended.was_asked_to_end) {
             shutdown.cancel();
         }
-        let released = released(running.as_mut(), &tick).await;
+        let released = released(running.as_mut(), &tick, &shutdown, signals).await;
         let ended = ended?;
-        if is_last {
-            return Ok(Status::SUCCESS);
-        }
         let scheduled_at = utc(tick.scheduled_at());
         match runner.status(&ended, released) {
             Ok(Status::SUCCESS) => {}
@@ -151,6 +155,10 @@ async fn run_each(
             Err(failure) => {
                 runner.output.error(format!("the command of {scheduled_at}: {failure}"));
             }
+        }
+        // The recipe has ended, or is about to.
+        if shutdown.is_cancelled() {
+            return Ok(Status::SUCCESS);
         }
     }
 }
@@ -164,17 +172,23 @@ async fn announce(tick: Tick, begin: &mpsc::Sender<Begun>) {
     }
 }
 
-/// Goes on with the recipe until it has given back the lock of this tick. The recipe may end meanwhile.
+/// Goes on with the recipe until it has given back the lock of this tick. The recipe may end meanwhile. A signal makes
+/// it try once more at the most.
 async fn released<T>(
-    recipe: Pin<&mut impl Future<Output = Result<T, LockError>>>,
+    mut recipe: Pin<&mut impl Future<Output = Result<T, LockError>>>,
     tick: &Tick,
+    shutdown: &CancellationToken,
+    signals: &mut Signals,
 ) -> Result<ReleaseResult, LockError> {
-    tokio::select! {
-        biased;
-        released = tick.released() => released,
-        ended = recipe => {
-            ended?;
-            tick.released().await
+    loop {
+        tokio::select! {
+            biased;
+            released = tick.released() => return released,
+            _ = signals.next_ending(), if !shutdown.is_cancelled() => shutdown.cancel(),
+            ended = recipe.as_mut() => {
+                ended?;
+                return tick.released().await;
+            }
         }
     }
 }

@@ -166,6 +166,7 @@ fn sqlite() -> Result<()> {
 fn a_store_that_is_away() -> Result<()> {
     let harness = Harness::at("redis://127.0.0.1:1".to_owned(), None);
     harness.run(&["doctor"])?.expect(69)?;
+    harness.run(&["doctor", "firestore://project?emulator=127.0.0.1:1"])?.expect(69)?;
     harness.run(&["doctor", "hunter2://x"])?.expect(78)?;
     Ok(())
 }

@@ -92,6 +92,24 @@ fn a_new_watchdog_knows_how_long_the_command_may_run() -> Result<()> {
     running.ended()?.expect(76).map(drop)
 }
 
+/// The command has ended and its lock is over when `syncguard` goes on.
+#[test]
+fn a_lock_that_ended_before_the_command_during_a_pause_is_lost() -> Result<()> {
+    let harness = Harness::file()?;
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("end");
+    let line = format!("echo $$; until [ -e {} ]; do sleep 0.02; done", file.display());
+    let options = ["run", "--ttl", "300ms", "--on-lost", "ignore", "k", "--", "sh", "-c", &line];
+    let mut running = harness.start(&options)?;
+    let pids = running.numbers()?;
+    running.signal(Signal::STOP)?;
+    wait::until("the end of the lock", LONG, || harness.is_free("k"))?;
+    fs::write(&file, "")?;
+    wait::until("the end of the command", LONG, || Ok(matches!(state(pids[0]), None | Some('Z'))))?;
+    running.signal(Signal::CONT)?;
+    running.ended()?.expect(76).map(drop)
+}
+
 /// Signals that ask programs to end are for the command, and the watchdog ignores them.
 #[test]
 fn a_watchdog_does_not_end_by_a_signal_that_can_be_refused() -> Result<()> {

@@ -1,7 +1,10 @@
 //! `syncguard run --tick` and `syncguard tick`, on a file.
 
 use std::fs;
+use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use rustix::process::Signal;
@@ -238,6 +241,45 @@ fn of_three_loops_one_runs_each_tick() -> Result<()> {
     let ran = ran();
     let seconds = ran.lines().map(second_of).collect::<Result<Vec<_>>>()?;
     ensure!(seconds.windows(2).all(|pair| pair[1] == pair[0] + 1), "{ran}");
+    Ok(())
+}
+
+/// The signal comes while the store has not answered.
+#[test]
+fn a_tick_that_is_granted_as_the_signal_comes_is_run() -> Result<()> {
+    let mut server = RedisServer::start()?;
+    let harness = Harness::at(server.url(), None);
+    let line = "echo $SYNCGUARD_FENCE";
+    let options = ["run", "--quiet", "--loop", "--tick", "* * * * * *", "job", "--", "sh", "-c"];
+    let arguments = [&options[..], &[line]].concat();
+    for _ in 0..3 {
+        let mut looping = harness.start(&arguments)?;
+        let mut last = looping.line()?;
+        wait::until("the end of the tick", LONG, || harness.is_free("job"))?;
+        server.pause()?;
+        // The next tick is asked for meanwhile.
+        sleep(Duration::from_millis(1_100));
+        looping.signal(Signal::TERM)?;
+        server.resume()?;
+        let ended = looping.ended()?.expect(0)?;
+        if let Some(line) = ended.stdout.lines().last() {
+            line.clone_into(&mut last);
+        }
+        let counted = harness.run(&["fence", "show", "job"])?.expect(0)?.stdout;
+        ensure!(second_of(&counted)? == second_of(&last)?, "{counted} was counted, and {last} ran");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_loop_that_connects_ends_by_a_signal() -> Result<()> {
+    let silent = TcpListener::bind("127.0.0.1:0")?;
+    let harness = Harness::at(format!("redis://{}", silent.local_addr()?), None);
+    let looping = harness.start(&["run", "--loop", "--tick", "* * * * *", "job", "--", "true"])?;
+    let connection = silent.accept()?;
+    looping.signal(Signal::TERM)?;
+    looping.ended()?.expect(0)?;
+    drop(connection);
     Ok(())
 }
 

@@ -2,8 +2,11 @@
 
 use std::any::Any;
 use std::fmt;
+use std::time::Duration;
 
 use tokio::sync::watch;
+
+use crate::rt::Instant;
 
 /// Receives signals that the lock of a key may have become free: the answer of
 /// [`LockBackend::watch`](crate::LockBackend::watch).
@@ -14,6 +17,7 @@ use tokio::sync::watch;
 /// Dropping the `KeyWatch` ends the watch.
 #[must_use = "a watch that is dropped hears nothing"]
 pub struct KeyWatch {
+    began: Instant,
     signals: watch::Receiver<()>,
     is_locked: bool,
     is_locked_by_a_poller: bool,
@@ -26,9 +30,10 @@ impl KeyWatch {
     /// confirmed the subscription.
     pub fn new() -> (KeySignal, Self) {
         let (sender, signals) = watch::channel(());
+        let began = Instant::now();
         (
             KeySignal(sender),
-            Self { signals, is_locked: false, is_locked_by_a_poller: false, keep: None },
+            Self { began, signals, is_locked: false, is_locked_by_a_poller: false, keep: None },
         )
     }
 
@@ -70,6 +75,13 @@ impl KeyWatch {
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.signals.has_changed().is_err()
+    }
+
+    /// True after five seconds: a store can stop sending signals without a sign of it, and only a new watch shows
+    /// whether it does.
+    pub(crate) fn is_old(&self) -> bool {
+        const OLD: Duration = Duration::from_secs(5);
+        self.began + OLD <= Instant::now()
     }
 
     /// Ignores the signals until now.

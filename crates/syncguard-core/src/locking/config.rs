@@ -146,7 +146,7 @@ macro_rules! policy_methods {
         }
 
         /// Rides out an outage of the store, 1 ms to 100 years: if an acquisition fails with a
-        /// [retryable](crate::LockError::is_retryable) error, it is repeated after pauses of 100 ms to 1 s,
+        /// [retryable](crate::LockError::is_retryable) error other than `AcquisitionTimeout`, it is repeated after pauses of 100 ms to 1 s,
         /// until this time after the first failure. Default: off, and the first failure is reported.
         ///
         /// This time is separate from the time to wait for a holder, which each repeated acquisition has in

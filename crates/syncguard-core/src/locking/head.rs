@@ -127,16 +127,9 @@ impl<'a, B: LockBackend> Head<'a, B> {
                     reason = Box::pin(this.reason_to_ask()).await?;
                     continue;
                 }
-                let contention = match this.ask(observed).await? {
-                    Tried::Granted(guard) => return Ok(guard),
-                    Tried::Locked(contention) => contention,
-                    Tried::Late => {
-                        // The old id is being released.
-                        observed.set_lock_id(LockId::generate()?);
-                        Contention::unknown()
-                    }
-                };
-                this.on_contended(contention);
+                if let Some(guard) = this.ask(observed).await? {
+                    return Ok(guard);
+                }
                 reason = Box::pin(this.reason_to_ask()).await?;
             }
         }
@@ -145,14 +138,12 @@ impl<'a, B: LockBackend> Head<'a, B> {
     /// Waits for the first reason to ask.
     async fn begin(&mut self, turn: Turn) -> Result<Reason, LockError> {
         match turn {
-            Turn::Ask => Ok(Reason::Release),
-            Turn::Held(until) => {
-                self.set_local_holder(until);
-                Box::pin(self.reason_to_ask()).await
-            }
+            Turn::Ask => return Ok(Reason::Release),
+            Turn::Held(until) => self.set_local_holder(until),
             // `wait_to_be_head` returns no such turn.
-            Turn::Wait { .. } => Box::pin(self.reason_to_ask()).await,
+            Turn::Wait { .. } => {}
         }
+        Box::pin(self.reason_to_ask()).await
     }
 
     /// Leaves the key free for rivals. Returns whether a rival has taken it.
@@ -166,7 +157,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
             return Ok(false);
         }
         let ends = began + pause.min(left / 2);
-        self.ticket.start_waiting(ends);
+        self.ticket.start_waiting(ends, ends);
         loop {
             let check_at = ends.min(Instant::now() + wait);
             sleep_unless_cancelled(self.token(), check_at).await?;
@@ -201,8 +192,11 @@ impl<'a, B: LockBackend> Head<'a, B> {
             .is_some_and(|answer| answer.unwrap_or(false)))
     }
 
-    /// One attempt in the store.
-    async fn ask(&mut self, observed: &mut ObservedAcquisition<'_>) -> Result<Tried<B>, LockError> {
+    /// One attempt in the store; `None` if the lock was not granted.
+    async fn ask(
+        &mut self,
+        observed: &mut ObservedAcquisition<'_>,
+    ) -> Result<Option<LockGuard<B>>, LockError> {
         let lock_id = observed.next_attempt();
         self.answers.attempts = observed.attempts();
         if let Some(watch) = &mut self.ticket.watch {
@@ -210,27 +204,35 @@ impl<'a, B: LockBackend> Head<'a, B> {
             watch.forget();
         }
         let sent = Instant::now();
-        let tried = if self.watches_while_asking() {
+        let (tried, watch_start) = if self.watches_while_asking() {
             Box::pin(self.ask_and_watch(lock_id, sent)).await?
         } else {
             // A dropped attempt cleans up after itself: see `LockBackend::acquire`.
             let once = self.attempt.once(lock_id, sent, Some(&mut self.ticket));
-            rt::until(self.deadline, once).await
+            let tried = rt::until(self.deadline, once).await;
+            if let Some(Ok(Tried::Locked(contention))) = &tried {
+                self.on_locked(*contention, sent);
+            }
+            (tried, None)
         };
-        let took = || Instant::now().saturating_duration_since(sent);
-        match &tried {
+        self.watch_start = watch_start;
+        match tried {
             None => {
-                self.answers.on_timeout(took());
-                return Err(self.timeout_error());
+                self.answers.on_timeout(Instant::now().saturating_duration_since(sent));
+                Err(self.timeout_error())
             }
-            Some(Ok(Tried::Locked(contention))) => {
-                self.answers.on_locked(took());
-                self.answers.set_free_at(*contention, Instant::now());
-            }
-            Some(Ok(Tried::Late)) => self.answers.was_late = true,
-            Some(_) => {}
+            Some(tried) => match tried? {
+                Tried::Granted(guard) => Ok(Some(guard)),
+                Tried::Locked(_) => Ok(None),
+                Tried::Late => {
+                    // The old id is being released.
+                    observed.set_lock_id(LockId::generate()?);
+                    self.answers.was_late = true;
+                    self.on_contended(Contention::unknown(), Instant::now());
+                    Ok(None)
+                }
+            },
         }
-        tried.unwrap_or_else(|| Err(self.timeout_error()))
     }
 
     /// Whether to open a watch together with the attempt, because a rival is likely to win. For a process
@@ -241,38 +243,52 @@ impl<'a, B: LockBackend> Head<'a, B> {
         is_far && self.ticket.lost_to_rival() && self.watching.is_wanted(self.ticket.watch.as_ref())
     }
 
+    /// Asks the store and opens a watch meanwhile, which stays if the lock is held.
     async fn ask_and_watch(
         &mut self,
         lock_id: LockId,
         sent: Instant,
-    ) -> Result<Option<Result<Tried<B>, LockError>>, LockError> {
+    ) -> Result<(Option<Result<Tried<B>, LockError>>, Option<WatchStart>), LockError> {
         let (limit, token) = (self.watch_deadline(), self.token());
         let (backend, key) = (self.attempt.backend(), self.attempt.key());
-        let once = self.attempt.once(lock_id, sent, Some(&mut self.ticket));
-        let once = rt::until(self.deadline, once);
+        let mut watching = std::mem::take(&mut self.watching);
         let (tried, began) = {
-            let (mut once, mut watch) = (pin!(once), pin!(self.watching.open(backend, key, limit)));
-            tokio::select! {
-                biased;
-                tried = &mut once => {
-                    let is_refused = matches!(tried, Some(Ok(Tried::Locked(_))));
-                    let began = if is_refused { Some(unless_cancelled(token, watch).await?) } else { None };
-                    (tried, began)
+            let mut watch = pin!(watching.open(backend, key, limit));
+            let (tried, mut began) = {
+                let once = self.attempt.once(lock_id, sent, Some(&mut self.ticket));
+                let mut once = pin!(rt::until(self.deadline, once));
+                tokio::select! {
+                    biased;
+                    tried = &mut once => (tried, None),
+                    began = &mut watch => (once.await, Some(began)),
                 }
-                began = &mut watch => (once.await, Some(began)),
+            };
+            if let Some(Ok(Tried::Locked(contention))) = &tried {
+                self.on_locked(*contention, sent);
+                if began.is_none() {
+                    began = Some(unless_cancelled(token, watch).await?);
+                }
             }
+            (tried, began)
         };
-        if let Some((start, watch)) = began {
+        self.watching = watching;
+        let start = began.map(|(start, watch)| {
             self.ticket.watch = watch;
             self.ticket.set_has_signals(self.watching.has_signals());
-            self.watch_start = Some(start);
-        }
-        Ok(tried)
+            start
+        });
+        Ok((tried, start))
     }
 
-    /// The store has answered that a rival has the lock.
-    fn on_contended(&mut self, contention: Contention) {
+    /// The store has just answered a request of this time that a rival has the lock.
+    fn on_locked(&mut self, contention: Contention, sent: Instant) {
         let now = Instant::now();
+        self.answers.on_locked(now.saturating_duration_since(sent));
+        self.answers.set_free_at(contention, now);
+        self.on_contended(contention, now);
+    }
+
+    fn on_contended(&mut self, contention: Contention, now: Instant) {
         self.holder = Holder::Rival { polls: contention.holder_polls };
         self.ticket.on_contended(now, contention.holder_polls);
         let free_at = contention.free_within.map(|time| now + time + Duration::from_millis(1));
@@ -314,6 +330,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
                 Woken::Expiry => return Ok(Reason::Time),
                 Woken::Poll => {
                     self.watching.allow_retry();
+                    self.ticket.watch.take_if(|watch| watch.is_old());
                     return Ok(Reason::Time);
                 }
                 Woken::RetryWatch => self.watching.allow_retry(),
@@ -400,7 +417,9 @@ impl<'a, B: LockBackend> Head<'a, B> {
     /// Sleeps until the head has something to do.
     async fn sleep(&mut self) -> Result<Woken, LockError> {
         let now = Instant::now();
-        if self.holder == Holder::Local || self.watching.retry_at(now).is_some() {
+        let watch_at = self.watching.retry_at(now);
+        let without_signals = watch_at.is_some();
+        if self.holder == Holder::Local || without_signals {
             // No watch is opened now, and a finished watch would wake the head again and again.
             self.ticket.watch.take_if(|watch| watch.is_over());
         }
@@ -408,23 +427,25 @@ impl<'a, B: LockBackend> Head<'a, B> {
             return Err(self.timeout_error());
         };
         let poll_at = self.poll_at.take().unwrap_or(now + pause);
-        let watch_at = self.watching.retry_at(now).filter(|at| *at < poll_at);
+        let watch_at = watch_at.filter(|at| *at < poll_at);
         let free_at = self.free_at;
-        let mut wake_at = watch_at.unwrap_or(poll_at);
-        wake_at = free_at.map_or(wake_at, |free_at| free_at.min(wake_at));
-        let Some((notify, has_queued)) = self.ticket.start_waiting(wake_at) else {
+        let mut wake_at = [watch_at, free_at].into_iter().flatten().fold(poll_at, Instant::min);
+        if self.holder.polls() {
+            // This holder may release without a signal.
+            wake_at = wake_at.min(rt::after(self.pauses.first_pause()));
+        }
+        if matches!(self.holder, Holder::SeenRival { .. }) {
+            wake_at = wake_at.min(now + CHECK_INTERVAL);
+        }
+        // Only the head asks the store. So the waiters behind must not wait for a head with long pauses.
+        let mut with_queued = CHECK_INTERVAL;
+        if without_signals {
+            with_queued = with_queued.min(self.pauses.first_pause());
+        }
+        let Some((notify, wake_at)) = self.ticket.start_waiting(wake_at, now + with_queued) else {
             self.pauses.uncount();
             return Ok(Woken::Queue);
         };
-        // Only the head asks the store. So the waiters behind must not wait for a head with long pauses, and
-        // a holder that polls may release without a signal.
-        let without_signals = self.watching.retry_at(now).is_some();
-        let shortest = (has_queued && without_signals || self.holder.polls())
-            .then(|| self.pauses.first_pause());
-        let check_interval = (has_queued || matches!(self.holder, Holder::SeenRival { .. }))
-            .then_some(CHECK_INTERVAL);
-        let cut = shortest.into_iter().chain(check_interval).min();
-        let wake_at = cut.map_or(wake_at, |cut| wake_at.min(now + cut));
         let token = self.token();
         let watch = &mut self.ticket.watch;
         let signal = async {
@@ -450,7 +471,8 @@ impl<'a, B: LockBackend> Head<'a, B> {
             }
         };
         let woken = unless_cancelled(token, woken).await?;
-        if woken != Woken::Poll || wake_at < poll_at {
+        // A pause before the first attempt is not a retry.
+        if woken != Woken::Poll || wake_at < poll_at || self.answers.attempts == 0 {
             self.pauses.uncount();
         }
         if woken == Woken::RetryWatch {

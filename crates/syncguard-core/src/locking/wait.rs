@@ -3,7 +3,7 @@
 use super::attempt::Attempt;
 use super::cancellable::fires;
 use crate::backend::LockBackend;
-use crate::client::queue::{CHECK_INTERVAL, Ticket, Turn};
+use crate::client::queue::{Ticket, Turn};
 use crate::rt::{self, Instant};
 use crate::value::LockError;
 
@@ -19,10 +19,8 @@ pub(super) async fn wait_to_be_head<B: LockBackend>(
     deadline: Instant,
 ) -> Result<Turn, LockError> {
     let token = attempt.policy().cancellation.as_ref();
-    while let Turn::Wait { notify, is_behind_head } = turn {
-        // Only the waiter right behind the head checks on it. The others sleep until their own limit.
-        let limit = deadline.saturating_duration_since(Instant::now());
-        let pause = if is_behind_head { limit.min(CHECK_INTERVAL) } else { limit };
+    while let Turn::Wait { notify, check_after } = turn {
+        let pause = check_after.min(deadline.saturating_duration_since(Instant::now()));
         tokio::select! {
             biased;
             () = fires(token) => return Err(LockError::aborted()),

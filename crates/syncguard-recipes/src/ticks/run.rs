@@ -107,8 +107,12 @@ impl<B: LockBackend> Ticks<B> {
         let mut outage = Outage::new(SCHEDULE);
         // A tick that is computed anew could be a later one.
         let mut early: Option<Early> = None;
+        // The tick of the last request that may have been carried out and had no answer.
+        let mut in_doubt = None;
         while !self.shutdown.is_cancelled() {
             let now = self.now()?;
+            // If this clock was set back, the counter says which ticks are over.
+            settled = settled.min(now);
             early = early.filter(|early| early.is_kept(now));
             if let Some(wait) = early.as_ref().and_then(Early::wait) {
                 // This clock may be set right meanwhile.
@@ -145,6 +149,12 @@ impl<B: LockBackend> Ticks<B> {
                 }
                 Ok(Tried::Taken) => {
                     outage.end();
+                    if in_doubt == Some(tick) {
+                        tracing::warn!(
+                            tick_ms = tick.as_millis(),
+                            "a tick may be lost: a request for it had no answer, and it counts as started"
+                        );
+                    }
                     early = None;
                     settled = settled.max(tick);
                     continue;
@@ -165,7 +175,12 @@ impl<B: LockBackend> Ticks<B> {
                     early = Some(Early::new(tick, wait, self.rules().max_lateness));
                     continue;
                 }
-                Err(error) => outage.pause(error)?,
+                Err(error) => {
+                    if error.is_outcome_unknown() {
+                        in_doubt = Some(tick);
+                    }
+                    outage.pause(error)?
+                }
             };
             sleep_unless(pause, &self.shutdown).await;
         }
@@ -181,7 +196,8 @@ impl<B: LockBackend> Ticks<B> {
     /// # Errors
     ///
     /// `InvalidArgument` for a bad key or setting and for a backend without fence windows, and the store's failures.
-    /// After an error whose [outcome is unknown](LockError::is_outcome_unknown) the tick may be used up.
+    /// After an error the attempt may be used up: the store may have carried out the request, or granted a lock that
+    /// could not be kept.
     ///
     /// # Cancel safety
     ///
@@ -282,8 +298,8 @@ impl<B: LockBackend> Ticks<B> {
         is_done
     }
 
-    /// Raises the counter to the last fence of the tick. Returns false if the store does not answer within the TTL, or if
-    /// the lock is over: another attempt may have begun.
+    /// Raises the counter to the last fence of the tick. Returns false if the store does not answer within the TTL, or
+    /// once after the shutdown, or if the lock is over: another attempt may have begun.
     async fn mark_done(&self, guard: &LockGuard<B>, tick: Timestamp) -> bool {
         let mut outage = Outage::new(SCHEDULE);
         let until = Instant::now() + self.config.ttl().as_duration();
@@ -297,7 +313,9 @@ impl<B: LockBackend> Ticks<B> {
                 Err(Ok(pause)) => pause,
                 Err(Err(_)) => break,
             };
-            tokio::time::sleep(pause).await;
+            if !sleep_unless(pause, &self.shutdown).await {
+                break;
+            }
         }
         tracing::warn!("a tick whose work has ended could not be marked as done; it may run again");
         false

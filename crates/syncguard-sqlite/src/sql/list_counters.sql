@@ -1,1 +1,1 @@
-SELECT key, fence FROM fences WHERE key >= ?1 AND key <> ?2 AND key < ?3 ORDER BY key LIMIT ?4
+SELECT key, fence FROM fences WHERE key >= ?1 AND key <> ?2 AND key < ?3 ORDER BY key

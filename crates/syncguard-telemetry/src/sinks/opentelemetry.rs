@@ -36,7 +36,8 @@ impl TelemetryOptions {
     ///
     /// An `error.type` is the name of an [`ErrorCode`](syncguard_core::ErrorCode). Keys, lock ids and holders are
     /// never an attribute. With [`with_key_family`](Self::with_key_family), each value with a known key carries
-    /// `syncguard.key_family`; a release and an extend know only the lock id. Waits and holds of a recipe carry
+    /// `syncguard.key_family`; a release and an extend know only the lock id, and `syncguard.operation.errors`
+    /// never carries it. Waits and holds of a recipe carry
     /// `syncguard.recipe`, such as `election` or `semaphore`.
     ///
     /// Counters begin with zero, so that an alert for an increase sees the first failure: when the backend is wrapped,

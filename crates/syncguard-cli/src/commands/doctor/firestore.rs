@@ -7,14 +7,19 @@ use syncguard::{DynBackend, LockBackend as _};
 use super::finding::Finding;
 use super::probe::KEY;
 use super::report::Examination;
-use crate::exit::Failure;
+use crate::exit::{Failure, Status};
 
 pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
     let backend = FirestoreBackend::connect(url).await?;
     // Every answer carries the server's time. The first answer includes the time to connect, and so
     // is less exact.
     for _ in 0..3 {
-        let _ = backend.is_locked(IsLockedRequest::new(KEY)?).await;
+        if let Err(error) = backend.is_locked(IsLockedRequest::new(KEY)?).await {
+            let failure = Failure::from(error);
+            if failure.status() == Status::UNAVAILABLE {
+                return Err(failure);
+            }
+        }
     }
     let findings = backend.clock_drift().map(clock).into_iter().collect();
     Ok(Examination { backend: DynBackend::new(backend), findings, round_trips: (2, 2) })

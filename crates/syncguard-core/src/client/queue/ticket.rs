@@ -36,13 +36,16 @@ impl Ticket {
         (number, queue.join(number, now))
     }
 
+    fn queue<T>(&self, work: impl FnOnce(&mut WaitQueue) -> T) -> T {
+        self.queues.with(&self.queue, work)
+    }
+
     /// The next step of this waiter.
     pub(crate) fn turn(&mut self, now: Instant) -> Turn {
         let number = self.number;
-        let found = self.queues.with(&self.queue, |queue| {
+        let found = self.queue(|queue| {
             let turn = queue.turn(number, now)?;
             let watch = if queue.is_head(number) { queue.take_watch() } else { None };
-            let watch = watch.filter(|watch| !watch.is_over());
             Some((turn, watch))
         });
         let Some((turn, watch)) = found else {
@@ -52,93 +55,96 @@ impl Ticket {
             (self.queue, self.number) = (queue, number);
             return turn;
         };
-        if watch.is_some() {
-            self.watch = watch;
+        if let Some(watch) = watch.filter(|watch| !watch.is_over()) {
+            self.watch = Some(watch);
         }
         turn
     }
 
     /// The head is about to ask the store.
     pub(crate) fn on_attempt(&self, now: Instant) {
-        self.queues.with(&self.queue, |queue| queue.on_attempt(self.number, now));
+        self.queue(|queue| queue.on_attempt(self.number, now));
     }
 
     /// The store has answered that a rival has the lock.
     pub(crate) fn on_contended(&self, now: Instant, holder_polls: bool) {
-        self.queues.with(&self.queue, |queue| queue.on_contended(self.number, now, holder_polls));
+        self.queue(|queue| queue.on_contended(self.number, now, holder_polls));
     }
 
     /// A rival was seen with the lock.
     pub(crate) fn on_rival_seen(&self, now: Instant, holder_polls: bool) {
-        self.queues.with(&self.queue, |queue| queue.on_rival_seen(now, holder_polls));
+        self.queue(|queue| queue.on_rival_seen(now, holder_polls));
     }
 
     /// A rival has released the lock.
     pub(crate) fn on_rival_released(&self, now: Instant) {
-        self.queues.with(&self.queue, |queue| queue.fairness.on_rival_released(now));
+        self.queue(|queue| queue.fairness.on_rival_released(now));
     }
 
-    /// The head is about to wait, until this time or until it is woken. Returns the handle that wakes it, and
-    /// whether waiters stand behind it; `None` if this ticket is no longer that of the head.
-    pub(crate) fn start_waiting(&self, until: Instant) -> Option<(Arc<Notify>, bool)> {
-        self.queues.with(&self.queue, |queue| {
-            let has_queued = queue.has_queued();
-            queue.start_waiting(self.number, until).map(|notify| (notify, has_queued))
-        })
+    /// The head is about to wait, until this time or until it is woken. With waiters behind it, it waits until
+    /// `until_with_queued` at the latest. Returns the handle that wakes it, and when it wakes up by itself; `None` if
+    /// this ticket is no longer that of the head.
+    pub(crate) fn start_waiting(
+        &self,
+        until: Instant,
+        until_with_queued: Instant,
+    ) -> Option<(Arc<Notify>, Instant)> {
+        self.queue(|queue| queue.start_waiting(self.number, until, until_with_queued))
     }
 
     /// Returns the pause that this process makes before it asks for a key that was just released.
     pub(crate) fn step_back(&self, now: Instant) -> Option<StepBack> {
-        self.queues.with(&self.queue, |queue| queue.fairness.step_back(now))
+        self.queue(|queue| queue.fairness.step_back(now))
     }
 
     /// No rival has taken the key during a pause.
     pub(crate) fn on_no_rival(&self) {
-        self.queues.with(&self.queue, |queue| queue.fairness.on_no_rival());
+        self.queue(|queue| queue.fairness.on_no_rival());
     }
 
     /// How to hold back after a signal, which rivals get as well.
     pub(crate) fn hold_back(&self) -> Option<HoldBack> {
-        self.queues.with(&self.queue, |queue| queue.fairness.hold_back())
+        self.queue(|queue| queue.fairness.hold_back())
     }
 
     /// Records whether the store gives signals.
     pub(crate) fn set_has_signals(&self, has_signals: bool) {
-        self.queues.with(&self.queue, |queue| queue.without_signals = !has_signals);
+        self.queue(|queue| queue.without_signals = !has_signals);
     }
 
     /// Whether the heads of this queue only poll, by the last try to open a watch.
     pub(crate) fn only_polls(&self) -> bool {
-        self.queues.with(&self.queue, |queue| queue.without_signals)
+        self.queue(|queue| queue.without_signals)
     }
 
     /// Whether a rival was ever seen with the key.
     pub(crate) fn ever_saw_rival(&self) -> bool {
-        self.queues.with(&self.queue, |queue| queue.fairness.ever_saw_rival())
+        self.queue(|queue| queue.fairness.ever_saw_rival())
     }
 
     /// Whether a rival was seen with the key since this process had it.
     pub(crate) fn lost_to_rival(&self) -> bool {
-        self.queues.with(&self.queue, |queue| queue.fairness.lost_to_rival())
+        self.queue(|queue| queue.fairness.lost_to_rival())
     }
 
     /// Whether waiters wait because the lock is held, and not because the store does not answer.
     pub(crate) fn is_contended(&self, now: Instant) -> bool {
-        self.queues.with(&self.queue, |queue| queue.is_contended(now))
+        self.queue(|queue| queue.is_contended(now))
     }
 
     /// The lock is granted, and gives up this place. The store frees the lock at `until`, unless the guard
     /// extends it.
     pub(crate) fn on_granted(&mut self, until: Instant, now: Instant) -> LocalHolder {
         self.has_left = true;
-        let (watch, number) = (&mut self.watch, self.number);
-        let unwanted = self.queues.with(&self.queue, |queue| {
-            queue.contains(number).then(|| {
-                queue.on_granted(number, until, now);
-                queue.leave_watch(watch.take())
-            })
+        let (watch, number) = (self.watch.take(), self.number);
+        let unwanted = self.queue(|queue| {
+            if !queue.contains(number) {
+                return Err(watch);
+            }
+            queue.on_granted(number, until, now);
+            Ok(queue.leave_watch(watch))
         });
-        if unwanted.is_none() {
+        if unwanted.is_err() {
             // This waiter was passed over, and its queue may have been forgotten since.
             return LocalHolder::unqueued(&self.queues, &self.key, until, now);
         }
@@ -152,7 +158,7 @@ impl Drop for Ticket {
             return;
         }
         let watch = self.watch.take();
-        let unwanted = self.queues.with(&self.queue, |queue| {
+        let unwanted = self.queue(|queue| {
             queue.leave(self.number, Instant::now());
             queue.leave_watch(watch)
         });

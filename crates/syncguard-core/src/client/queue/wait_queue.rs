@@ -15,8 +15,8 @@ use crate::rt::Instant;
 /// Identifies a waiter or a holder. Numbers grow, so the waiters of a queue are sorted by number.
 pub(super) type Number = u64;
 
-/// How often the waiter behind the head checks that the future of the head is still polled. A head with
-/// waiters behind it does not sleep longer either.
+/// How often the waiter behind the head checks that the future of the head is still polled. The waiter behind
+/// that one checks half as often, and so on. A head with waiters behind it sleeps no longer than this.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The waiters for a key in this process, and the guard that has the key. If there is a waiter, there is a
@@ -41,51 +41,23 @@ pub(super) struct WaitQueue {
 /// The waiter that contends in the store.
 struct HeadState {
     number: Number,
-    notify: LazyNotify,
+    /// Wakes the head. `None` until it first waits or is woken.
+    notify: Option<Arc<Notify>>,
     /// When the present request was sent; `None` if no answer is due.
     asked: Option<Instant>,
+    /// When the head wakes up by itself, if it waits.
+    wakes_at: Option<Instant>,
     /// When the head must have taken its next step. A head that misses this time is not polled any more, so
     /// the next waiter becomes the head.
     due: Instant,
 }
 
-/// Wakes a head. A wake-up is kept until the head waits for it.
-enum LazyNotify {
-    /// The head has not waited yet.
-    Unused,
-    /// The head has not waited yet, and a wake-up is kept for it.
-    Notified,
-    /// The head waits, or has waited.
-    Used(Arc<Notify>),
-}
-
-impl LazyNotify {
-    fn notify(&mut self) {
-        match self {
-            Self::Used(notify) => notify.notify_one(),
-            Self::Unused | Self::Notified => *self = Self::Notified,
-        }
-    }
-
-    fn handle(&mut self) -> Arc<Notify> {
-        if let Self::Used(notify) = self {
-            return Arc::clone(notify);
-        }
-        let notify = Arc::new(Notify::new());
-        if matches!(self, Self::Notified) {
-            notify.notify_one();
-        }
-        *self = Self::Used(Arc::clone(&notify));
-        notify
-    }
-}
-
 /// The next step of a waiter.
 #[derive(Debug)]
 pub(crate) enum Turn {
-    /// The waiter is not the head, and waits to be woken. The waiter right behind the head also checks after
-    /// [`CHECK_INTERVAL`] whether the head is still polled.
-    Wait { notify: Arc<Notify>, is_behind_head: bool },
+    /// The waiter is not the head, and waits to be woken. After this time it checks whether the head is still
+    /// polled.
+    Wait { notify: Arc<Notify>, check_after: Duration },
     /// The waiter is the head and asks the store.
     Ask,
     /// The waiter is the head, and a guard of this process has the lock until this time, or longer if the
@@ -145,12 +117,31 @@ impl WaitQueue {
         }
         if self.head.is_none() {
             self.head =
-                Some(HeadState { number, notify: LazyNotify::Unused, asked: None, due: now });
+                Some(HeadState { number, notify: None, asked: None, wakes_at: None, due: now });
             return self.turn_of_head(now);
+        }
+        if !self.has_queued() {
+            self.shorten_sleep(now);
         }
         let notify = Arc::new(Notify::new());
         self.waiting.push_back((number, Arc::clone(&notify)));
-        Turn::Wait { notify, is_behind_head: self.waiting.len() == 1 }
+        Self::wait(notify, self.waiting.len() - 1)
+    }
+
+    /// The turn of the waiter at this position behind the head. The times double from waiter to waiter, so that a
+    /// long queue costs no more wake-ups than a short one.
+    fn wait(notify: Arc<Notify>, position: usize) -> Turn {
+        let times = u32::try_from(position).ok().and_then(|position| 1_u32.checked_shl(position));
+        Turn::Wait { notify, check_after: CHECK_INTERVAL * times.unwrap_or(u32::MAX) }
+    }
+
+    /// Wakes a head that fell asleep for long while it was alone.
+    fn shorten_sleep(&mut self, now: Instant) {
+        let Some(head) = &mut self.head else { return };
+        if head.wakes_at.is_some_and(|at| at > now + CHECK_INTERVAL) {
+            head.due = now + Self::GRACE;
+            self.wake_head();
+        }
     }
 
     /// The next step of this waiter; `None` if it was passed over.
@@ -164,11 +155,12 @@ impl WaitQueue {
         }
         let position = self.position(number).ok()?;
         let (_, notify) = self.waiting.get(position)?;
-        Some(Turn::Wait { notify: Arc::clone(notify), is_behind_head: position == 0 })
+        Some(Self::wait(Arc::clone(notify), position))
     }
 
     fn turn_of_head(&mut self, now: Instant) -> Turn {
         let Some(head) = &mut self.head else { return Turn::Ask };
+        head.wakes_at = None;
         if let Some((_, until)) = self.holder.filter(|(_, until)| *until > now) {
             head.due = until + Self::GRACE;
             return Turn::Held(until);
@@ -182,6 +174,7 @@ impl WaitQueue {
     pub(super) fn on_attempt(&mut self, number: Number, now: Instant) {
         if let Some(head) = self.head_if(number) {
             head.asked = Some(now);
+            head.wakes_at = None;
             head.due = now + Self::PATIENCE;
         }
     }
@@ -204,16 +197,24 @@ impl WaitQueue {
         }
     }
 
-    /// The head is about to wait, until this time or until it is woken.
-    pub(super) fn start_waiting(&mut self, number: Number, until: Instant) -> Option<Arc<Notify>> {
+    /// The head is about to wait, until this time or until it is woken. With waiters behind it, it waits until
+    /// `until_with_queued` at the latest. Returns when it wakes up by itself.
+    pub(super) fn start_waiting(
+        &mut self,
+        number: Number,
+        until: Instant,
+        until_with_queued: Instant,
+    ) -> Option<(Arc<Notify>, Instant)> {
+        let until = if self.has_queued() { until.min(until_with_queued) } else { until };
         let head = self.head_if(number)?;
         head.asked = None;
+        head.wakes_at = Some(until);
         head.due = until + Self::GRACE;
         #[cfg(test)]
         if flaws::has(Flaw::WakeUpLost) {
-            head.notify = LazyNotify::Unused;
+            head.notify = None;
         }
-        Some(head.notify.handle())
+        Some((Arc::clone(head.notify.get_or_insert_default()), until))
     }
 
     /// This waiter has got the lock, so the next waiter is the head. It is not woken, because it has nothing to
@@ -301,7 +302,8 @@ impl WaitQueue {
 
     fn wake_head(&mut self) {
         if let Some(head) = &mut self.head {
-            head.notify.notify();
+            // The wake-up is kept until the head waits.
+            head.notify.get_or_insert_default().notify_one();
         }
     }
 
@@ -313,8 +315,9 @@ impl WaitQueue {
         let next = self.waiting.pop_front();
         self.head = next.map(|(number, notify)| HeadState {
             number,
-            notify: LazyNotify::Used(notify),
+            notify: Some(notify),
             asked: None,
+            wakes_at: None,
             due,
         });
         self.notify_second();

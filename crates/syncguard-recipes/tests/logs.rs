@@ -1,25 +1,29 @@
-//! The log of an election. This test is a program of its own: a subscriber of one thread misses an event that another
-//! thread has reached first.
+//! What elections and ticks log. These tests are a program of their own: a subscriber of one thread misses an event that
+//! another thread has reached first without a subscriber.
 
 mod common;
 
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 use common::{Connection, ms};
 use syncguard_core::authoring::hash_key;
-use syncguard_core::contract::Holder;
+use syncguard_core::contract::{AcquireRequest, AcquireResult, Holder, ReleaseRequest};
 use syncguard_core::diagnostics::get_by_key_raw;
-use syncguard_core::{CancellationToken, LockBackend};
-use syncguard_recipes::Election;
-use tokio::time::sleep;
+use syncguard_core::{
+    CancellationToken, ErrorCode, Fence, LockBackend, LockError, ReleaseResult, forward,
+};
+use syncguard_memory::MemoryBackend;
+use syncguard_recipes::{Election, Schedule, Ticks};
+use tokio::time::{Instant, sleep};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
 const KEY: &str = "leader:of-mrs-smith";
 
-/// Collects the lines of the election at `INFO` and above.
+/// Collects the lines at `INFO` and above.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -111,4 +115,47 @@ async fn the_begin_and_the_end_of_each_term_are_logged() {
     assert!(run.await.unwrap_err().is_cancelled());
     let begin = begin(4).replace(&label, "web-7f9c");
     assert_eq!(log.take(), [begin, end(4, "resigned")]);
+}
+
+/// A store whose answers to grants are lost. The lock is given back in the background, as by every backend.
+#[derive(Clone)]
+struct LosesGrants(MemoryBackend);
+
+impl LockBackend for LosesGrants {
+    type Fence = Fence;
+
+    async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
+        match self.0.acquire(request).await? {
+            AcquireResult::Acquired(acquired) => {
+                let given_back = self.0.release(ReleaseRequest::new(acquired.lock_id)).await?;
+                assert_eq!(given_back, ReleaseResult::Released);
+                let lost = LockError::new(ErrorCode::NetworkTimeout, "the answer was lost");
+                Err(lost.with_unknown_outcome())
+            }
+            answer => Ok(answer),
+        }
+    }
+
+    forward!(0: release, extend, is_locked, lookup, watch, inventory, capabilities, client_state);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tick_that_may_be_lost_is_logged() {
+    let log = Log::default();
+    let _subscriber = tracing::subscriber::set_default(log.clone());
+    let shutdown = CancellationToken::new();
+    let minutes = Schedule::every(ms(60_000)).unwrap();
+    let (began, at) = (SystemTime::now(), Instant::now());
+    let ticks = Ticks::new(LosesGrants(MemoryBackend::new()), "nightly", minutes)
+        .with_clock(Arc::new(move || began + at.elapsed()));
+    let run = tokio::spawn(ticks.with_shutdown(shutdown.clone()).run(async |_| ()));
+    sleep(ms(65_000)).await;
+    shutdown.cancel();
+    run.await.unwrap().unwrap();
+    let lines = log.take();
+    let lost = lines.iter().filter(|line| line.contains("a tick may be lost")).count();
+    assert!(
+        lost > 0 && lines.len() == lost * 2,
+        "a failure and a warning for each tick: {lines:?}"
+    );
 }
