@@ -451,6 +451,22 @@ async fn pauses_grow_up_to_a_limit() {
     assert_eq!(started.elapsed(), ms(1_500));
 }
 
+/// Contenders that have waited for long do not come back at the same time either.
+#[tokio::test(start_paused = true)]
+async fn the_longest_pauses_differ() {
+    let store = NeverGrants::new(Contention::unknown());
+    let options = AcquisitionOptions::new().with_timeout(LONG).with_max_retries(24);
+    let mut times = Vec::new();
+    for _ in 0..3 {
+        let started = Instant::now();
+        acquire(&store, patient().with_acquisition(options)).await.unwrap_err();
+        times.push(started.elapsed().as_millis());
+    }
+    // 2 or 3 short pauses, and others between 250 and 500 ms, of which half is random.
+    assert!(times.iter().all(|time| (6_000..10_800).contains(time)), "{times:?}");
+    assert!(times[0] != times[1] || times[1] != times[2], "{times:?}");
+}
+
 /// Without signals, a head polls for all waiters behind it, at its first pause. These polls are no retries.
 #[tokio::test(start_paused = true)]
 async fn a_head_with_waiters_behind_it_polls_often() {

@@ -125,7 +125,9 @@ pub(crate) fn from_status(status: &Status, rpc: Rpc) -> Fault {
     let sent = !matches!(cause, Cause::NoCredentials { .. } | Cause::NotConnected);
     let error = if conflict { conflicts() } else { LockError::new(code, message) };
     let error = error.with_source(&Origin::of(status, rpc));
-    if sent && rpc == Rpc::Commit && is_outcome_open(server) {
+    // A reset by the transport has a code that the server did not choose.
+    let is_open = cause == Cause::Transport || is_outcome_open(server);
+    if sent && rpc == Rpc::Commit && is_open {
         Fault { error: error.with_unknown_outcome(), again }
     } else {
         Fault { error, again }

@@ -40,7 +40,7 @@ pub(crate) async fn acquire(
     ];
     let mut lost = None;
     let mut tries = 0;
-    let (result, deadline) = loop {
+    let result = loop {
         let (statement, keeps_holders) = inner.acquire_statement();
         let answer =
             inner.pool.query_or_failure(Lane::Contender, &caller, statement, &parameters).await;
@@ -57,9 +57,9 @@ pub(crate) async fn acquire(
         lost = lost.or(answer.lost.take());
         tries += 1;
         match decide(&inner, &answer, &request, storage_key.expose(), keeps_holders)? {
-            Verdict::Answer(result) => break (result, answer.deadline),
+            Verdict::Answer(result) => break result,
             Verdict::Overtaken if tries == TRIES => {
-                break (AcquireResult::Locked(Contention::unknown()), None);
+                break AcquireResult::Locked(Contention::unknown());
             }
             Verdict::Overtaken => {}
         }
@@ -67,7 +67,7 @@ pub(crate) async fn acquire(
     match (&result, lost) {
         (AcquireResult::Acquired(acquired), lost) => {
             acquired.fence.warn_near_limit("postgres", &request.key);
-            if let (Some(_), Some(deadline)) = (lost, deadline) {
+            if let (Some(_), Some(deadline)) = (lost, caller.deadline()) {
                 // An earlier sending may still arrive, even after the release.
                 let bound = inner.pool.statement_timeout();
                 inner.resent_acquires.note(Unsettled::new(&request, deadline, bound), bound);

@@ -42,7 +42,8 @@ const RECIPE: &str = "lock_all";
 /// - The errors of [`acquire`], for each of the locks.
 /// - `ServiceUnavailable` if a lock was lost while the next one was waited for.
 ///
-/// After an error no lock of the set is held: the locks that were taken already are released in the background.
+/// After an error no lock of the set is held: the locks that were taken already are released in the background. A lock
+/// with a [minimum hold](LockConfig::with_min_hold) stays locked for that time, as after any release.
 ///
 /// # Cancel safety
 ///

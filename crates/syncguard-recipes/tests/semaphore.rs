@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use common::{Connection, is_locked, ms};
 use syncguard_core::contract::TIME_TOLERANCE;
-use syncguard_core::{AcquisitionOptions, DynBackend, ErrorCode, ReleaseResult, try_acquire};
+use syncguard_core::{
+    AcquisitionOptions, DynBackend, ErrorCode, LockGuard, ReleaseResult, try_acquire,
+};
 use syncguard_memory::MemoryBackend;
 use syncguard_recipes::{Permit, Semaphore};
 use tokio::task::JoinSet;
@@ -359,4 +361,120 @@ async fn over_a_backend_chosen_at_run_time() {
     let downloads = Semaphore::new(backend, KEY, 1).unwrap();
     let permit = tokio::spawn(async move { downloads.acquire().await }).await.unwrap().unwrap();
     assert!(permit.valid_for() > ms(20_000));
+}
+
+/// Takes slots as other processes do.
+async fn held_elsewhere(
+    store: &MemoryBackend,
+    slots: impl IntoIterator<Item = u32>,
+) -> Vec<LockGuard<Connection>> {
+    let other = Connection::of(store);
+    let mut held = Vec::new();
+    for slot in slots {
+        let key = format!("{KEY}:permit:{slot}");
+        held.push(try_acquire(&other, key).await.unwrap().acquired().expect("a free slot"));
+    }
+    held
+}
+
+/// A release that gives no signal is found by a poll, whichever slot it is, and whether the other slots are held by this
+/// process or by others.
+#[tokio::test(start_paused = true)]
+async fn each_slot_is_polled() {
+    for released in [0, 1] {
+        let line = Connection::new();
+        line.counts.is_deaf.store(true, Ordering::Relaxed);
+        let mut others = held_elsewhere(&line.store, [1, 2]).await;
+        let downloads = semaphore(&line, 3);
+        let own = downloads.acquire().await.unwrap();
+        let waiter = {
+            let downloads = downloads.clone();
+            tokio::spawn(async move { downloads.acquire().await.unwrap() })
+        };
+        sleep(ms(1_000)).await;
+        let _ = others.remove(released).release().await.unwrap();
+        let started = Instant::now();
+        drop(waiter.await.unwrap());
+        assert!(started.elapsed() <= ms(1_600), "{:?}", started.elapsed());
+        drop((own, others));
+    }
+}
+
+/// A time limit that ends in the middle of a request is no failure of the store.
+#[tokio::test(start_paused = true)]
+async fn a_time_limit_tells_contention_from_a_store_that_hangs() {
+    let store = MemoryBackend::new();
+    let _others = held_elsewhere(&store, 0..100).await;
+    let mut far = Connection::of(&store);
+    far.takes = ms(60);
+    for retries in [0, u32::MAX] {
+        let options = AcquisitionOptions::new().with_max_retries(retries);
+        let downloads = Semaphore::new(far.clone(), KEY, 100).unwrap().with_acquisition(options);
+        let error = downloads.acquire().await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::AcquisitionTimeout, "{error}");
+    }
+    far.takes = ms(600_000);
+    let error = Semaphore::new(far, KEY, 100).unwrap().acquire().await.unwrap_err();
+    assert_eq!((error.code(), error.is_outcome_unknown()), (ErrorCode::NetworkTimeout, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn slots_are_known_to_be_free_after_their_minimum_hold() {
+    let line = Connection::new();
+    let downloads = Semaphore::new(line, KEY, 20).unwrap().with_min_hold(ms(3_000));
+    for _ in 0..2 {
+        let started = Instant::now();
+        let mut callers = JoinSet::new();
+        for _ in 0..20 {
+            let downloads = downloads.clone();
+            callers.spawn(async move { drop(downloads.acquire().await.unwrap()) });
+        }
+        callers.join_all().await;
+        assert!(started.elapsed() <= ms(3_200), "{:?}", started.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_waiter_ends_the_watches_in_whatever_order_they_go() {
+    let line = Connection::new();
+    line.counts.is_deaf.store(true, Ordering::Relaxed);
+    let _others = held_elsewhere(&line.store, 0..3).await;
+    let downloads = semaphore(&line, 3);
+    let waiter = || {
+        let downloads = downloads.clone();
+        tokio::spawn(async move { downloads.acquire().await.map(drop) })
+    };
+    let head = waiter();
+    sleep(ms(100)).await;
+    let second = waiter();
+    sleep(ms(10)).await;
+    let open = || line.counts.unsent.lock().unwrap().iter().filter(|it| !it.is_unheard()).count();
+    assert_eq!(open(), 3);
+    // Both go before either of them is polled again.
+    head.abort();
+    second.abort();
+    sleep(ms(10)).await;
+    assert_eq!(open(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signal_is_not_spent_by_a_request_that_fails() {
+    let line = Connection::new();
+    let mut others = held_elsewhere(&line.store, 0..20).await;
+    let downloads = semaphore(&line, 20);
+    let waiter = || {
+        let downloads = downloads.clone();
+        tokio::spawn(async move { downloads.acquire().await })
+    };
+    let first = waiter();
+    sleep(ms(200)).await;
+    let second = waiter();
+    sleep(ms(10)).await;
+    line.cut(true);
+    let _ = others.remove(7).release().await.unwrap();
+    assert_eq!(first.await.unwrap().unwrap_err().code(), ErrorCode::ServiceUnavailable);
+    line.cut(false);
+    let started = Instant::now();
+    drop(second.await.unwrap().unwrap());
+    assert!(started.elapsed() <= ms(10), "{:?}", started.elapsed());
 }

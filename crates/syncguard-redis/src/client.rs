@@ -151,7 +151,10 @@ impl Connections {
         let words: Vec<Value> = arguments.iter().map(|word| (*word).into()).collect();
         let connection = self.pick();
         let answers = connection.answers(target);
-        let answer = custom(&connection.client, command_to(command, target), words).await;
+        let answer = custom(&connection.client, command_to(command, target), words);
+        // fred's own limit does not cover the connection that it opens beside a blocked one.
+        let deadline = Instant::now() + self.command_timeout;
+        let answer = timeout_at(deadline, answer).await.unwrap_or_else(timed_out);
         self.note_answer(connection, target, answers, answer)
             .map_err(|error| error::from_driver(&error, Stage::Calling))
     }

@@ -40,6 +40,9 @@
 //! | `wait` | call of `lock`, `acquire`, `try_acquire` | granted, after so many [`attempts`](LockEvent::attempts) | reason `locked` |
 //! | `hold` | guard | given back by its holder | lost, and [why](LockEvent::loss) |
 //!
+//! A semaphore makes one `wait` of a single attempt for each slot that it tries. No event tells how long a caller waits for
+//! a permit, or that its time is over.
+//!
 //! An operation that ends with an error is a `fail` with an [`error_code`](LockEvent::error_code) and without a reason;
 //! only a `wait` that ran out of time has both. An operation that is given up, because its token fires or its future is
 //! dropped, has the code `Aborted`. A future that was never polled has sent nothing and gives no event. Clean-up inside

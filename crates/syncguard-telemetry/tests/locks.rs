@@ -81,6 +81,7 @@ async fn events_name_the_holder() {
         labels().await,
         [
             (EventKind::Acquire, None),
+            (EventKind::Acquire, None),
             (EventKind::Lookup, one()),
             (EventKind::Wait, one()),
             (EventKind::Lookup, one()),

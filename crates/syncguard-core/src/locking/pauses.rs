@@ -33,9 +33,8 @@ impl<'a> Pauses<'a> {
                 .retry_delay
                 .saturating_mul(1_u32.checked_shl(self.retries).unwrap_or(u32::MAX)),
         };
-        let pause = self.with_jitter(base);
+        let pause = self.with_jitter(base.min(self.options.longest_pause()));
         self.retries += 1;
-        let pause = pause.min(self.options.longest_pause());
         Some(if pause < left { pause } else { left * 3 / 4 })
     }
 

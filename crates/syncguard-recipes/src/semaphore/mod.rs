@@ -162,7 +162,7 @@ impl<B: LockBackend> Semaphore<B> {
         if self.slots.waiting() > 0 && !self.queue.is_head_stuck() {
             return Ok(None);
         }
-        self.try_slots(SlotFilter::All).await
+        self.try_slots(SlotFilter::All, &mut Asked::default()).await
     }
 
     /// Takes a permit. Waits in the queue while all permits are held.
@@ -185,37 +185,64 @@ impl<B: LockBackend> Semaphore<B> {
         self.config.check()?;
         let options = self.config.acquisition();
         let deadline = Instant::now() + options.timeout;
+        let mut asked = Asked::default();
+        let is_first = self.slots.waiting() == 0;
         if options.max_retries == 0 {
-            let tried = self.within(deadline, self.try_acquire()).await?;
+            let tried = if is_first || self.queue.is_head_stuck() {
+                self.try_until(deadline, SlotFilter::All, &mut asked).await?
+            } else {
+                None
+            };
             return tried.ok_or_else(|| self.all_held());
         }
-        let is_first = self.slots.waiting() == 0;
         if is_first {
             self.queue.begin();
         }
         if (is_first || self.queue.is_head_stuck())
             && let Some(permit) =
-                self.within(deadline, self.try_slots(SlotFilter::LikelyFree)).await?
+                self.try_until(deadline, SlotFilter::LikelyFree, &mut asked).await?
         {
             return Ok(permit);
         }
-        let _waiting = self.slots.wait();
+        let _waiting = Waiting::start(&self.slots, &self.queue);
         loop {
             let watcher = self.queue.become_head(deadline).await.ok_or_else(|| self.all_held())?;
-            let mut head = Head { watcher, slots: &self.slots, queue: &self.queue };
-            if let Some(permit) = self.wait_as_head(&mut head.watcher, deadline).await? {
+            let mut head = Head { watcher, queue: &self.queue };
+            if let Some(permit) = self.wait_as_head(&mut head.watcher, deadline, &mut asked).await?
+            {
                 return Ok(permit);
             }
         }
     }
 
+    /// Tries each slot that passes the filter once, until the deadline.
+    async fn try_until(
+        &self,
+        deadline: Instant,
+        filter: SlotFilter,
+        asked: &mut Asked,
+    ) -> Result<Option<Permit<B>>, LockError> {
+        match timeout_at(deadline, self.try_slots(filter, asked)).await {
+            Ok(tried) => tried,
+            Err(_) if asked.is_contention() => Err(self.all_held()),
+            Err(_) => Err(self.unanswered()),
+        }
+    }
+
     /// Tries each slot that passes the filter once.
-    async fn try_slots(&self, filter: SlotFilter) -> Result<Option<Permit<B>>, LockError> {
+    async fn try_slots(
+        &self,
+        filter: SlotFilter,
+        asked: &mut Asked,
+    ) -> Result<Option<Permit<B>>, LockError> {
         let mut tried = Vec::new();
         while let Some(claim) = self.slots.claim(filter, &tried) {
             tried.push(claim.number);
-            if let Some(permit) = self.try_slot(claim).await? {
-                return Ok(Some(permit));
+            asked.sent = Some(Instant::now());
+            let permit = self.try_slot(claim).await?;
+            asked.answered();
+            if permit.is_some() {
+                return Ok(permit);
             }
         }
         Ok(None)
@@ -242,6 +269,7 @@ impl<B: LockBackend> Semaphore<B> {
         &self,
         watcher: &mut OwnedMutexGuard<SlotWatcher>,
         deadline: Instant,
+        asked: &mut Asked,
     ) -> Result<Option<Permit<B>>, LockError> {
         /// If the store takes longer, the next waiter asks.
         const ANSWER: Duration = Duration::from_secs(10);
@@ -255,10 +283,9 @@ impl<B: LockBackend> Semaphore<B> {
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
             }
-            if let Some(permit) =
-                self.within(deadline, self.try_slots(SlotFilter::LikelyFree)).await?
-            {
-                return Ok(Some(permit));
+            let tried = self.try_until(deadline, SlotFilter::LikelyFree, asked).await?;
+            if tried.is_some() {
+                return Ok(tried);
             }
             if watcher.watch(&self.backend, &self.slots, deadline).await {
                 // A release before the watch began gave no signal, so try again.
@@ -273,22 +300,17 @@ impl<B: LockBackend> Semaphore<B> {
         }
     }
 
-    async fn within<T>(
-        &self,
-        deadline: Instant,
-        asked: impl Future<Output = Result<T, LockError>>,
-    ) -> Result<T, LockError> {
-        timeout_at(deadline, asked).await.unwrap_or_else(|_| {
-            Err(LockError::new(
-                ErrorCode::NetworkTimeout,
-                format!(
-                    "the store did not answer within the acquisition limit of {:?}; what it may still \
-                     grant is given back",
-                    self.config.acquisition().timeout
-                ),
-            )
-            .with_key(self.slots.key()))
-        })
+    fn unanswered(&self) -> LockError {
+        LockError::new(
+            ErrorCode::NetworkTimeout,
+            format!(
+                "the store did not answer within the acquisition limit of {:?}; what it may still \
+                 grant is given back",
+                self.config.acquisition().timeout
+            ),
+        )
+        .with_unknown_outcome()
+        .with_key(self.slots.key())
     }
 
     fn all_held(&self) -> LockError {
@@ -327,19 +349,63 @@ impl<B: LockBackend> fmt::Debug for Semaphore<B> {
     }
 }
 
+/// The requests of one call. They tell contention from a store that hangs.
+#[derive(Default)]
+struct Asked {
+    /// When the request was sent that has no answer yet.
+    sent: Option<Instant>,
+    /// The longest time that an answer took; `None` before the first answer.
+    longest: Option<Duration>,
+}
+
+impl Asked {
+    /// A request that the time limit cuts off after less than this counts as one that would have been answered.
+    const USUAL_ANSWER: Duration = Duration::from_millis(100);
+
+    fn answered(&mut self) {
+        if let Some(sent) = self.sent.take() {
+            self.longest = self.longest.max(Some(sent.elapsed()));
+        }
+    }
+
+    /// Whether the store answers, and all slots were held.
+    fn is_contention(&self) -> bool {
+        self.longest.is_some_and(|longest| {
+            let patience = Self::USUAL_ANSWER.max(longest * 3);
+            self.sent.is_none_or(|sent| sent.elapsed() <= patience)
+        })
+    }
+}
+
+/// Counts as one waiter. Dropped, the last one ends the watches.
+struct Waiting<'a> {
+    slots: &'a Slots,
+    queue: &'a WaiterQueue,
+}
+
+impl<'a> Waiting<'a> {
+    fn start(slots: &'a Slots, queue: &'a WaiterQueue) -> Self {
+        slots.add_waiter();
+        Self { slots, queue }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.slots.remove_waiter() == 0 {
+            self.queue.close_watches();
+        }
+    }
+}
+
 /// The head of this process's waiters. Dropped, it leaves the watcher to the next waiter.
 struct Head<'a> {
     watcher: OwnedMutexGuard<SlotWatcher>,
-    slots: &'a Slots,
     queue: &'a WaiterQueue,
 }
 
 impl Drop for Head<'_> {
     fn drop(&mut self) {
-        // The head itself still counts as one waiter.
-        if self.slots.waiting() <= 1 {
-            self.watcher.close();
-        }
         if self.queue.is_current(&self.watcher) {
             self.queue.head_is_busy_until(Instant::now());
         }

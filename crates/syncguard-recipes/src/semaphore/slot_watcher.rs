@@ -111,8 +111,8 @@ impl SlotWatcher {
         for watch in self.watches.iter_mut().filter(|it| matches!(it, SlotWatch::NoSignals)) {
             *watch = SlotWatch::NotAsked;
         }
-        slots.poll(Self::POLLED_AT_ONCE, |number| !self.has_signals(number));
-        slots.poll(1, |number| self.has_signals(number));
+        slots.poll(Self::POLLED_AT_ONCE, false, |number| self.has_signals(number));
+        slots.poll(1, true, |number| self.has_signals(number));
     }
 
     fn has_signals(&self, number: usize) -> bool {

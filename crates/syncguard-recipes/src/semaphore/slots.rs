@@ -33,8 +33,8 @@ struct State {
     claims: u64,
     waiting: u32,
     fairness: Fairness,
-    /// The slot that the next poll begins with.
-    next_polled: usize,
+    /// The slot that the next poll begins with, among the slots without signals and among those with signals.
+    next_polled: [usize; 2],
 }
 
 struct Slot {
@@ -66,10 +66,12 @@ pub(super) struct Claim {
     pub(super) number: u32,
     pub(super) key: Key,
     id: u64,
+    /// What the slot said when it was claimed.
+    was_maybe_free: bool,
+    given_back: Option<u64>,
+    /// The store has not answered.
+    is_open: bool,
 }
-
-/// Counts as one waiter until it is dropped.
-pub(super) struct Waiting<'a>(&'a Slots);
 
 impl Slots {
     pub(super) fn new(key: Key, permits: u32) -> Result<Self, LockError> {
@@ -81,7 +83,7 @@ impl Slots {
             claims: 0,
             waiting: 0,
             fairness: Fairness::default(),
-            next_polled: 0,
+            next_polled: [0; 2],
         };
         let slots = Self { key, state: Mutex::new(state), changed: Notify::new() };
         slots.set_permits(permits)?;
@@ -122,9 +124,15 @@ impl Slots {
         Ok(())
     }
 
-    pub(super) fn wait(&self) -> Waiting<'_> {
+    pub(super) fn add_waiter(&self) {
         self.state().waiting += 1;
-        Waiting(self)
+    }
+
+    /// Returns the number of waiters that are left.
+    pub(super) fn remove_waiter(&self) -> u32 {
+        let mut state = self.state();
+        state.waiting -= 1;
+        state.waiting
     }
 
     pub(super) fn waiting(&self) -> u32 {
@@ -149,10 +157,16 @@ impl Slots {
         state.claims += 1;
         let id = state.claims;
         let slot = &mut state.slots[number];
-        (slot.claimed, slot.is_maybe_free) = (Some((id, now)), false);
-        let key = slot.key.clone();
-        let number = u32::try_from(number).ok()?;
-        Some(Claim { slots: Arc::clone(self), number, key, id })
+        slot.claimed = Some((id, now));
+        Some(Claim {
+            slots: Arc::clone(self),
+            number: u32::try_from(number).ok()?,
+            key: slot.key.clone(),
+            id,
+            was_maybe_free: std::mem::take(&mut slot.is_maybe_free),
+            given_back: slot.given_back,
+            is_open: true,
+        })
     }
 
     /// A permit of this process has ended. The store has not confirmed its release yet.
@@ -161,6 +175,17 @@ impl Slots {
             slot.is_ours = false;
             slot.held_until = Some(held_until);
         });
+    }
+
+    /// The store has confirmed an extend by this process. After the end of a permit, that is its minimum hold: the slot
+    /// is free when it is over.
+    pub(super) fn extended(&self, number: u32, held_until: Instant) {
+        self.with(number, |slot| {
+            if !slot.is_ours {
+                slot.held_until = Some(held_until);
+            }
+        });
+        self.changed.notify_one();
     }
 
     /// The store has confirmed a release by this process.
@@ -179,19 +204,19 @@ impl Slots {
         self.with(number, |slot| slot.is_maybe_free = true);
     }
 
-    /// Marks up to `most` slots for a try that no signal asked for: in turn, and only slots that `is_polled` picks.
-    pub(super) fn poll(&self, most: usize, is_polled: impl Fn(usize) -> bool) {
-        let mut state = self.state();
+    /// Marks up to `most` slots of other processes for a try that no signal asked for: in turn, among those for which
+    /// `has_signals` answers this.
+    pub(super) fn poll(&self, most: usize, wanted: bool, has_signals: impl Fn(usize) -> bool) {
+        let (mut state, now) = (self.state(), Instant::now());
         let permits = state.permits as usize;
-        let from = state.next_polled;
-        let mut picked = 0;
-        for step in 0..permits {
-            let number = (from + step) % permits;
-            if picked < most && is_polled(number) {
-                state.slots[number].is_maybe_free = true;
-                state.next_polled = number + 1;
-                picked += 1;
-            }
+        let from = state.next_polled[usize::from(wanted)];
+        let numbers = (0..permits).map(|step| (from + step) % permits);
+        let wanted_slots = numbers.filter(|number| {
+            has_signals(*number) == wanted && !state.slots[*number].is_taken_here(now)
+        });
+        for number in wanted_slots.take(most).collect::<Vec<_>>() {
+            state.slots[number].is_maybe_free = true;
+            state.next_polled[usize::from(wanted)] = number + 1;
         }
     }
 
@@ -254,17 +279,22 @@ impl Slot {
 
 impl Claim {
     /// Another process has the slot.
-    pub(super) fn contended(self, contention: Contention) {
+    pub(super) fn contended(mut self, contention: Contention) {
         let held_until = Instant::now() + contention.free_within.unwrap_or(UNKNOWN_EXPIRY);
         self.slots.with(self.number, |slot| {
-            // Stores cut times to milliseconds.
-            slot.held_until = Some(held_until + Duration::from_millis(1));
+            // A release by this process may have come after the answer.
+            if slot.given_back == self.given_back {
+                // Stores cut times to milliseconds.
+                slot.held_until = Some(held_until + Duration::from_millis(1));
+            }
         });
         self.slots.state().fairness.lost();
+        self.is_open = false;
     }
 
     /// This process has the slot until [`Slots::vacated`].
-    pub(super) fn granted(self) -> (Arc<Slots>, u32) {
+    pub(super) fn granted(mut self) -> (Arc<Slots>, u32) {
+        self.is_open = false;
         let mut state = self.slots.state();
         if state.waiting > 0 {
             state.fairness.won(Instant::now());
@@ -281,21 +311,19 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
+        let is_hint_unused = self.is_open && self.was_maybe_free;
         self.slots.with(self.number, |slot| {
             slot.claimed.take_if(|(id, _)| *id == self.id);
+            slot.is_maybe_free |= is_hint_unused;
         });
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.state().waiting -= 1;
+        if is_hint_unused {
+            self.slots.changed.notify_one();
+        }
     }
 }
 
 /// A random number from 0 to `below - 1`.
 fn random_index(below: usize) -> usize {
-    let below = u64::try_from(below).unwrap_or(1).max(1);
-    let random = random_part(Duration::from_millis(below)).as_micros() / 1000;
-    usize::try_from(random % u128::from(below)).unwrap_or(0)
+    let random = random_part(Duration::from_nanos(below as u64)).as_nanos();
+    usize::try_from(random).unwrap_or(0) % below
 }

@@ -84,6 +84,14 @@ impl WaiterQueue {
         self.state().due = end + Self::GRACE;
     }
 
+    /// Ends all watches, because no waiter is left. A caller that comes meanwhile and is the head keeps them.
+    pub(super) fn close_watches(&self) {
+        let watcher = Arc::clone(&self.state().watcher);
+        if let Ok(mut watcher) = watcher.try_lock() {
+            watcher.close();
+        }
+    }
+
     /// Replaces the watcher if its head is overdue. Returns true if there is a new watcher.
     fn pass_over_head(&self, watcher: &Arc<Mutex<SlotWatcher>>, now: Instant) -> bool {
         let mut state = self.state();

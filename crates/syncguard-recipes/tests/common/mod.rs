@@ -2,14 +2,14 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use syncguard_core::authoring::cancel;
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, ClientState, ExtendRequest, IsLockedRequest, KeyWatch,
-    LookupRequest, ReleaseRequest, WatchRequest,
+    AcquireRequest, AcquireResult, ClientState, ExtendRequest, IsLockedRequest, KeySignal,
+    KeyWatch, LookupRequest, ReleaseRequest, WatchRequest,
 };
 use syncguard_core::{
     ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult,
@@ -35,6 +35,10 @@ pub(crate) struct Counts {
     /// No command gets through.
     pub(crate) is_cut: AtomicBool,
     pub(crate) without_signals: AtomicBool,
+    /// Watches get no signal.
+    pub(crate) is_deaf: AtomicBool,
+    /// The senders of watches that get no signal.
+    pub(crate) unsent: Mutex<Vec<KeySignal>>,
 }
 
 impl Counts {
@@ -116,6 +120,11 @@ impl LockBackend for Connection {
         }
         self.counts.watches.fetch_add(1, Ordering::Relaxed);
         sleep(self.takes).await;
+        if self.counts.is_deaf.load(Ordering::Relaxed) {
+            let (signal, watch) = KeyWatch::new();
+            self.counts.unsent.lock().unwrap().push(signal);
+            return Some(watch.that_is_locked());
+        }
         self.store.watch(request).await
     }
 

@@ -84,7 +84,8 @@ if AT_LEAST and fence < tonumber(AT_LEAST) then
   redis.call('SET', KEYS[2], AT_LEAST)
   fence = tonumber(AT_LEAST)
 end
-local digits = string.format('%015d', fence)
+-- Not %d, which has 32 bits on a 32-bit server.
+local digits = string.format('%015.0f', fence)
 local expires = time + ARGV[2] .. '' -- a text, made once for both uses
 redis.call('SET', KEYS[1],
   '{"key":"' .. ARGV[4] .. '","lockId":"' .. ARGV[1] .. '","fence":"' .. digits

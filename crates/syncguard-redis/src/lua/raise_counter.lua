@@ -18,8 +18,10 @@ end
 if text and #text > 15 then
   return { FENCE_EXHAUSTED, KEYS[1] }
 end
-if text and tonumber(text) >= tonumber(ARGV[1]) then
-  return text
+local raised = ARGV[1]
+if text and tonumber(text) >= tonumber(raised) then
+  raised = text
 end
-redis.call('SET', KEYS[1], ARGV[1])
-return ARGV[1]
+-- Also if it is high enough: replicas confirm the writes of this connection alone.
+redis.call('SET', KEYS[1], raised)
+return raised

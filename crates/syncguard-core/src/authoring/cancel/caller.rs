@@ -69,6 +69,13 @@ impl Caller {
         *sent = Some(Sent { deadline: latest, given_up, times });
     }
 
+    /// From when on the store refuses every send of the acquire, by its own clock: the latest deadline of all
+    /// [`sends`](Self::sends). `None` if the acquire was not sent.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Timestamp> {
+        self.sent().map(|sent| sent.deadline)
+    }
+
     pub(super) fn set_gone(&self) {
         self.0.gone.store(true, Ordering::Release);
     }
