@@ -22,7 +22,10 @@ pub(crate) const SHORT: Duration = Duration::from_millis(100);
 
 /// How long work in the background may take on a healthy store. A busy machine needs some of this time; the TTL of a
 /// lock is much longer.
-pub(crate) const SOON: Duration = Duration::from_secs(5);
+pub(crate) const SOON: Duration = Duration::from_secs(60);
+
+/// How long a caller waits that has to get the lock in the end.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How far the time between two readings of a store's clock may be from that of tokio's clock.
 pub(crate) const CLOCK_SLACK: Duration = Duration::from_millis(100);

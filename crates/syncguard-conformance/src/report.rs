@@ -62,7 +62,8 @@ impl Failure {
     /// too late to prove anything. A backend that hangs is too slow as well, so this is a failure, but the only kind
     /// that a busy machine can cause.
     ///
-    /// A broken rule about time is not too slow, such as a lock that was given up and is still held after 5 s.
+    /// A broken rule about time is not too slow, such as a lock that was given up and is still held after a
+    /// minute.
     #[must_use]
     pub fn is_too_slow(&self) -> bool {
         self.is_too_slow

@@ -75,7 +75,7 @@ impl ServerProcess {
         ready.with_context(|| format!("{} does not get ready\n{}", self.name, self.log_tail()))
     }
 
-    /// Asks the server to stop with `signal`, and kills it if it still runs after ten seconds.
+    /// Asks the server to stop with `signal`, and kills it if it still runs after a minute.
     ///
     /// # Errors
     ///
@@ -224,7 +224,7 @@ fn raw(pid: u32) -> Result<Pid> {
     Pid::from_raw(i32::try_from(pid)?).context("zero is no process id")
 }
 
-const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 const LOG_LINES: usize = 20;
 
 #[cfg(test)]

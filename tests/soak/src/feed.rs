@@ -19,9 +19,9 @@ use syncguard_history::{Checker, Entry, Line};
 
 use crate::kept::Kept;
 
-/// How much older than the newest line a line may be: processes are stopped for a shorter time, also between a look
-/// at the clock and the write.
-pub(crate) const BEHIND: Duration = Duration::from_secs(6);
+/// How much older than the newest line a line may be: processes are stopped for at most two seconds, also between a
+/// look at the clock and the write, and a busy machine lets them go on some seconds later.
+pub(crate) const BEHIND: Duration = Duration::from_secs(12);
 
 /// The lines of all processes.
 pub(crate) struct Feed {

@@ -69,9 +69,9 @@ impl Kind {
             // A busy machine starts programs and connections late: the two seconds of the specification are for an
             // idle machine.
             outage: Duration::from_secs(10),
-            // The longest time limit of an operation, after which the stores refuse it, and a second for a busy
+            // The longest time limit of an operation, after which the stores refuse it, and two seconds for a busy
             // machine. Requests that are held back, or sent to a stopped server, arrive later.
-            in_flight: Duration::from_secs(3) + skews,
+            in_flight: Duration::from_secs(4) + skews,
             clocks: limits.clocks + skews,
             drift: skews,
             orphan: limits.orphan + skews,

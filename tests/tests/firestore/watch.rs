@@ -10,6 +10,7 @@ use syncguard_firestore::gcloud_sdk::tonic::Code;
 use syncguard_firestore::{
     AcquisitionOptions, FirestoreBackend, Key, LockBackend as _, LockConfig, LockGuard, acquire,
 };
+use syncguard_test_effort::either;
 use syncguard_test_services::proxy::FaultProxy;
 
 use crate::gateway::Gateway;
@@ -104,12 +105,12 @@ async fn a_watch_says_whether_the_lock_is_live_and_signals_its_end() -> Result<(
 }
 
 #[tokio::test]
-async fn a_thousand_keys_are_listened_to_over_one_stream_that_ends_when_it_is_idle() -> Result<()> {
+async fn many_keys_are_listened_to_over_one_stream_that_ends_when_it_is_idle() -> Result<()> {
     let raw = Raw::new(&fresh());
     let here = raw.backend(&format!("firestore://{}", project(&raw)), &options());
     raw.calls();
     let mut watches = Vec::new();
-    for number in 0..1_000 {
+    for number in 0..either(100, 1_000) {
         watches.push(watch(&here, &format!("k{number}")).await.expect("a watch"));
     }
     assert_eq!(raw.calls(), 1, "one stream");

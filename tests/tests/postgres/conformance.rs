@@ -73,7 +73,7 @@ impl Harness for Postgres {
     }
 
     async fn connect_late(&self) -> Option<Late<PostgresBackend>> {
-        const LIMIT: Duration = Duration::from_secs(1);
+        const LIMIT: Duration = Duration::from_secs(3);
         // For a busy machine, and for the wait for a connection.
         const SLACK: Duration = Duration::from_millis(1500);
         let (line, port) = ProxiedLine::start(self.port);

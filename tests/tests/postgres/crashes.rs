@@ -28,7 +28,9 @@ async fn a_crash_forgets_nothing_that_was_confirmed() -> Result<()> {
         .config("wal_writer_flush_after = 1GB")
         .start()?;
     let tables = Tables::fresh();
-    let backend = tables.backend_at(&server.url(), 8).await;
+    let connected = tables.backend_at(&server.url(), 8).await.pool().clone();
+    let options = tables.options().with_statement_timeout(MINUTE).with_pool_wait_timeout(MINUTE);
+    let backend = PostgresBackend::from_pool(connected, options).expect("options in range");
     let mut fences: HashMap<usize, u64> = HashMap::new();
     for _ in 0..3 {
         let confirmed = Arc::new(Mutex::new(HashMap::new()));
@@ -57,7 +59,10 @@ async fn a_crash_forgets_nothing_that_was_confirmed() -> Result<()> {
             });
         }
         while confirmed.lock().unwrap().len() < KEYS {
-            ensure!(!workers.is_empty(), "they gave up");
+            if let Some(ended) = workers.try_join_next() {
+                ended?;
+                bail!("a worker gave up");
+            }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         tokio::time::sleep(Duration::from_millis(300)).await;

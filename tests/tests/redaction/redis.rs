@@ -31,8 +31,8 @@ async fn the_redis_backend_says_nothing() {
         handles.push(RedisBackend::connect_with(&url, options).await.expect("a backend"));
     }
     suite(Redis { server: Arc::clone(&server), handles: Handles::new(handles) }).await;
-    let options = RedisOptions::new().with_command_timeout(Duration::from_millis(500));
-    let options = options.with_connect_timeout(Duration::from_millis(500));
+    let options = RedisOptions::new().with_command_timeout(Duration::from_secs(5));
+    let options = options.with_connect_timeout(Duration::from_secs(5));
     let backend = RedisBackend::connect_with(&url, options.clone()).await.expect("a backend");
     net.read("a backend", &format!("{backend:?} {options:?}"));
     let backend = watched(net, backend);

@@ -76,22 +76,24 @@ pub(crate) async fn locks(backend: &Watched<impl LockBackend>) {
     let name = || format!("canary:{}", secret());
     lock(backend, name(), async |_| ()).await.expect("a lock");
     let key = name();
-    let config = LockConfig::new(&key).with_ttl(Duration::from_millis(300));
+    let config = LockConfig::new(&key).with_ttl(TTL);
     let mut kept =
         acquire(backend, config.with_auto_extend(AutoExtend::new())).await.expect("a lock");
-    let _ = kept.extend(Duration::from_millis(300)).await.expect("an answer");
+    let _ = kept.extend(TTL).await.expect("an answer");
     let impatient = AcquisitionOptions::new().with_max_retries(2).with_retry_delay(PAUSE);
     let config = LockConfig::new(&key).with_acquisition(impatient);
     let contended = acquire(backend, config).await.expect_err("someone else's lock");
     read_error(Net::global(), &contended);
     // Renewed several times, and then stolen.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    tokio::time::sleep(TTL * 4 / 5).await;
     let _ = backend.release(ReleaseRequest::new(kept.lock_id())).await.expect("an answer");
     kept.lost().await;
     Net::global().read("a guard", &format!("{kept:?} {:?}", kept.held()));
     drop(kept);
 }
 
+/// A renewal comes after each third of this.
+const TTL: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Every operation, on a store that answers with errors or not at all.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::{Connection, params};
 use syncguard_conformance::Harness;
 use syncguard_core::{Fence, Key};
-use syncguard_sqlite::{SqliteBackend, SqliteOptions};
+use syncguard_sqlite::{SqliteBackend, SqliteOptions, Synchronous};
 
 use crate::net::Net;
 use crate::scenario::{
@@ -21,15 +21,19 @@ async fn the_sqlite_backend_says_nothing() {
     let _alone = alone().await;
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("locks.db");
-    let options = || SqliteOptions::new().with_operation_timeout(Duration::from_millis(500));
+    let options = || {
+        let options = SqliteOptions::new().with_operation_timeout(Duration::from_secs(2));
+        options.with_synchronous(Synchronous::Normal)
+    };
 
     let mut handles = Vec::new();
     for cleanup in [true, false, true] {
         let options = SqliteOptions::new().with_cleanup_in_is_locked(cleanup);
         handles.push(SqliteBackend::open_with(&path, options).await.expect("a backend"));
     }
-    suite(Sqlite { path: path.clone(), handles: Handles::new(handles) }).await;
+    // Before the others are closed, because the last to close a file keeps others out for a moment.
     let backend = SqliteBackend::open_with(&path, options()).await.expect("a backend");
+    suite(Sqlite { path: path.clone(), handles: Handles::new(handles) }).await;
     net.read("a backend", &format!("{backend:?} {:?}", options()));
     let backend = watched(net, backend);
     locks(&backend).await;

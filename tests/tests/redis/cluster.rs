@@ -63,7 +63,7 @@ async fn locks_follow_their_slot_from_node_to_node() -> Result<()> {
     let names = owner.cli(&["CLUSTER", "GETKEYSINSLOT", &slot, "1000"])?;
     let port = other.port().to_string();
     for name in names.lines() {
-        owner.cli(&["MIGRATE", "127.0.0.1", &port, name, "0", "1000"])?;
+        owner.cli(&["MIGRATE", "127.0.0.1", &port, name, "0", "30000"])?;
     }
     cluster.end_move(&slot, other)?;
 

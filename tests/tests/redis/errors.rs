@@ -8,6 +8,7 @@ use syncguard_redis::{ErrorCode, LockBackend as _, LockError, RedisBackend, Redi
 use syncguard_test_services::proxy::FaultProxy;
 use syncguard_test_services::redis::{AppendOnly, RedisServer};
 
+use crate::signals::until;
 use crate::support::{Raw, backend, backend_with, request, take};
 
 const SECRET: &str = "s3cret-passw0rd";
@@ -163,7 +164,10 @@ async fn a_server_busy_with_a_script() -> Result<()> {
     let endless = tokio::spawn(async move {
         let _ = Raw(endless).try_send("EVAL", &["while true do end", "0"]).await;
     });
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    until("busy", Duration::from_secs(60), async || {
+        server.cli(&["PING"]).is_err_and(|error| error.to_string().contains("BUSY"))
+    })
+    .await;
     let error = acquire_fails(&backend).await;
     server.cli(&["SCRIPT", "KILL"])?;
     assert_refused(&error, ErrorCode::ServiceUnavailable, "BUSY");

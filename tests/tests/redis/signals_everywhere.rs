@@ -76,7 +76,7 @@ async fn on_a_cluster_the_node_with_the_slot_is_heard() -> Result<()> {
     cluster.begin_move(&slot, owner, other)?;
     let port = other.port().to_string();
     for name in owner.cli(&["CLUSTER", "GETKEYSINSLOT", &slot, "1000"])?.lines() {
-        owner.cli(&["MIGRATE", "127.0.0.1", &port, name, "0", "1000"])?;
+        owner.cli(&["MIGRATE", "127.0.0.1", &port, name, "0", "30000"])?;
     }
     cluster.end_move(&slot, other)?;
     // The connection has left that server.

@@ -17,7 +17,7 @@ use tokio::runtime::Builder;
 use tokio::time::timeout;
 
 use crate::signals::{listeners, number, until, watch, watched};
-use crate::support::{Raw, alone, backend, take};
+use crate::support::{Raw, alone, backend, patient, take};
 use crate::warnings::Warnings;
 
 const MINUTE: u64 = 60_000;
@@ -102,26 +102,27 @@ async fn a_killed_connection_ends_every_watch_and_is_replaced() -> Result<()> {
 /// No signal comes any more, and the connection shows no error.
 #[tokio::test]
 async fn a_connection_that_stalls_is_found_out() -> Result<()> {
-    const LIMIT: Duration = Duration::from_millis(400);
+    const LIMIT: Duration = Duration::from_secs(3);
     let warnings = Warnings::default();
     let _here = tracing::subscriber::set_default(warnings.clone());
     let server = RedisServer::start()?;
     let holder = backend(&server).await;
     let proxy = FaultProxy::start(server.port())?;
     let url = format!("redis://127.0.0.1:{}", proxy.port());
-    let options = RedisOptions::new().with_command_timeout(LIMIT);
+    // The connect timeout is far above the bound below.
+    let options = patient().with_command_timeout(LIMIT);
     let waiting = RedisBackend::connect_with(&url, options).await?;
     let _held = take(&holder, "k", MINUTE).await;
     let mut stalled = watch(&waiting, "k").await.expect("a watch");
     let before = warnings.count();
     proxy.freeze(true);
     let frozen = Instant::now();
-    timeout(Duration::from_secs(12), stalled.changed()).await?;
+    timeout(SOON, stalled.changed()).await?;
     println!("found out after {:?}", frozen.elapsed());
     assert!(stalled.is_over() && waiting.signals() == SignalStatus::Failing);
     let started = Instant::now();
     assert!(watch(&waiting, "k").await.is_none());
-    assert!(started.elapsed() < LIMIT + Duration::from_secs(1), "{:?}", started.elapsed());
+    assert!(started.elapsed() < LIMIT + Duration::from_secs(20), "{:?}", started.elapsed());
     insist(&waiting, Duration::from_secs(2)).await;
     proxy.freeze(false);
     proxy.sever();

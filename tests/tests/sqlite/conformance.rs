@@ -39,7 +39,7 @@ impl Sqlite {
 }
 
 /// The limit of an operation over a connection that can be late.
-const LIMIT: Duration = Duration::from_secs(2);
+const LIMIT: Duration = Duration::from_secs(3);
 
 impl Harness for Sqlite {
     type Backend = SqliteBackend;
@@ -68,6 +68,7 @@ impl Harness for Sqlite {
     async fn connect_late(&self) -> Option<Late<SqliteBackend>> {
         let gate = Gate::default();
         let options = SqliteOptions::new().with_operation_timeout(LIMIT).with_gate(gate.clone());
+        let options = options.with_synchronous(Synchronous::Normal);
         let backend = self.file.open_with(options).await;
         Some(Late::new(backend, LIMIT + Duration::from_millis(500), Line(gate)))
     }

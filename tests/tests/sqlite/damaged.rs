@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Result, ensure};
 use rusqlite::Connection;
 use syncguard_sqlite::contract::{AcquireRequest, AcquireResult, ReleaseRequest};
-use syncguard_sqlite::{ErrorCode, LockBackend as _, SqliteBackend};
+use syncguard_sqlite::{ErrorCode, LockBackend as _, SqliteBackend, SqliteOptions, Synchronous};
 
 use crate::support::{File, HOUR, MINUTE, take};
 
@@ -17,8 +17,9 @@ async fn a_damaged_page_grants_nothing_twice() -> Result<()> {
     const PAGE: usize = 4096;
     const KEYS: u64 = 150;
     let name = |number: u64| format!("{number:0>100}");
+    let options = || SqliteOptions::new().with_synchronous(Synchronous::Normal);
     let original = File::new();
-    let backend = original.open().await;
+    let backend = original.open_with(options()).await;
     for number in 0..KEYS {
         let lock = take(&backend, &name(number)).await;
         if number % 3 == 0 {
@@ -47,7 +48,7 @@ async fn a_damaged_page_grants_nothing_twice() -> Result<()> {
             }
             let file = File::new();
             fs::write(file.path(), bytes)?;
-            let backend = match SqliteBackend::open(file.path()).await {
+            let backend = match SqliteBackend::open_with(file.path(), options()).await {
                 Ok(backend) => backend,
                 Err(error) => {
                     let code = error.code();

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 use syncguard_sqlite::contract::{AcquireRequest, AcquireResult, ExtendRequest, ReleaseRequest};
-use syncguard_sqlite::{LockBackend as _, LockId, SqliteBackend};
+use syncguard_sqlite::{LockBackend as _, LockId, SqliteBackend, SqliteOptions, Synchronous};
 
 use crate::support::{File, HOUR};
 
@@ -144,7 +144,8 @@ async fn is_as_it_was(database: &[u8], log: &[u8], state: State) -> Result<()> {
     let file = File::new();
     fs::write(file.path(), database)?;
     fs::write(file.folder().join("locks.db-wal"), log)?;
-    let backend = SqliteBackend::open(file.path()).await?;
+    let options = SqliteOptions::new().with_synchronous(Synchronous::Normal);
+    let backend = SqliteBackend::open_with(file.path(), options).await?;
     for (key, (last, is_locked)) in state {
         match backend.acquire(AcquireRequest::new(&key, HOUR)?).await? {
             AcquireResult::Locked(_) | AcquireResult::Refused(_) => {

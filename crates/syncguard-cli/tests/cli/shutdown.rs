@@ -20,7 +20,8 @@ fn a_lock_that_is_granted_after_sigterm_is_given_back() -> Result<()> {
     let proxy = FaultProxy::start(server.port())?;
     proxy.set_latency(Duration::ZERO, Duration::from_millis(500));
     let far = Harness::at(format!("redis://127.0.0.1:{}", proxy.port()), None);
-    let running = far.start(&["run", "k", "--", "true"])?;
+    // If the signal comes only after the answer, it ends the command, with the same status.
+    let running = far.start(&["run", "k", "--", "sleep", "1000"])?;
     // The server has granted the lock, and its answer is on the way.
     wait::until("the grant", LONG, || Ok(server.cli(&["EXISTS", "syncguard:k"])? == "1"))?;
     running.signal(Signal::TERM)?;

@@ -137,7 +137,7 @@ fn a_watchdog_does_not_end_by_a_signal_that_can_be_refused() -> Result<()> {
 #[test]
 fn a_watchdog_that_is_stopped_is_replaced() -> Result<()> {
     let harness = Harness::file()?;
-    let options = ["run", "--ttl", "160ms", "--grace", "0s", "k", "--", "sh", "-c", FAMILY];
+    let options = ["run", "--ttl", "2s", "--grace", "0s", "k", "--", "sh", "-c", FAMILY];
     let mut running = harness.start(&options)?;
     let pids = running.numbers()?;
     let own = running.pid()?;

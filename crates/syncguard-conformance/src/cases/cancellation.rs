@@ -13,7 +13,7 @@ use syncguard_core::{
 };
 
 use crate::client::Client;
-use crate::context::{CLOCK_SLACK, Context, LONG, SOON, fresh_key};
+use crate::context::{CLOCK_SLACK, Context, LONG, PATIENCE, SOON, fresh_key};
 use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
 use crate::tasks::{pause, poll_times};
 
@@ -269,7 +269,7 @@ pub(crate) async fn aborted_tasks_leave_no_lock<F: FenceToken>(
         .with_backoff(Backoff::Fixed)
         .with_retry_delay(Duration::from_millis(1))
         .with_max_retries(10_000)
-        .with_timeout(4 * SOON);
+        .with_timeout(PATIENCE);
     let config = LockConfig::new(&key).with_ttl(LONG).with_acquisition(restless);
     for round in 0..20 {
         let tasks = clients.iter().cloned().map(|client| {

@@ -7,7 +7,7 @@ use syncguard_core::{
     AcquisitionOptions, Backoff, ErrorCode, LockBackend as _, LockConfig, acquire,
 };
 
-use crate::context::{CLOCK_SLACK, Context, LONG, SHORT, SOON, fresh_key};
+use crate::context::{CLOCK_SLACK, Context, LONG, PATIENCE, SHORT, SOON, fresh_key};
 use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 use crate::tasks::pause;
 
@@ -161,8 +161,8 @@ pub(crate) async fn a_waiting_contender_gets_its_turn<F: FenceToken>(
     let often = AcquisitionOptions::new()
         .with_backoff(Backoff::Fixed)
         .with_retry_delay(Duration::from_millis(20))
-        .with_max_retries(1000)
-        .with_timeout(4 * SOON);
+        .with_max_retries(10_000)
+        .with_timeout(PATIENCE);
     let patient = LockConfig::new(&key).with_ttl(LONG).with_acquisition(often);
     let waiting = tokio::spawn({
         let rival = rival.clone();

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::future::Future;
+use std::time::Duration;
 
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, ExtendRequest, FenceToken, ReleaseRequest,
@@ -72,7 +73,7 @@ pub(crate) async fn a_late_acquire_leaves_nothing_after_the_clean_up<F: FenceTok
     let clean_up = client.backend().client_state().clean_up();
     let started = Instant::now();
     // The lock may be over before the suite looks.
-    while clean_up.waiting() == 0 && started.elapsed() < SOON / 10 {
+    while clean_up.waiting() == 0 && started.elapsed() < A_MOMENT {
         pause(1).await;
     }
     ensure!(cleaned_up(&client, &late).await, "the clean-up of a late acquire does not end");
@@ -174,6 +175,9 @@ pub(crate) async fn a_grant_that_comes_too_late_is_given_back<F: FenceToken>(
 /// How often, and how many milliseconds apart, the suite looks for the effect of a late request.
 const LOOKS: u32 = 8;
 const PAUSE: u64 = 40;
+
+/// How long the suite looks for a clean-up that may be over before it is seen.
+const A_MOMENT: Duration = Duration::from_millis(500);
 
 /// The line, its client, and a second client whose requests are not held back.
 async fn lines<F: FenceToken>(
@@ -296,7 +300,7 @@ async fn cleaned_up<F: FenceToken>(client: &Client<F>, late: &Late<DynBackend<F>
     let clean_up = client.backend().client_state().clean_up();
     let started = Instant::now();
     while clean_up.waiting() > 0 {
-        if started.elapsed() > late.bound + 2 * SOON {
+        if started.elapsed() > late.bound + SOON {
             return false;
         }
         pause(10).await;

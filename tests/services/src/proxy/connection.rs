@@ -87,6 +87,10 @@ impl Connection {
         lock(&self.gate).held() > 0
     }
 
+    pub(super) fn holds_bytes(&self, bytes: &[u8]) -> bool {
+        lock(&self.gate).holds_bytes(bytes)
+    }
+
     #[cfg(test)]
     pub(super) fn ended(&self) -> bool {
         lock(&self.gate).ended()

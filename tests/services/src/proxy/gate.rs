@@ -58,6 +58,12 @@ impl Gate {
         self.held.as_ref().map_or(0, Vec::len)
     }
 
+    /// Returns whether these bytes are among those that are held.
+    pub(super) fn holds_bytes(&self, bytes: &[u8]) -> bool {
+        let held = self.held.as_deref().unwrap_or_default();
+        held.windows(bytes.len()).any(|part| part == bytes)
+    }
+
     pub(super) fn caught(&self) -> bool {
         self.caught
     }

@@ -59,6 +59,17 @@ impl FaultProxy {
         self.shared.open_connections().iter().filter(|connection| connection.holds()).count()
     }
 
+    /// Returns whether these bytes are among the held bytes of a connection: the proxy knows nothing of requests, and
+    /// this tells which of them it holds.
+    ///
+    /// # Panics
+    ///
+    /// If there are no bytes to look for.
+    #[must_use]
+    pub fn holds_bytes(&self, bytes: &[u8]) -> bool {
+        self.shared.open_connections().iter().any(|connection| connection.holds_bytes(bytes))
+    }
+
     /// Closes the client's side of all connections with held bytes, and keeps the bytes.
     pub fn sever_clients(&self) {
         for connection in self.shared.open_connections() {

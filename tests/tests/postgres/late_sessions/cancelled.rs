@@ -10,7 +10,7 @@ use syncguard_test_services::postgres::{PgBouncer, PoolMode};
 use syncguard_test_services::proxy::FaultProxy;
 
 use super::passed::{self, Passed};
-use super::stage::{Fault, STATEMENT, Stage};
+use super::stage::{Fault, LIMIT, STATEMENT, Stage};
 use crate::support::{pool, request, session};
 
 /// For sessions without limits of their own.
@@ -23,15 +23,16 @@ async fn give_up(backend: &PostgresBackend) -> Result<()> {
         Ok(_) => bail!("an answer"),
         Err(error) => ensure!(error.code() == ErrorCode::NetworkTimeout, "{error:?}"),
     }
-    ensure!(started.elapsed() < 2 * STATEMENT, "given up after {:?}", started.elapsed());
+    ensure!(started.elapsed() < LIMIT, "given up after {:?}", started.elapsed());
     Ok(())
 }
 
-/// Waits until no session of ours waits for the table, which stays locked.
-async fn cancelled(stage: &Stage) -> Result<bool> {
+/// Waits until no session of ours waits for the table, which stays locked. Only for a while if that is not expected.
+async fn cancelled(stage: &Stage, expected: bool) -> Result<bool> {
+    let limit = if expected { LIMIT } else { STATEMENT };
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
     let started = Instant::now();
-    while started.elapsed() < STATEMENT {
+    while started.elapsed() < limit {
         if stage.admin.query_one(sql, &[]).await?.get::<_, i64>(0) == 0 {
             return Ok(true);
         }
@@ -44,7 +45,7 @@ async fn cancelled(stage: &Stage) -> Result<bool> {
 async fn has_ended(stage: &Stage, process: i32) -> Result<bool> {
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE pid = $1";
     let started = Instant::now();
-    while started.elapsed() < STATEMENT {
+    while started.elapsed() < LIMIT {
         if stage.admin.query_one(sql, &[&process]).await?.get::<_, i64>(0) == 0 {
             return Ok(true);
         }
@@ -75,7 +76,7 @@ async fn a_late_statement_leaves_its_session_behind() -> Result<()> {
         ensure!(error.code() == ErrorCode::NetworkTimeout, "{fault:?}: {error:?}");
         ensure!(error.is_outcome_unknown() == matches!(fault, Fault::StandbyAway), "{error:?}");
         // The fault goes on.
-        let connection = tokio::time::timeout(STATEMENT, backend.pool().get()).await??;
+        let connection = tokio::time::timeout(LIMIT, backend.pool().get()).await??;
         ensure!(session(&connection).await != before, "{fault:?}: the same session");
         ensure!(has_ended(&stage, before).await?, "{fault:?}: the session is still there");
         drop(connection);
@@ -123,9 +124,9 @@ async fn a_late_statement_is_cancelled_as_its_pool_connects() -> Result<()> {
         drop(backend.pool().get().await?);
         stage.strike(Fault::TableLocked).await?;
         give_up(&backend).await.context(name)?;
-        ensure!(cancelled(&stage).await? == expected, "{name}");
+        ensure!(cancelled(&stage, expected).await? == expected, "{name}");
         stage.heal(Fault::TableLocked).await?;
-        let connection = tokio::time::timeout(2 * STATEMENT, backend.pool().get()).await;
+        let connection = tokio::time::timeout(LIMIT, backend.pool().get()).await;
         drop(connection.with_context(|| format!("{name}: the connection"))??);
     }
     ensure!(connector.count() > 0, "no request was encrypted");
@@ -146,7 +147,7 @@ async fn a_late_statement_is_cancelled_over_tls() -> Result<()> {
     let locker = crate::support::connect(&server.url()).await;
     locker.batch_execute("BEGIN; LOCK TABLE syncguard_locks IN ACCESS EXCLUSIVE MODE").await?;
     give_up(&backend).await?;
-    let connection = tokio::time::timeout(STATEMENT, backend.pool().get()).await??;
+    let connection = tokio::time::timeout(LIMIT, backend.pool().get()).await??;
     let after = session(&connection).await;
     ensure!(after != before, "the same session");
     let encrypted = server.psql(&format!("SELECT ssl FROM pg_stat_ssl WHERE pid = {after}"))?;
@@ -170,9 +171,9 @@ async fn nothing_is_cancelled_through_a_pooler_unasked() -> Result<()> {
         for _ in 0..3 {
             stage.strike(Fault::TableLocked).await?;
             give_up(&backend).await.with_context(|| format!("ours: {is_ours}"))?;
-            ensure!(!cancelled(&stage).await?, "ours: {is_ours}");
+            ensure!(!cancelled(&stage, false).await?, "ours: {is_ours}");
             stage.heal(Fault::TableLocked).await?;
-            let connection = tokio::time::timeout(2 * STATEMENT, backend.pool().get()).await;
+            let connection = tokio::time::timeout(LIMIT, backend.pool().get()).await;
             drop(connection.with_context(|| format!("ours: {is_ours}: the connection"))??);
             ensure!(pooler.psql("SELECT 1")? == "1");
         }
@@ -208,7 +209,7 @@ async fn a_late_request_ends_no_other_statement() -> Result<()> {
             tokio::time::sleep(WAY / 2).await;
             stage.heal(Fault::TableLocked).await?;
             proxy.set_latency(Duration::ZERO, Duration::ZERO);
-            let connection = tokio::time::timeout(2 * STATEMENT, backend.pool().get()).await??;
+            let connection = tokio::time::timeout(LIMIT, backend.pool().get()).await??;
             connection.batch_execute("SELECT pg_sleep(0.2)").await.context("cancelled")?;
         }
     }

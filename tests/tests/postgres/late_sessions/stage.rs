@@ -6,14 +6,21 @@ use anyhow::{Context as _, Result};
 use syncguard_postgres::tokio_postgres::Client;
 use syncguard_postgres::{PostgresBackend, PostgresOptions, schema_sql};
 use syncguard_test_services::postgres::PostgresServer;
+use tokio::time::timeout;
 
-use crate::support::{Tables, connect, pool};
+use crate::support::{Tables, connect, pool, session};
 
 /// The connections of each pool.
 pub(super) const POOL: usize = 10;
 
 /// The time limit of a statement.
 pub(super) const STATEMENT: Duration = Duration::from_secs(1);
+
+/// Longer than a busy machine takes for anything here.
+pub(super) const LIMIT: Duration = Duration::from_secs(20);
+
+/// A commit that waits for a standby if there is to be one.
+const PROBE: &str = "SELECT pg_logical_emit_message(true, 'probe', 'a commit')";
 
 /// The server's limit, without its reserve for superusers: the pool, two more, the observer, the session that locks a
 /// table, and another application that reconnects while its last session may still end.
@@ -100,7 +107,29 @@ impl Stage {
         self.admin.batch_execute(&sql).await?;
         self.admin.batch_execute("SELECT pg_reload_conf()").await?;
         // The setting takes effect when the server's processes next check.
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        if names.is_empty() {
+            timeout(LIMIT, self.admin.execute(PROBE, &[])).await.context("commits wait")??;
+            return Ok(());
+        }
+        timeout(LIMIT, self.commits_wait()).await.context("commits do not wait")?
+    }
+
+    /// Waits until commits wait for a standby.
+    async fn commits_wait(&self) -> Result<()> {
+        let probe = connect(&format!("{}?application_name=observer", self.server.url())).await;
+        let process = session(&probe).await;
+        let probing = tokio::spawn(async move { while probe.execute(PROBE, &[]).await.is_ok() {} });
+        let waits = "SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND pid = $1";
+        while self.admin.query_opt(waits, &[&process]).await?.is_none() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // The probe must not use up the room.
+        self.admin.execute("SELECT pg_terminate_backend($1)", &[&process]).await?;
+        probing.await?;
+        let is_there = "SELECT FROM pg_stat_activity WHERE pid = $1";
+        while self.admin.query_opt(is_there, &[&process]).await?.is_some() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         Ok(())
     }
 

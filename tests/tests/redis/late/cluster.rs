@@ -41,8 +41,8 @@ async fn an_acquire_that_was_sent_to_two_nodes_is_given_back() -> Result<()> {
     assert_eq!(owner, cluster.nodes()[0].port());
     // The client also asks silent nodes for the slots.
     let impatient = ConnectionConfig {
-        connection_timeout: Duration::from_millis(500),
-        internal_command_timeout: Duration::from_millis(500),
+        connection_timeout: Duration::from_secs(1),
+        internal_command_timeout: Duration::from_secs(1),
         ..ConnectionConfig::default()
     };
     let reconnect = ReconnectPolicy::new_constant(0, 50);
@@ -50,7 +50,7 @@ async fn an_acquire_that_was_sent_to_two_nodes_is_given_back() -> Result<()> {
     let client = Client::new(config, None, Some(impatient), Some(reconnect));
     client.init().await?;
     let options = RedisOptions::new().with_key_prefix(PREFIX);
-    let options = options.with_command_timeout(Duration::from_secs(10));
+    let options = options.with_command_timeout(Duration::from_secs(30));
     let backend = RedisBackend::from_client(client.clone(), options)?;
     let _ = take(&backend, "warm", 1000).await;
 

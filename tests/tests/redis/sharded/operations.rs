@@ -14,7 +14,7 @@ use syncguard_redis::{
 use syncguard_test_services::redis::RedisCluster;
 
 use super::{connect, proxies, reset, scripts, sum, url_of};
-use crate::support::{Raw, request, take};
+use crate::support::{Raw, patient, request, take};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -102,13 +102,13 @@ async fn guards_send_one_script_an_operation() -> Result<()> {
     Ok(())
 }
 
-/// With a delay of 100 ms in each direction, one round trip takes 200 ms and two take 400.
+/// With a delay of a second in each direction, one round trip takes two seconds and two take four.
 #[tokio::test]
 async fn what_asks_everywhere_takes_one_round_trip() -> Result<()> {
-    const WAY: Duration = Duration::from_millis(100);
+    const WAY: Duration = Duration::from_secs(1);
     let cluster = RedisCluster::start(3)?;
     let proxies = proxies(&cluster)?;
-    let options = RedisOptions::new().with_key_prefix(super::PREFIX);
+    let options = patient().with_key_prefix(super::PREFIX);
     let backend = RedisBackend::connect_with(&url_of(&proxies), options).await?;
     for number in 0..50 {
         let lock = take(&backend, &format!("warm-{number}"), 1000).await;

@@ -48,6 +48,7 @@ fn a_late_request_is_not_received_until_delivered_and_then_answered() {
     assert_eq!((proxy.held(), proxy.deliver()), (0, 0));
     client.send("late\n");
     wait_for_held(&proxy, 1);
+    assert!(proxy.holds_bytes(b"late\n") && !proxy.holds_bytes(b"hello"));
     nothing(&got);
     assert_eq!(proxy.counters(), Counters { held: 1, flights: 2, ..SENT_HELLO });
 
