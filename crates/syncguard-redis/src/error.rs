@@ -49,10 +49,8 @@ const ANSWERS: &[(&str, ErrorCode, Outcome, &str)] = &[
     ("DENIED", AuthFailed, Refused, "the server is in protected mode and refuses other hosts"),
     ("WRONGTYPE", Internal, Refused, "a record of this library has another type in the store"),
     ("OOM", ServiceUnavailable, Refused, "the server has reached its maxmemory and refuses writes"),
-    // At these answers, fred may close the connection, if another crate of the program has turned on its feature
-    // `custom-reconnect-errors`, and pass the answer to all commands in flight, also to scripts that ran.
-    ("READONLY", ServiceUnavailable, Unknown, "the server is a replica and refuses writes"),
-    ("LOADING", ServiceUnavailable, Unknown, "the server is still loading its data"),
+    ("READONLY", ServiceUnavailable, Refused, "the server is a replica and refuses writes"),
+    ("LOADING", ServiceUnavailable, Refused, "the server is still loading its data"),
     ("BUSY", ServiceUnavailable, Refused, "the server is busy with a script that does not end"),
     ("MISCONF", ServiceUnavailable, Refused, "the server cannot persist and refuses writes"),
     ("MASTERDOWN", ServiceUnavailable, Refused, "the server is a replica that lost its master"),
