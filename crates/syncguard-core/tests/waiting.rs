@@ -222,7 +222,7 @@ async fn a_long_pause_of_a_head_that_is_not_polled_holds_up_no_newcomer() {
         assert!(stuck.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         sleep(ms(1)).await;
     }
-    // It is the head now, has a watch, and sleeps for five minutes.
+    // The future is the head now, has a watch, and sleeps for five minutes.
     let behind = waiter(&backend, patient()).await;
     let _ = backend.store.release(release).await.unwrap();
     let started = Instant::now();

@@ -1,4 +1,4 @@
-//! What elections and ticks log. These tests are a program of their own: a subscriber of one thread misses an event that
+//! The log of elections and ticks. These tests are a program of their own: a subscriber of one thread misses an event that
 //! another thread has reached first without a subscriber.
 
 mod common;

@@ -66,7 +66,7 @@ pub(super) struct Claim {
     pub(super) number: u32,
     pub(super) key: Key,
     id: u64,
-    /// What the slot said when it was claimed.
+    /// The state of the slot when it was claimed.
     was_maybe_free: bool,
     given_back: Option<u64>,
     /// The store has not answered.
@@ -180,12 +180,14 @@ impl Slots {
     /// The store has confirmed an extend by this process. After the end of a permit, that is its minimum hold: the slot
     /// is free when it is over.
     pub(super) fn extended(&self, number: u32, held_until: Instant) {
-        self.with(number, |slot| {
-            if !slot.is_ours {
-                slot.held_until = Some(held_until);
-            }
-        });
-        self.changed.notify_one();
+        let mut state = self.state();
+        if let Some(slot) = state.slots.get_mut(number as usize)
+            && !slot.is_ours
+        {
+            slot.held_until = Some(held_until);
+            drop(state);
+            self.changed.notify_one();
+        }
     }
 
     /// The store has confirmed a release by this process.
