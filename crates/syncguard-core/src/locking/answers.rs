@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::contract::response::Contention;
 use crate::rt::Instant;
+use crate::util::answer_patience;
 
 /// The answers of the store so far. They tell contention from a store that hangs.
 #[derive(Default)]
@@ -23,10 +24,6 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// An attempt that the time limit cuts off after less than this counts as one that would have been
-    /// answered in time.
-    const USUAL_ANSWER: Duration = Duration::from_millis(100);
-
     pub(super) fn on_locked(&mut self, took: Duration) {
         self.longest_answer = self.longest_answer.max(took);
         self.last_is_contention = true;
@@ -46,6 +43,6 @@ impl Answers {
     /// The time limit has cut off an attempt this long after it was sent.
     pub(super) fn on_timeout(&mut self, took: Duration) {
         self.is_unanswered = true;
-        self.last_is_contention &= took <= (self.longest_answer * 3).max(Self::USUAL_ANSWER);
+        self.last_is_contention &= took <= answer_patience(self.longest_answer);
     }
 }

@@ -29,3 +29,11 @@ pub fn checked_timeout(what: &str, timeout: Duration) -> Result<Duration, LockEr
     }
     Ok(timeout)
 }
+
+/// For how long an answer may be due before it counts as missing, if earlier answers took this long at the most:
+/// three times as long, and at least 100 ms. A request that a time limit cuts off earlier would have been answered.
+#[must_use]
+pub fn answer_patience(longest_answer: Duration) -> Duration {
+    const USUAL: Duration = Duration::from_millis(100);
+    longest_answer.saturating_mul(3).max(USUAL)
+}

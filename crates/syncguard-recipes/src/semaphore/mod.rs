@@ -12,6 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use syncguard_core::authoring::answer_patience;
 use syncguard_core::{
     AcquisitionOptions, AutoExtend, ErrorCode, IntoKey, IntoTtl, LockBackend, LockConfig,
     LockError, TryAcquired, try_acquire,
@@ -359,9 +360,6 @@ struct Asked {
 }
 
 impl Asked {
-    /// A request that the time limit cuts off after less than this counts as one that would have been answered.
-    const USUAL_ANSWER: Duration = Duration::from_millis(100);
-
     fn answered(&mut self) {
         if let Some(sent) = self.sent.take() {
             self.longest = self.longest.max(Some(sent.elapsed()));
@@ -371,7 +369,7 @@ impl Asked {
     /// Whether the store answers, and all slots were held.
     fn is_contention(&self) -> bool {
         self.longest.is_some_and(|longest| {
-            let patience = Self::USUAL_ANSWER.max(longest * 3);
+            let patience = answer_patience(longest);
             self.sent.is_none_or(|sent| sent.elapsed() <= patience)
         })
     }

@@ -11,6 +11,7 @@ use super::fairness::Fairness;
 use super::flaws::{self, Flaw};
 use crate::contract::key_watch::KeyWatch;
 use crate::rt::Instant;
+use crate::util::answer_patience;
 
 /// Identifies a waiter or a holder. Numbers grow, so the waiters of a queue are sorted by number.
 pub(super) type Number = u64;
@@ -70,8 +71,6 @@ impl WaitQueue {
     const GRACE: Duration = Duration::from_secs(1);
     /// How long the head may wait for an answer before the next waiter asks as well.
     const PATIENCE: Duration = Duration::from_secs(10);
-    /// No answer counts as missing before this time.
-    const USUAL_ANSWER: Duration = Duration::from_millis(100);
 
     pub(super) fn new(is_single_process: bool) -> Self {
         Self {
@@ -272,7 +271,7 @@ impl WaitQueue {
 
     /// Whether the store should have answered the head by now.
     fn is_answer_overdue(&self, now: Instant) -> bool {
-        let patience = (self.longest_answer * 3).max(Self::USUAL_ANSWER);
+        let patience = answer_patience(self.longest_answer);
         let asked = self.head.as_ref().and_then(|head| head.asked);
         asked.is_some_and(|asked| now.saturating_duration_since(asked) > patience)
     }
