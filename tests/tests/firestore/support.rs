@@ -196,12 +196,13 @@ impl Raw {
         self.commit(vec![write], Vec::new()).await.expect("a commit");
     }
 
-    /// Deletes a document without a precondition.
+    /// Deletes a document without a precondition. The emulator may answer with `Cancelled`: see the tests of signals.
     pub(crate) async fn delete(&self, path: &str) {
         let operation = Some(Operation::Delete(self.name(path)));
-        self.commit(vec![Write { operation, ..Write::default() }], Vec::new())
-            .await
-            .expect("a commit");
+        let write = Write { operation, ..Write::default() };
+        while let Err(status) = self.commit(vec![write.clone()], Vec::new()).await {
+            assert_eq!(status.code(), Code::Cancelled, "{status}");
+        }
     }
 
     pub(crate) async fn commit(
