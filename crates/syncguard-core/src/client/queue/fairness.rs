@@ -177,7 +177,7 @@ impl Fairness {
     /// How to hold back after a signal, which rivals get as well. The process that has gone without the key
     /// for longest asks first; chance decides between processes that have waited equally long.
     pub(super) fn hold_back(&self) -> Option<HoldBack> {
-        let (turns, _) = self.rival_turns.filter(|_| !self.holder_polls)?;
+        let (turns, _) = self.rival_turns?;
         let (slot, slots_before) = (HOLD_BACK / 3, 3 - turns.min(3));
         let least = slot * slots_before;
         Some(HoldBack { pause: least..least + slot, checks_first: slots_before > 0 })
@@ -285,8 +285,9 @@ mod tests {
         fairness.on_released(start);
         fairness.on_rival_seen(start, false);
         assert_eq!(fairness.hold_back(), Some(slot(2)), "it has just had the key");
+        // The process of a client that polls hands the key on to its next waiter as well.
         fairness.on_rival_seen(start, true);
-        assert_eq!(fairness.hold_back(), None, "a client that polls does not race");
+        assert_eq!(fairness.hold_back(), Some(slot(2)));
     }
 
     #[test]
