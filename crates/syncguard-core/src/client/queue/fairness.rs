@@ -108,8 +108,9 @@ impl Fairness {
 
     /// A guard of this process has got the lock.
     pub(super) fn on_granted(&mut self, now: Instant) {
+        // The time of a hand-over within a turn counts as use.
+        self.used_since = self.kept_since.and(self.released_at).or(Some(now));
         self.kept_since.get_or_insert(now);
-        self.used_since = Some(now);
         self.holder_polls = false;
         self.rival_turns = None;
     }
@@ -312,6 +313,9 @@ mod tests {
         fairness.on_rival_released(start + ms(99));
         assert_eq!(pause(&fairness, start + ms(99)), None);
         fairness.on_granted(start + ms(100));
+        fairness.on_released(start + ms(101));
+        // The next waiter of the process.
+        fairness.on_granted(start + ms(110));
         fairness.on_released(start + ms(100) + TURN);
         assert_eq!(pause(&fairness, start + ms(100) + TURN), Some(TURN));
         let since_it_has_gone = fairness.step_back(start + ms(70) + MEMORY);
