@@ -25,9 +25,9 @@ const fn target(
 /// Of each process, a part of all turns, and how far off it may be, where there are four.
 pub(crate) const SHARE_OF_FOUR: (f64, f64) = (0.25, 0.08);
 
-/// In ms, on a machine where tokio's mutex needs a sixth of this or less. On a slower machine, at most six times the
-/// mutex.
+/// In ms, for a machine where tokio's mutex is fast.
 pub(crate) const MEMORY_HAND_OVER: f64 = 0.012;
+/// For a slower machine: at most so many times the mutex.
 pub(crate) const MEMORY_OVER_MUTEX: f64 = 6.0;
 pub(crate) const MEMORY_64_IN_1: Option<Target> = target(None, Some(0.97), Some(1.5), None);
 pub(crate) const REDIS_64_IN_1: Option<Target> =
