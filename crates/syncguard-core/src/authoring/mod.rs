@@ -13,6 +13,7 @@
 //! | [`checked_timeout`], [`answer_patience`], [`pause`] | timeouts of options; when an answer is missing; random pauses |
 //! | [`corrupt_record`], [`lock_id_in_use`] | errors that read the same on every store |
 //! | [`signals`] | signals of releases by other processes |
+//! | [`FailureSubject`], [`LookLimit`] | what a failure says about the connection; how often to look for another |
 //! | [`OutageLog`] | one log line for a failure that lasts |
 //! | `tls`, with the feature of that name | the authorities that TLS trusts |
 //! | [`catch_callback_panic`] | callbacks of users that may panic |
@@ -24,6 +25,7 @@ pub mod cancel;
 mod clean_up_guard;
 mod client_options;
 mod errors;
+mod failure;
 mod holder_column;
 pub mod signals;
 mod storage_key;
@@ -35,6 +37,7 @@ pub use self::clean_up_guard::{CLEAN_UP_GUARD, is_clearable};
 #[doc(hidden)]
 pub use self::client_options::ClientOptions;
 pub use self::errors::{LOCK_ID_IN_USE, corrupt_record, lock_id_in_use};
+pub use self::failure::{FailureSubject, LookLimit};
 pub use self::holder_column::{bound_holder, has_holder, holder_in, holder_text};
 pub use self::storage_key::{
     StorageKey, StorageLimits, make_fence_key, make_hashed_storage_key, make_storage_key,
