@@ -4,15 +4,17 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::future::pending;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use syncguard_core::contract::{
-    BackendCapabilities, ReleaseRequest, TIME_TOLERANCE, TimeAuthority,
+    AcquireRequest, AcquireResult, BackendCapabilities, FenceWindow, ReleaseRequest,
+    TIME_TOLERANCE, TimeAuthority,
 };
 use syncguard_core::{
-    CancellationToken, ErrorCode, Fence, LockBackend, LockError, forward, try_acquire,
+    CancellationToken, ErrorCode, Fence, IntoKey as _, LockBackend, LockError, Timestamp, forward,
+    try_acquire,
 };
 use syncguard_memory::MemoryBackend;
 use syncguard_recipes::{Missed, Schedule, TickOutcome, Ticks};
@@ -143,7 +145,8 @@ async fn a_tick_that_was_too_early_is_kept_through_an_outage() {
     let began = world.minute();
     let connection = Connection::of(&store);
     // Its clock begins at 1 min 20 s, and shows 2 min after 40 s: then it is told to wait for 70 s.
-    let running = Killed(world.run(world.ticks(connection.clone(), 70_000), Duration::ZERO));
+    let ticks = world.ticks(connection.clone(), 70_000).with_max_lateness(2 * MINUTE);
+    let running = Killed(world.run(ticks, Duration::ZERO));
     sleep(Duration::from_secs(45)).await;
     assert_eq!(connection.counts.acquires.load(Ordering::Relaxed), 1);
     sleep(Duration::from_secs(60)).await;
@@ -178,6 +181,77 @@ async fn a_clock_that_is_set_takes_part_again_within_ten_seconds() {
         assert!(starts.values().all(|attempts| attempts == &[1]), "{starts:?}");
     }
     drop(running);
+}
+
+/// A store whose clock is behind by this many milliseconds.
+#[derive(Clone)]
+struct Behind(MemoryBackend, Arc<AtomicU64>);
+
+impl LockBackend for Behind {
+    type Fence = Fence;
+
+    async fn acquire(&self, mut request: AcquireRequest) -> Result<AcquireResult, LockError> {
+        let behind = self.1.load(Ordering::Relaxed);
+        request.fence_window = request.fence_window.map(|window| {
+            let not_before = window.not_before().unwrap().as_millis() + behind;
+            let by_this_clock = Timestamp::from_millis(not_before).unwrap();
+            FenceWindow::new(window.at_least(), window.below())
+                .unwrap()
+                .with_not_before(by_this_clock)
+        });
+        self.0.acquire(request).await
+    }
+
+    forward!(0: release, extend, is_locked, lookup, watch, inventory, capabilities, client_state);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_whose_clock_was_wrong_holds_up_a_tick_for_ten_seconds_and_none_for_longer_than_allowed()
+ {
+    for (lateness, runs) in [(5, 2), (20, 3)] {
+        let (world, store) = World::new().await;
+        let first = world.minute() + 60_000;
+        let behind = Arc::new(AtomicU64::new(0));
+        let ticks = world.ticks(Behind(store, Arc::clone(&behind)), 0);
+        let ticks = ticks.with_max_lateness(Duration::from_secs(lateness));
+        let late = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&late);
+        let running = Killed(tokio::spawn(ticks.run(async move |tick| {
+            noted.lock().unwrap().push((tick.scheduled_at().as_millis(), tick.late_by().as_secs()));
+        })));
+        sleep(MINUTE).await;
+        // An hour behind, from two seconds before the second tick for four seconds.
+        sleep(Duration::from_secs(48)).await;
+        behind.store(3_600_000, Ordering::Relaxed);
+        sleep(Duration::from_secs(4)).await;
+        behind.store(0, Ordering::Relaxed);
+        sleep(MINUTE).await;
+        drop(running);
+        let late = late.lock().unwrap().clone();
+        let second = (first + 60_000, 10);
+        assert_eq!(late.len(), runs, "{late:?}");
+        assert_eq!(late.contains(&second), lateness > 10, "{late:?}");
+        assert!(late.contains(&(first + 120_000, 0)), "{late:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_further_ahead_than_a_tick_may_be_late_runs_nothing() {
+    let (world, store) = World::new().await;
+    let strict = |off| world.ticks(store.clone(), off).with_max_lateness(Duration::from_secs(5));
+    let ahead = Killed(world.run(strict(7_000), Duration::ZERO));
+    sleep(3 * MINUTE).await;
+    drop(ahead);
+    assert!(world.starts().is_empty());
+    // The call does not wait for a tick that will be too late.
+    sleep(Duration::from_secs(44)).await;
+    let asked = Instant::now();
+    let outcome = strict(7_000).try_once(async |_| ()).await.unwrap();
+    assert!(matches!(outcome, TickOutcome::TooEarly { .. }), "{outcome:?}");
+    assert_eq!(asked.elapsed(), Duration::ZERO);
+    let near = strict(4_500);
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(near.try_once(async |_| ()).await.unwrap(), TickOutcome::Ran(()));
 }
 
 /// The process begins with a new key and a clock that is ahead.
@@ -322,6 +396,61 @@ async fn a_new_key_catches_nothing_up() {
         drop(running);
         assert!(world.starts().is_empty(), "{missed:?}");
     }
+}
+
+/// Cron starts the first call for a tick, and any other call for none of the past.
+#[tokio::test(start_paused = true)]
+async fn one_try_on_a_new_key_runs_a_tick_of_the_last_minute_alone() {
+    for missed in [Missed::Skip, Missed::Last, Missed::Each] {
+        let (world, store) = World::new().await;
+        let hourly = Schedule::every(60 * MINUTE).unwrap();
+        let at = |past: Duration| {
+            let clock = world.millis() / 3_600_000 * 3_600 + past.as_secs();
+            let clock = SystemTime::UNIX_EPOCH + Duration::from_secs(clock);
+            Ticks::new(store.clone(), KEY, hourly.clone())
+                .with_missed(missed)
+                .with_clock(Arc::new(move || clock))
+        };
+        let late = Duration::from_secs(61);
+        assert_eq!(at(late).try_once(async |_| ()).await.unwrap(), TickOutcome::NotDue);
+        if missed != Missed::Skip {
+            let asked = at(late).with_max_lateness(late).try_once(async |_| ()).await.unwrap();
+            assert_eq!(asked, TickOutcome::Ran(()), "as the limit says");
+            continue;
+        }
+        assert_eq!(at(MINUTE).try_once(async |_| ()).await.unwrap(), TickOutcome::Ran(()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_with_plain_locks_of_the_past_has_missed_nothing() {
+    // The last one is the end of 2019.
+    for plain in [1, 1000, 200_000, 1_577_836_799_999] {
+        let (world, store) = World::new().await;
+        store.set_fence_counter(&KEY.into_key().unwrap(), Fence::new(plain).unwrap());
+        let ticks = || world.ticks(store.clone(), 0).with_missed(Missed::Each);
+        assert!(ticks().status().await.unwrap().last.is_none());
+        let running = Killed(world.run(ticks(), Duration::ZERO));
+        sleep(Duration::from_secs(40)).await;
+        assert!(world.starts().is_empty(), "{plain}: {:?}", world.starts());
+        sleep(Duration::from_secs(20)).await;
+        drop(running);
+        assert_eq!(world.starts().len(), 1);
+    }
+}
+
+/// The ticks of the old schedule are none of the new one, and still say which ticks were missed.
+#[tokio::test(start_paused = true)]
+async fn a_schedule_that_was_changed_makes_up_for_its_missed_ticks() {
+    let (world, store) = World::new().await;
+    let began = world.minute();
+    let old = Fence::new(began - 7 * 60_000 - 13_000).unwrap();
+    store.set_fence_counter(&KEY.into_key().unwrap(), old);
+    let ticks = world.ticks(store, 0).with_missed(Missed::Each);
+    let running = Killed(world.run(ticks, Duration::ZERO));
+    sleep(Duration::from_secs(1)).await;
+    drop(running);
+    assert_eq!(world.starts().len(), 8, "{:?}", world.starts());
 }
 
 #[tokio::test(start_paused = true)]
@@ -472,93 +601,5 @@ async fn bad_settings_and_backends_without_windows_are_refused() {
     assert!(error.to_string().contains("plain"), "{error}");
     for period in [Duration::ZERO, Duration::from_millis(1500), Duration::MAX] {
         assert_eq!(Schedule::every(period).unwrap_err().code(), invalid, "{period:?}");
-    }
-}
-
-#[cfg(feature = "cron")]
-mod cron {
-    use syncguard_core::Timestamp;
-
-    use super::*;
-
-    fn next(expression: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
-        let schedule = Schedule::cron(expression, zone).unwrap();
-        let after: jiff::Timestamp = after.parse().unwrap();
-        let mut at = Timestamp::from_millis(after.as_millisecond().try_into().unwrap()).unwrap();
-        let mut ticks = Vec::new();
-        for _ in 0..count {
-            let next = schedule.next_after(at).unwrap();
-            assert_eq!(schedule.last_until(next), Some(next));
-            at = next;
-            ticks.push(at.to_string());
-        }
-        ticks
-    }
-
-    #[test]
-    fn a_time_in_the_gap_of_spring_is_due_at_its_end() {
-        // Berlin goes from 02:00 to 03:00 at 01:00 UTC on 29 March 2026.
-        assert_eq!(
-            next("30 2 * * *", "Europe/Berlin", "2026-03-28T00:00:00Z", 3),
-            ["2026-03-28T01:30:00.000Z", "2026-03-29T01:00:00.000Z", "2026-03-30T00:30:00.000Z"]
-        );
-    }
-
-    #[test]
-    fn a_fixed_time_in_the_repeated_hour_of_autumn_is_due_once() {
-        // Berlin goes from 03:00 back to 02:00 at 01:00 UTC on 25 October 2026.
-        assert_eq!(
-            next("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", 2),
-            ["2026-10-25T00:30:00.000Z", "2026-10-26T01:30:00.000Z"]
-        );
-        assert_eq!(
-            next("*/30 2 * * *", "Europe/Berlin", "2026-10-25T00:00:00Z", 3),
-            ["2026-10-25T00:30:00.000Z", "2026-10-25T01:00:00.000Z", "2026-10-25T01:30:00.000Z"]
-        );
-    }
-
-    #[test]
-    fn the_last_tick_is_the_same_in_both_halves_of_the_repeated_hour() {
-        let last = |at: &str| {
-            let schedule = Schedule::cron("30 2 * * *", "Europe/Berlin").unwrap();
-            let at: jiff::Timestamp = at.parse().unwrap();
-            let at = Timestamp::from_millis(at.as_millisecond().try_into().unwrap()).unwrap();
-            schedule.last_until(at).unwrap().to_string()
-        };
-        for at in ["00:30:00", "00:59:59", "01:29:59", "01:30:00", "01:45:00", "12:00:00"] {
-            assert_eq!(last(&format!("2026-10-25T{at}Z")), "2026-10-25T00:30:00.000Z", "{at}");
-        }
-        // The gap of spring.
-        for at in ["01:00:00", "01:30:00", "12:00:00"] {
-            assert_eq!(last(&format!("2026-03-29T{at}Z")), "2026-03-29T01:00:00.000Z", "{at}");
-        }
-        assert_eq!(last("2026-03-29T00:59:59Z"), "2026-03-28T01:30:00.000Z");
-    }
-
-    #[test]
-    fn seconds_and_names_are_allowed() {
-        assert_eq!(
-            next("*/20 * * * * *", "UTC", "2026-01-01T00:00:00Z", 2),
-            ["2026-01-01T00:00:20.000Z", "2026-01-01T00:00:40.000Z"]
-        );
-        assert_eq!(
-            next("0 9 * * MON", "America/New_York", "2026-01-01T00:00:00Z", 1),
-            ["2026-01-05T14:00:00.000Z"]
-        );
-    }
-
-    #[test]
-    fn bad_expressions_and_zones_are_refused() {
-        for (expression, zone) in [
-            ("", "UTC"),
-            ("* * *", "UTC"),
-            ("61 * * * *", "UTC"),
-            ("0 0 31 2 *", "UTC"),
-            ("* * * * *", "Europe/Atlantis"),
-            ("* * * * *", ""),
-        ] {
-            let error = Schedule::cron(expression, zone).unwrap_err();
-            assert_eq!(error.code(), ErrorCode::InvalidArgument, "{expression} {zone}");
-        }
     }
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use jiff::tz::TimeZone;
+use jiff::civil::DateTime;
+use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp, Zoned};
 use syncguard_core::LockError;
 
@@ -12,6 +13,9 @@ use syncguard_core::LockError;
 pub(super) struct Cron {
     expression: Arc<croner::Cron>,
     zone: TimeZone,
+    /// Whether the expression names its times of day, as cron sees it: there is no `*` in the hours, minutes and seconds.
+    /// The times of any other expression are intervals. When clocks change, cron runs each fixed time once.
+    is_fixed: bool,
 }
 
 impl Cron {
@@ -26,7 +30,9 @@ impl Cron {
                 "the time zone is not known; names such as Europe/Berlin and UTC are allowed";
             LockError::invalid_argument(message).with_source(&error)
         })?;
-        let cron = Self { expression: Arc::new(parsed), zone };
+        let times = [&parsed.pattern.hours, &parsed.pattern.minutes, &parsed.pattern.seconds];
+        let is_fixed = !times.iter().any(|field| field.from_wildcard);
+        let cron = Self { expression: Arc::new(parsed), zone, is_fixed };
         // 31 February, say.
         if cron.next_after(0).is_none() {
             return Err(LockError::invalid_argument("the cron expression is never due"));
@@ -35,11 +41,54 @@ impl Cron {
     }
 
     pub(super) fn next_after(&self, seconds: u64) -> Option<u64> {
-        unix(&self.expression.find_next_occurrence(&self.zoned(seconds)?, false).ok()?)
+        let time = self.zoned(seconds)?;
+        if !self.is_fixed {
+            return unix(self.expression.find_next_occurrence(&time, false).ok()?.timestamp());
+        }
+        let mut local = time.datetime();
+        loop {
+            local = self.expression.find_next_occurrence(&local, false).ok()?;
+            let due = self.due(local)?;
+            if due > seconds {
+                return Some(due);
+            }
+        }
     }
 
     pub(super) fn last_until(&self, seconds: u64) -> Option<u64> {
-        unix(&self.expression.find_previous_occurrence(&self.zoned(seconds)?, true).ok()?)
+        let time = self.zoned(seconds)?;
+        if !self.is_fixed {
+            return unix(self.expression.find_previous_occurrence(&time, true).ok()?.timestamp());
+        }
+        // In the second half of a repeated hour, the whole hour has been before.
+        let mut local = match self.zone.to_ambiguous_timestamp(time.datetime()).offset() {
+            AmbiguousOffset::Fold { before, .. } => before.to_datetime(time.timestamp()),
+            _ => time.datetime(),
+        };
+        let mut is_inclusive = true;
+        loop {
+            local = self.expression.find_previous_occurrence(&local, is_inclusive).ok()?;
+            is_inclusive = false;
+            let due = self.due(local)?;
+            if due <= seconds {
+                return Some(due);
+            }
+        }
+    }
+
+    /// When a fixed time is due: at the end of the gap if clocks are set forward over it, and in the first half of an hour
+    /// that is repeated. A later local time is never due earlier.
+    fn due(&self, local: DateTime) -> Option<u64> {
+        match self.zone.to_ambiguous_timestamp(local).offset() {
+            AmbiguousOffset::Unambiguous { offset }
+            | AmbiguousOffset::Fold { before: offset, .. } => {
+                unix(offset.to_timestamp(local).ok()?)
+            }
+            AmbiguousOffset::Gap { after, .. } => {
+                let before_gap = after.to_timestamp(local).ok()?;
+                unix(self.zone.following(before_gap).next()?.timestamp())
+            }
+        }
     }
 
     fn zoned(&self, seconds: u64) -> Option<Zoned> {
@@ -48,8 +97,8 @@ impl Cron {
     }
 }
 
-fn unix(time: &Zoned) -> Option<u64> {
-    u64::try_from(time.timestamp().as_second()).ok()
+fn unix(time: Timestamp) -> Option<u64> {
+    u64::try_from(time.as_second()).ok()
 }
 
 impl fmt::Debug for Cron {

@@ -58,9 +58,14 @@ impl Rules<'_> {
             }
         };
         match tick {
-            Some(tick) if now - tick <= self.max_lateness => Due::Now(tick),
+            Some(tick) if self.is_in_time(tick, now) => Due::Now(tick),
             _ => Due::Later(self.schedule.next_after(settled.max(now))),
         }
+    }
+
+    /// Whether the time of the tick has come and the tick is not too late.
+    pub(super) fn is_in_time(&self, tick: Timestamp, now: Timestamp) -> bool {
+        now >= tick && now - tick <= self.max_lateness
     }
 
     /// The last time whose tick would be too late.

@@ -16,7 +16,8 @@ use std::time::{Duration, SystemTime};
 use syncguard_core::authoring::checked_timeout;
 use syncguard_core::inventory::Inventory;
 use syncguard_core::{
-    AutoExtend, CancellationToken, IntoKey, IntoTtl, LockBackend, LockConfig, LockError, Timestamp,
+    AutoExtend, CancellationToken, Fence, IntoKey, IntoTtl, LockBackend, LockConfig, LockError,
+    Timestamp,
 };
 
 use self::clock::Clock;
@@ -25,8 +26,8 @@ use self::due::Rules;
 pub use self::run::TickOutcome;
 pub use self::schedule::Schedule;
 pub use self::status::{StartedTick, TickStatus};
+use self::tick::MOST_ATTEMPTS;
 pub use self::tick::Tick;
-use self::tick::{Counted, MOST_ATTEMPTS};
 
 /// The recipe that observers are told for these locks.
 const RECIPE: &str = "ticks";
@@ -116,6 +117,9 @@ impl<B: LockBackend> Ticks<B> {
     ///
     /// With more, an attempt whose process died, whose lock was lost or that was [given up](Tick::give_up) is followed by
     /// another one. This costs one more request for each tick, which marks the tick as done.
+    ///
+    /// All processes of a key need the same number: a tick that has one attempt is not marked as done, so a process that
+    /// allows more attempts runs it again.
     pub fn with_attempts(mut self, attempts: u16) -> Self {
         self.attempts = attempts;
         self
@@ -123,8 +127,9 @@ impl<B: LockBackend> Ticks<B> {
 
     /// Which ticks are made up for that no process started in time. Default: none.
     ///
-    /// The key's counter says which ticks were missed. A key that was never used has missed none: each process begins with
-    /// the next tick by its own clock.
+    /// The key's counter says which ticks were missed. A key that was never used for ticks has missed none:
+    /// [`run`](Self::run) begins with the next tick by its own clock, and [`try_once`](Self::try_once) takes the last tick
+    /// if it is no later than a minute, or than the [limit that is set](Self::with_max_lateness).
     pub fn with_missed(mut self, missed: Missed) -> Self {
         self.missed = missed;
         self
@@ -150,9 +155,9 @@ impl<B: LockBackend> Ticks<B> {
         self
     }
 
-    fn rules(&self) -> Rules<'_> {
-        let lateness = self.max_lateness.unwrap_or_else(|| self.missed.default_lateness());
-        Rules { schedule: &self.schedule, missed: self.missed, max_lateness: lateness }
+    fn rules(&self, missed: Missed) -> Rules<'_> {
+        let max_lateness = self.max_lateness.unwrap_or_else(|| missed.default_lateness());
+        Rules { schedule: &self.schedule, missed, max_lateness }
     }
 
     /// Reports the first bad setting.
@@ -179,10 +184,9 @@ impl<B: LockBackend> Ticks<B> {
         })
     }
 
-    /// The last tick that began, by the key's counter; `None` for a key that was never used for ticks.
-    async fn counted(&self) -> Result<Option<Counted>, LockError> {
-        let counter = self.inventory()?.fence_counter(self.config.key()?).await?;
-        Ok(counter.and_then(Counted::new))
+    /// The key's counter; `None` for a key that was never used.
+    async fn counter(&self) -> Result<Option<Fence>, LockError> {
+        self.inventory()?.fence_counter(self.config.key()?).await
     }
 
     fn now(&self) -> Result<Timestamp, LockError> {

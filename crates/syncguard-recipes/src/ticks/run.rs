@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use syncguard_core::authoring::pause::jittered;
-use syncguard_core::authoring::{TriedInWindow, try_acquire_in_window};
+use syncguard_core::authoring::{OutageLog, TriedInWindow, try_acquire_in_window};
 use syncguard_core::contract::Refusal;
 use syncguard_core::{Contention, LockBackend, LockError, LockGuard, Timestamp};
 use tokio::time::Instant;
 
 use super::Ticks;
 use super::clock::{LONGEST_SLEEP, sleep_unless};
-use super::due::Due;
-use super::tick::{Tick, done, window};
+use super::due::{Due, Missed};
+use super::tick::{Counted, Tick, done, window};
 use crate::outage::{FIRST_PAUSE, Outage, give_back};
 
 /// How often a process looks at a tick whose key is held.
@@ -49,31 +49,6 @@ enum Tried<B: LockBackend> {
     TooEarly(Duration),
 }
 
-/// A tick that the store has called too early, for as long as it may begin.
-struct Early {
-    tick: Timestamp,
-    from: Instant,
-    /// `None`: without a limit.
-    until: Option<Instant>,
-}
-
-impl Early {
-    fn new(tick: Timestamp, wait: Duration, max_lateness: Duration) -> Self {
-        let from = Instant::now() + wait + Duration::from_millis(1);
-        Self { tick, from, until: from.checked_add(max_lateness) }
-    }
-
-    /// False if the tick is too late, or if it is not due any more because this clock was set back.
-    fn is_kept(&self, now: Timestamp) -> bool {
-        now >= self.tick && self.until.is_none_or(|until| Instant::now() <= until)
-    }
-
-    /// The time until the tick, if it has not come.
-    fn wait(&self) -> Option<Duration> {
-        Some(self.from.saturating_duration_since(Instant::now())).filter(|wait| !wait.is_zero())
-    }
-}
-
 /// The lock of a tick and the tick for its work.
 type Started<B> = (Box<LockGuard<B>>, Tick<<B as LockBackend>::Fence>);
 
@@ -88,6 +63,10 @@ impl<B: LockBackend> Ticks<B> {
     /// A tick waits for the end of an earlier tick, as long as it is not too late and, unless each missed tick is made
     /// up for, the next tick is not due. If the store fails, this process goes on asking at least once a second, and logs
     /// one warning for each outage.
+    ///
+    /// If the store calls a tick too early, this process asks again after ten seconds at the latest, until the tick is too
+    /// late by this machine's clock. So a clock that was wrong for a moment costs ten seconds, and a machine whose clock is
+    /// further ahead of the store's than the largest lateness runs nothing.
     ///
     /// # Errors
     ///
@@ -105,23 +84,19 @@ impl<B: LockBackend> Ticks<B> {
         self.check()?;
         let Some(mut settled) = self.first_settled().await? else { return Ok(()) };
         let mut outage = Outage::new(SCHEDULE);
-        // A tick that is computed anew could be a later one.
-        let mut early: Option<Early> = None;
+        let rules = self.rules(self.missed);
+        // A tick that the store has called too early. If it were computed anew, it could be a later one.
+        let mut early: Option<Timestamp> = None;
+        let far_ahead = OutageLog::default();
         // The tick of the last request that may have been carried out and had no answer.
         let mut in_doubt = None;
         while !self.shutdown.is_cancelled() {
             let now = self.now()?;
             // If this clock was set back, the counter says which ticks are over.
             settled = settled.min(now);
-            early = early.filter(|early| early.is_kept(now));
-            if let Some(wait) = early.as_ref().and_then(Early::wait) {
-                // This clock may be set right meanwhile.
-                sleep_unless(wait.min(LONGEST_SLEEP), &self.shutdown).await;
-                continue;
-            }
-            let due = early
-                .as_ref()
-                .map_or_else(|| self.rules().due(settled, now), |early| Due::Now(early.tick));
+            // A tick that is too late is dropped, and a tick that has not come, because this clock was set back.
+            early = early.filter(|tick| rules.is_in_time(*tick, now));
+            let due = early.map_or_else(|| rules.due(settled, now), Due::Now);
             let tick = match due {
                 Due::Now(tick) => tick,
                 Due::Later(next) => {
@@ -166,14 +141,15 @@ impl<B: LockBackend> Ticks<B> {
                 }
                 Ok(Tried::TooEarly(wait)) => {
                     outage.end();
-                    if wait > FAR_AHEAD {
+                    if wait > FAR_AHEAD && far_ahead.begins() {
                         tracing::warn!(
                             ahead_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
-                            "this machine's clock is ahead of the store's; a tick waits for the store's time"
+                            "this machine's clock is ahead of the store's; a tick waits for the store's time, unless it is too late by then"
                         );
                     }
-                    early = Some(Early::new(tick, wait, self.rules().max_lateness));
-                    continue;
+                    early = Some(tick);
+                    // Either clock may be set right meanwhile.
+                    wait.min(LONGEST_SLEEP) + Duration::from_millis(1)
                 }
                 Err(error) => {
                     if error.is_outcome_unknown() {
@@ -190,8 +166,9 @@ impl<B: LockBackend> Ticks<B> {
     /// Runs the work of the tick that is due now, if this process gets it: for programs that have a scheduler of their
     /// own, such as cron.
     ///
-    /// The call makes one attempt. If this machine's clock is up to ten seconds ahead of the store's, the call waits for
-    /// the store's time and tries the same tick again. The first tick of a new key counts as due.
+    /// The call makes one attempt. If this machine's clock is up to ten seconds ahead of the store's, and no further than
+    /// the largest lateness, the call waits for the store's time and tries the same tick again. A key that was never used
+    /// for ticks has missed none: its last tick is due for a minute, or for the largest lateness if that is set.
     ///
     /// # Errors
     ///
@@ -208,13 +185,15 @@ impl<B: LockBackend> Ticks<B> {
         W: AsyncFnOnce(Tick<B::Fence>) -> T,
     {
         self.check()?;
-        let settled = match self.counted().await? {
-            Some(counted) if counted.is_over(self.attempts) => counted.tick,
-            Some(counted) => before(counted.tick)?,
-            None => before(self.schedule.last_until(self.now()?).unwrap_or(self.now()?))?,
-        };
+        let settled = self.settled().await?;
         let now = self.now()?;
-        let tick = match self.rules().due(settled, now) {
+        // A key that was never used has missed nothing.
+        let rules = self.rules(settled.map_or(Missed::Skip, |_| self.missed));
+        let settled = match settled {
+            Some(settled) => settled,
+            None => before(self.schedule.last_until(now).unwrap_or(now))?,
+        };
+        let tick = match rules.due(settled, now) {
             Due::Now(tick) => tick,
             Due::Later(_) => {
                 let last = self.schedule.last_until(now);
@@ -222,6 +201,7 @@ impl<B: LockBackend> Ticks<B> {
                 return Ok(if is_taken { TickOutcome::Taken } else { TickOutcome::NotDue });
             }
         };
+        let asked = Instant::now();
         loop {
             return Ok(match self.try_tick(tick).await? {
                 Tried::Granted(guard) => match self.start(guard, tick)? {
@@ -234,7 +214,10 @@ impl<B: LockBackend> Ticks<B> {
                 },
                 Tried::Taken => TickOutcome::Taken,
                 Tried::Held(contention) => TickOutcome::Held(contention),
-                Tried::TooEarly(wait) if wait <= FAR_AHEAD => {
+                Tried::TooEarly(wait)
+                    if asked.elapsed() + wait <= FAR_AHEAD
+                        && self.now()? - tick + wait <= rules.max_lateness =>
+                {
                     tokio::time::sleep(wait + Duration::from_millis(1)).await;
                     continue;
                 }
@@ -248,17 +231,36 @@ impl<B: LockBackend> Ticks<B> {
         let began = self.now()?;
         let mut outage = Outage::new(SCHEDULE);
         loop {
-            match self.counted().await {
-                Ok(Some(counted)) if counted.is_over(self.attempts) => {
-                    return Ok(Some(counted.tick));
-                }
-                Ok(Some(counted)) => return before(counted.tick).map(Some),
-                Ok(None) => return Ok(Some(began)),
+            match self.settled().await {
+                Ok(settled) => return Ok(settled.or(Some(began))),
                 Err(error) => {
                     if !sleep_unless(outage.pause(error)?, &self.shutdown).await {
                         return Ok(None);
                     }
                 }
+            }
+        }
+    }
+
+    /// The last tick that is over, by the key's counter; `None` for a key that was never used for ticks.
+    async fn settled(&self) -> Result<Option<Timestamp>, LockError> {
+        let Some(counter) = self.counter().await? else { return Ok(None) };
+        // A fence of a tick is a time in milliseconds.
+        let ahead_ms = counter.get().saturating_sub(self.now()?.as_millis());
+        if u128::from(ahead_ms) > FAR_AHEAD.as_millis() {
+            tracing::warn!(
+                ahead_ms,
+                "the key's counter is ahead of this machine's clock; ticks before it count as started"
+            );
+        }
+        match Counted::new(counter) {
+            Some(counted) if counted.is_over(self.attempts) => Ok(Some(counted.tick)),
+            Some(counted) => before(counted.tick).map(Some),
+            None => {
+                tracing::warn!(
+                    "the key was used for plain locks and not for ticks, so it has missed no tick"
+                );
+                Ok(None)
             }
         }
     }

@@ -54,8 +54,10 @@ impl Schedule {
     /// before them. Names such as `MON` and `@daily` are allowed. The zone is a name of the IANA database, such as `UTC`.
     /// The database of the system is used; if there is none, a copy inside this crate is.
     ///
-    /// When clocks are set forward, a time in the gap is due at the end of the gap. When clocks are set back, a fixed time
-    /// in the repeated hour is due once, and a step such as `*/30` is due in both halves.
+    /// When clocks change, the times are due as cron runs them. An expression without `*` in the hours, minutes and seconds,
+    /// such as `0,30 2 * * *`, names fixed times. If clocks are set forward over fixed times, they are due at the end of the
+    /// gap, as one tick; in an hour that is repeated, a fixed time is due once, in the first half. Any other expression,
+    /// such as `*/30 2 * * *`, means intervals: nothing is due in the gap, and both halves have their ticks.
     ///
     /// ```
     /// use syncguard_core::Timestamp;

@@ -41,7 +41,7 @@ impl<B: LockBackend> Ticks<B> {
     /// Safe: it only reads.
     pub async fn status(&self) -> Result<TickStatus<B::Fence>, LockError> {
         self.check()?;
-        let last = self.counted().await?.map(|counted: Counted| StartedTick {
+        let last = self.counter().await?.and_then(Counted::new).map(|counted| StartedTick {
             scheduled_at: counted.tick,
             attempts: (!counted.is_done()).then_some(counted.attempts),
         });

@@ -36,12 +36,15 @@ pub(super) struct Counted {
 }
 
 impl Counted {
+    /// The first second of 2020. Plain locks count to no fence of a later tick.
+    const FIRST: u64 = 1_577_836_800;
+
     /// `None` if the key was never locked for a tick.
     pub(super) fn new(counter: Fence) -> Option<Self> {
         let (second, rest) = (counter.get() / FENCES, counter.get() % FENCES);
         let tick = Timestamp::from_millis(second.checked_mul(1000)?).ok()?;
         let attempts = u16::try_from(rest).ok()? + 1;
-        (second > 0).then_some(Self { tick, attempts })
+        (second >= Self::FIRST).then_some(Self { tick, attempts })
     }
 
     pub(super) fn is_done(self) -> bool {

@@ -1,0 +1,172 @@
+//! The times of cron expressions when clocks change.
+
+#![cfg(feature = "cron")]
+
+use syncguard_core::{ErrorCode, Timestamp};
+use syncguard_recipes::Schedule;
+
+fn next(expression: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
+    let schedule = Schedule::cron(expression, zone).unwrap();
+    let after: jiff::Timestamp = after.parse().unwrap();
+    let mut at = Timestamp::from_millis(after.as_millisecond().try_into().unwrap()).unwrap();
+    let mut ticks = Vec::new();
+    for _ in 0..count {
+        let next = schedule.next_after(at).unwrap();
+        assert_eq!(schedule.last_until(next), Some(next));
+        at = next;
+        ticks.push(at.to_string());
+    }
+    ticks
+}
+
+#[test]
+fn a_time_in_the_gap_of_spring_is_due_at_its_end() {
+    // Berlin goes from 02:00 to 03:00 at 01:00 UTC on 29 March 2026.
+    assert_eq!(
+        next("30 2 * * *", "Europe/Berlin", "2026-03-28T00:00:00Z", 3),
+        ["2026-03-28T01:30:00.000Z", "2026-03-29T01:00:00.000Z", "2026-03-30T00:30:00.000Z"]
+    );
+}
+
+#[test]
+fn a_fixed_time_in_the_repeated_hour_of_autumn_is_due_once() {
+    // Berlin goes from 03:00 back to 02:00 at 01:00 UTC on 25 October 2026.
+    assert_eq!(
+        next("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", 2),
+        ["2026-10-25T00:30:00.000Z", "2026-10-26T01:30:00.000Z"]
+    );
+    assert_eq!(
+        next("*/30 2 * * *", "Europe/Berlin", "2026-10-25T00:00:00Z", 3),
+        ["2026-10-25T00:30:00.000Z", "2026-10-25T01:00:00.000Z", "2026-10-25T01:30:00.000Z"]
+    );
+}
+
+/// As cron: a fixed time runs once, and an expression with `*` as often as its times come.
+#[test]
+fn lists_and_ranges_are_fixed_times_and_stars_are_not() {
+    let spring =
+        |expression, count| next(expression, "Europe/Berlin", "2026-03-29T00:00:00Z", count);
+    let autumn =
+        |expression, count| next(expression, "Europe/Berlin", "2026-10-24T22:30:00Z", count);
+    let at = |day: &str, times: &[&str]| {
+        times.iter().map(|time| format!("{day}T{time}:00.000Z")).collect::<Vec<_>>()
+    };
+    for (expression, in_spring, in_autumn) in [
+        ("0 2,14 * * *", &["01:00", "12:00"][..], &["00:00", "13:00"][..]),
+        ("0,30 2 * * *", &["01:00"], &["00:00", "00:30"]),
+        ("0 2-3 * * *", &["01:00"], &["00:00", "02:00"]),
+        ("20-40/10 2 * * *", &["01:00"], &["00:20", "00:30", "00:40"]),
+        ("0 0,30 2 * * *", &["01:00"], &["00:00", "00:30"]),
+        ("15 1,2,3 * * *", &["00:15", "01:00", "01:15"], &["23:15", "00:15", "02:15"]),
+        ("*/30 2 * * *", &[], &["00:00", "00:30", "01:00", "01:30"]),
+        ("0 */2 * * *", &["02:00"], &["00:00", "01:00", "03:00"]),
+        ("30 * * * *", &["00:30", "01:30"], &["23:30", "00:30", "01:30", "02:30"]),
+    ] {
+        let ticks = spring(expression, in_spring.len() + 1);
+        assert_eq!(ticks[..in_spring.len()], at("2026-03-29", in_spring), "{expression}");
+        assert!(!in_spring.is_empty() || ticks[0].starts_with("2026-03-30"), "{ticks:?}");
+        let ticks = autumn(expression, in_autumn.len());
+        let times = ticks.iter().map(|tick| &tick[11..16]).collect::<Vec<_>>();
+        assert_eq!(times, in_autumn, "{expression}");
+    }
+}
+
+/// Lord Howe goes from 02:00 to 02:30 on 4 October 2026 at 15:30 UTC of the day before, and from 02:00 back to 01:30 on
+/// 5 April 2026 at 15:00 UTC of the day before.
+#[test]
+fn a_change_by_half_an_hour_is_like_one_by_an_hour() {
+    let lord_howe =
+        |expression, after, count| next(expression, "Australia/Lord_Howe", after, count);
+    assert_eq!(
+        lord_howe("0,15,45 2 * * *", "2026-10-03T15:00:00Z", 3),
+        ["2026-10-03T15:30:00.000Z", "2026-10-03T15:45:00.000Z", "2026-10-04T15:00:00.000Z"]
+    );
+    assert_eq!(
+        lord_howe("15,45 1 * * *", "2026-04-04T14:00:00Z", 3),
+        ["2026-04-04T14:15:00.000Z", "2026-04-04T14:45:00.000Z", "2026-04-05T14:45:00.000Z"]
+    );
+    assert_eq!(
+        lord_howe("*/15 1 * * *", "2026-04-04T14:29:00Z", 4)[..],
+        ["14:30", "14:45", "15:00", "15:15"].map(|time| format!("2026-04-04T{time}:00.000Z"))
+    );
+}
+
+/// Both ways of asking agree on every minute around changes of clocks, in zones that skip a half, an hour and a day.
+#[test]
+fn the_next_and_the_last_tick_agree() {
+    for (zone, change) in [
+        ("Europe/Berlin", "2026-03-29T01:00:00Z"),
+        ("Europe/Berlin", "2026-10-25T01:00:00Z"),
+        ("Australia/Lord_Howe", "2026-04-04T15:00:00Z"),
+        ("Australia/Lord_Howe", "2026-10-03T15:30:00Z"),
+        ("America/Havana", "2026-03-08T05:00:00Z"),
+        ("Africa/Casablanca", "2026-02-15T02:00:00Z"),
+        ("Pacific/Apia", "2011-12-30T10:00:00Z"),
+    ] {
+        for expression in
+            ["0,30 0-3 * * *", "7 1,2 * * *", "45 0 2 * * *", "*/20 1-2 * * *", "0 0 30 12 *"]
+        {
+            let schedule = Schedule::cron(expression, zone).unwrap();
+            let change = change.parse::<jiff::Timestamp>().unwrap().as_second();
+            let at = |second: i64| {
+                Timestamp::from_millis(u64::try_from(second).unwrap() * 1000).unwrap()
+            };
+            let mut last = schedule.last_until(at(change - 5 * 3600)).unwrap();
+            let mut next = schedule.next_after(last).unwrap();
+            for minute in -5 * 60..5 * 60 {
+                let now = at(change + minute * 60);
+                while next <= now {
+                    (last, next) = (next, schedule.next_after(next).unwrap());
+                    assert!(next > last, "{expression} {zone}");
+                }
+                assert_eq!(schedule.last_until(now), Some(last), "{expression} {zone} {now}");
+                assert_eq!(schedule.next_after(now), Some(next), "{expression} {zone} {now}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_last_tick_is_the_same_in_both_halves_of_the_repeated_hour() {
+    let last = |at: &str| {
+        let schedule = Schedule::cron("30 2 * * *", "Europe/Berlin").unwrap();
+        let at: jiff::Timestamp = at.parse().unwrap();
+        let at = Timestamp::from_millis(at.as_millisecond().try_into().unwrap()).unwrap();
+        schedule.last_until(at).unwrap().to_string()
+    };
+    for at in ["00:30:00", "00:59:59", "01:29:59", "01:30:00", "01:45:00", "12:00:00"] {
+        assert_eq!(last(&format!("2026-10-25T{at}Z")), "2026-10-25T00:30:00.000Z", "{at}");
+    }
+    // The gap of spring.
+    for at in ["01:00:00", "01:30:00", "12:00:00"] {
+        assert_eq!(last(&format!("2026-03-29T{at}Z")), "2026-03-29T01:00:00.000Z", "{at}");
+    }
+    assert_eq!(last("2026-03-29T00:59:59Z"), "2026-03-28T01:30:00.000Z");
+}
+
+#[test]
+fn seconds_and_names_are_allowed() {
+    assert_eq!(
+        next("*/20 * * * * *", "UTC", "2026-01-01T00:00:00Z", 2),
+        ["2026-01-01T00:00:20.000Z", "2026-01-01T00:00:40.000Z"]
+    );
+    assert_eq!(
+        next("0 9 * * MON", "America/New_York", "2026-01-01T00:00:00Z", 1),
+        ["2026-01-05T14:00:00.000Z"]
+    );
+}
+
+#[test]
+fn bad_expressions_and_zones_are_refused() {
+    for (expression, zone) in [
+        ("", "UTC"),
+        ("* * *", "UTC"),
+        ("61 * * * *", "UTC"),
+        ("0 0 31 2 *", "UTC"),
+        ("* * * * *", "Europe/Atlantis"),
+        ("* * * * *", ""),
+    ] {
+        let error = Schedule::cron(expression, zone).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::InvalidArgument, "{expression} {zone}");
+    }
+}
