@@ -59,7 +59,7 @@ complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l holder -d 'N
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l note -d 'Says what the lock is for, such as the address of a run [default: `SYNCGUARD_NOTE`]' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l tick -d 'Runs the command once for each tick of this cron expression, across all processes with this key' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l tz -d 'The time zone of --tick, such as Europe/Berlin' -r
-complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l attempts -d 'How many attempts a tick has in all, 1 to 999; a command that fails is followed by another attempt' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l attempts -d 'How many attempts a tick has in all, 1 to 999, the same for all processes with this key; a command that fails is followed by another attempt' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l missed -d 'Which ticks are made up for that no process started in time' -r -f -a "skip\t'None'
 last\t'The last one'
 each\t'Each one, oldest first'"

@@ -26,8 +26,8 @@ pub(crate) struct TickOptions {
     /// The time zone of --tick, such as Europe/Berlin
     #[arg(long, value_name = "ZONE", default_value = "UTC", requires = "tick")]
     pub(super) tz: String,
-    /// How many attempts a tick has in all, 1 to 999; a command that fails is followed by another
-    /// attempt
+    /// How many attempts a tick has in all, 1 to 999, the same for all processes with this key; a
+    /// command that fails is followed by another attempt
     #[arg(long, value_name = "N", default_value = "1", requires = "tick")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=999))]
     pub(super) attempts: u16,

@@ -115,7 +115,7 @@ fn the_line_of_a_tick_works() -> Result<()> {
     ensure!(page.contains(&crontab), "{crontab}");
     let line = crontab.lines().nth(1).and_then(|line| line.splitn(6, ' ').nth(5));
     // A tick that is due at any time of the day.
-    let line = line.context("a command")?.replace("--tz", "--missed last --tz");
+    let line = line.context("a command")?.replace("--tz", "--max-lateness 25h --tz");
     for printed in ["report\n", ""] {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", &line]).env_clear().env("SYNCGUARD_STORE_FILE", &store);

@@ -16,7 +16,7 @@ use crate::harness::{Finished, Harness, LONG, until_gone};
 use crate::schema::Schema;
 
 /// A tick that is months old, so that all processes of a test mean the same one.
-const LEAP_DAY: [&str; 4] = ["--tick", "0 0 29 2 *", "--missed", "last"];
+const LEAP_DAY: [&str; 4] = ["--tick", "0 0 29 2 *", "--max-lateness", "9years"];
 
 /// Runs a line of the shell for the last leap day.
 fn run(harness: &Harness, options: &[&str], line: &str) -> Result<Finished> {
@@ -105,11 +105,24 @@ fn a_command_that_fails_is_followed_by_another_attempt() -> Result<()> {
 }
 
 #[test]
-fn a_tick_that_is_too_late_is_missed() -> Result<()> {
+fn a_tick_that_is_too_late_is_missed_and_a_new_key_has_missed_none() -> Result<()> {
+    for missed in ["skip", "last", "each"] {
+        let harness = Harness::file()?;
+        let tick = ["--tick", "0 0 29 2 *", "--missed", missed];
+        let run = [&["run"], &tick[..], &["job", "--", "echo", "ran"]].concat();
+        let done = harness.run(&run)?.expect(81)?;
+        ensure!(done.stdout.is_empty() && done.stderr.contains("--max-lateness"), "{done:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_key_with_plain_locks_of_the_past_shows_no_tick_and_makes_up_for_none() -> Result<()> {
     let harness = Harness::file()?;
-    let run = ["run", "--tick", "0 0 29 2 *", "job", "--", "echo", "ran"];
-    let done = harness.run(&run)?.expect(81)?;
-    ensure!(done.stdout.is_empty() && done.stderr.contains("--max-lateness"), "{done:?}");
+    harness.run(&["fence", "raise", "job", "200000"])?.expect(0)?;
+    ensure!(state(&harness)?["last"].is_null());
+    let options = ["run", "--tick", "0 0 29 2 *", "--missed", "each", "job", "--", "echo", "ran"];
+    harness.run(&options)?.expect(81)?;
     Ok(())
 }
 
