@@ -180,9 +180,10 @@ impl<B: LockBackend> Ticks<B> {
     ///
     /// Dropping the future drops the work at its current await and gives the lock back in the background. The tick is not
     /// marked as done.
-    pub async fn try_once<W, T>(&self, work: W) -> Result<TickOutcome<T>, LockError>
+    pub async fn try_once<W, F>(&self, work: W) -> Result<TickOutcome<F::Output>, LockError>
     where
-        W: AsyncFnOnce(Tick<B::Fence>) -> T,
+        W: FnOnce(Tick<B::Fence>) -> F,
+        F: Future,
     {
         self.check()?;
         let settled = self.settled().await?;
