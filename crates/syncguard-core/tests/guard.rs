@@ -286,6 +286,30 @@ async fn auto_extend_is_not_stopped_by_an_attempt_that_hangs() {
     tokio::time::timeout(ms(901), token.cancelled()).await.expect("the loss is noticed in time");
 }
 
+/// A store that is there again 1.6 s before the end of a lock of 30 s keeps it, whatever has failed before, and however long
+/// each attempt took.
+#[tokio::test(start_paused = true)]
+async fn renewals_are_tried_until_the_deadline_whatever_fails() {
+    use ErrorCode::{
+        Aborted, AuthFailed, Internal, InvalidArgument, NetworkTimeout, RateLimited,
+        ServiceUnavailable,
+    };
+    let quick = [ServiceUnavailable, RateLimited, AuthFailed, InvalidArgument, Internal, Aborted];
+    let slow = [(NetworkTimeout, 5_000, 4), (NetworkTimeout, 10_000, 3)];
+    for (code, takes, tries) in quick.map(|code| (code, 0, 19)).into_iter().chain(slow) {
+        let backend = FaultyBackend::new();
+        let guard = acquire(&backend, config(30_000).with_auto_extend(AutoExtend::new()));
+        let guard = guard.await.unwrap();
+        let trouble = Trouble { fails: Some(code), before: ms(takes), ..Trouble::default() };
+        *backend.behaviour.extend.lock().unwrap() = trouble;
+        sleep(ms(28_400)).await;
+        assert_eq!(backend.behaviour.extends.load(Ordering::Relaxed), tries, "{code} {takes}");
+        *backend.behaviour.extend.lock().unwrap() = Trouble::default();
+        sleep(ms(10_000)).await;
+        assert!(!guard.is_lost() && guard.valid_for() > ms(19_000), "{code} {takes}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn auto_extend_notices_that_the_store_lost_the_lock() {
     let backend = FaultyBackend::new();

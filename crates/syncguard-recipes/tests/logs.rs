@@ -12,7 +12,8 @@ use syncguard_core::authoring::hash_key;
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Holder, ReleaseRequest};
 use syncguard_core::diagnostics::get_by_key_raw;
 use syncguard_core::{
-    CancellationToken, ErrorCode, Fence, LockBackend, LockError, ReleaseResult, forward,
+    CancellationToken, ErrorCode, Fence, IntoKey as _, LockBackend, LockError, ReleaseResult,
+    forward,
 };
 use syncguard_memory::MemoryBackend;
 use syncguard_recipes::{Election, Schedule, Ticks};
@@ -137,6 +138,36 @@ impl LockBackend for LosesGrants {
     }
 
     forward!(0: release, extend, is_locked, lookup, watch, inventory, capabilities, client_state);
+}
+
+/// What no tick of this schedule has left in the counter, and a clock that stays ahead: one line each.
+#[tokio::test(start_paused = true)]
+async fn odd_counters_and_a_clock_that_is_ahead_are_logged_once() {
+    let log = Log::default();
+    let _subscriber = tracing::subscriber::set_default(log.clone());
+    let (began, at) = (SystemTime::now(), Instant::now());
+    for (counter, ahead, expected) in [
+        (0, 0, None),
+        (200_000, 0, Some("the key was used for plain locks")),
+        (4_000_000_000_000, 0, Some("the key's counter is ahead of this machine's clock")),
+        (0, 3_600, Some("this machine's clock is ahead of the store's")),
+    ] {
+        let (store, shutdown) = (MemoryBackend::new(), CancellationToken::new());
+        if counter > 0 {
+            let key = "nightly".into_key().unwrap();
+            store.set_fence_counter(&key, Fence::new(counter).unwrap());
+        }
+        let minutes = Schedule::every(ms(60_000)).unwrap();
+        let clock = move || began + at.elapsed() + ms(ahead * 1000);
+        let ticks = Ticks::new(store, "nightly", minutes).with_clock(Arc::new(clock));
+        let run = tokio::spawn(ticks.with_shutdown(shutdown.clone()).run(async |_| ()));
+        sleep(ms(200_000)).await;
+        shutdown.cancel();
+        run.await.unwrap().unwrap();
+        let lines = log.take();
+        assert_eq!(lines.len(), usize::from(expected.is_some()), "{lines:?}");
+        assert!(lines.iter().all(|line| line.contains(expected.unwrap_or_default())), "{lines:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

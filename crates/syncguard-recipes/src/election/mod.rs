@@ -129,6 +129,9 @@ impl<B: LockBackend> Election<B> {
     /// ends by itself, that is a resignation: the lock is given back, other processes go first for up to a second, and
     /// the campaign goes on.
     ///
+    /// In a spawned task the work owns its state, as in `async move |term| reports.write(term).await`. If it borrows, the
+    /// compiler says "implementation of `Send` is not general enough".
+    ///
     /// If the store fails, the campaign goes on: one warning is logged for each outage, and the store is asked at least
     /// once a second.
     ///

@@ -64,6 +64,9 @@ impl<B: LockBackend> Ticks<B> {
     /// up for, the next tick is not due. If the store fails, this process goes on asking at least once a second, and logs
     /// one warning for each outage.
     ///
+    /// In a spawned task the work owns its state, as in `async move |tick| reports.send(tick).await`. If it borrows, the
+    /// compiler says "implementation of `Send` is not general enough".
+    ///
     /// If the store calls a tick too early, this process asks again after ten seconds at the latest, until the tick is too
     /// late by this machine's clock. So a clock that was wrong for a moment costs ten seconds, and a machine whose clock is
     /// further ahead of the store's than the largest lateness runs nothing.
