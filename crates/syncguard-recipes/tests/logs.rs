@@ -145,7 +145,6 @@ impl LockBackend for LosesGrants {
 async fn odd_counters_and_a_clock_that_is_ahead_are_logged_once() {
     let log = Log::default();
     let _subscriber = tracing::subscriber::set_default(log.clone());
-    let (began, at) = (SystemTime::now(), Instant::now());
     for (counter, ahead, expected) in [
         (0, 0, None),
         (200_000, 0, Some("the key was used for plain locks")),
@@ -153,6 +152,7 @@ async fn odd_counters_and_a_clock_that_is_ahead_are_logged_once() {
         (0, 3_600, Some("this machine's clock is ahead of the store's")),
     ] {
         let (store, shutdown) = (MemoryBackend::new(), CancellationToken::new());
+        let (began, at) = (SystemTime::now(), Instant::now());
         if counter > 0 {
             let key = "nightly".into_key().unwrap();
             store.set_fence_counter(&key, Fence::new(counter).unwrap());
