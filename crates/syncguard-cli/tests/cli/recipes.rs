@@ -27,7 +27,8 @@ fn recipes(harness: &Harness) -> Result<()> {
     }
     let permit = harness.holder("recipe:permit", &["--permits", "2"])?;
     let lock = harness.holder("recipe:lock", &[])?;
-    let tick = harness.holder("recipe:tick", &["--tick", "0 0 29 2 *", "--max-lateness", "9years"])?;
+    let tick =
+        harness.holder("recipe:tick", &["--tick", "0 0 29 2 *", "--max-lateness", "9years"])?;
 
     let expected = [
         ("recipe:lock", None),
