@@ -13,7 +13,7 @@ use crate::clock::{Clock, uptime};
 use crate::config::Synchronous;
 use crate::durability::DurabilityReport;
 use crate::error::{Failure, is_cannot_open, not_writable};
-use crate::file::{LockFile, may_write};
+use crate::file::{LockFile, lacks_descriptors, may_write};
 use crate::fork;
 use crate::open_files::OpenFiles;
 use crate::schema::{self, MIGRATIONS};
@@ -65,8 +65,14 @@ fn try_open(path: &Path, settings: &Settings) -> Result<OpenStore, Failure> {
     let durability = DurabilityReport::of(&file, settings.synchronous);
     durability.enforce(settings.strict)?;
     open_in(&file, settings, clock, durability).map_err(|failure| match failure {
-        Failure::Sqlite(error) if is_cannot_open(&error) && !may_write(&file.path) => {
-            not_writable(&error).into()
+        Failure::Sqlite(error) if is_cannot_open(&error) => {
+            if let Some(error) = lacks_descriptors(&file.path) {
+                error.into()
+            } else if may_write(&file.path) {
+                error.into()
+            } else {
+                not_writable(&error).into()
+            }
         }
         failure => failure,
     })

@@ -1,5 +1,7 @@
 //! Classifies SQLite's errors.
 
+use std::io;
+
 use rusqlite::ffi;
 use syncguard_core::{ErrorCode, LockError};
 
@@ -44,6 +46,12 @@ pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(code, Some(ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED | ffi::SQLITE_PROTOCOL))
 }
 
+/// Returns whether the disk has no room for a write. A limit or a quota is reported as a write that failed.
+pub(crate) fn is_full(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    matches!(code, Some(ffi::SQLITE_FULL | ffi::SQLITE_IOERR_WRITE))
+}
+
 /// Makes the error for the caller. It contains only SQLite's code, because SQLite's messages can contain
 /// paths and statements.
 pub(crate) fn classify(error: &rusqlite::Error) -> LockError {
@@ -69,6 +77,8 @@ const TABLE: &[(i32, ErrorCode, &str)] = &[
     (ffi::SQLITE_IOERR_CORRUPTFS, ErrorCode::Internal, "the file system is damaged"),
     (ffi::SQLITE_IOERR_DATA, ErrorCode::Internal, DAMAGED),
     (ffi::SQLITE_READONLY_DBMOVED, ErrorCode::Internal, MOVED),
+    (ffi::SQLITE_IOERR_SHMSIZE, ErrorCode::ServiceUnavailable, "the disk of the lock file is full: there is no room for the file -shm beside it"),
+    (ffi::SQLITE_IOERR_WRITE, ErrorCode::ServiceUnavailable, "the lock file, or a file beside it, cannot be written: the disk failed, or a quota or a limit of the size of files is reached"),
     (ffi::SQLITE_IOERR_NOMEM, ErrorCode::ServiceUnavailable, "SQLite has no memory"),
     (ffi::SQLITE_AUTH, ErrorCode::AuthFailed, NOT_WRITABLE),
     (ffi::SQLITE_BUSY, ErrorCode::ServiceUnavailable, BUSY),
@@ -104,6 +114,15 @@ pub(crate) fn moved() -> LockError {
 /// Returns whether SQLite could not open a file. SQLite does not say why; often a permission is missing.
 pub(crate) fn is_cannot_open(error: &rusqlite::Error) -> bool {
     error.sqlite_error().is_some_and(|error| primary(error.extended_code) == ffi::SQLITE_CANTOPEN)
+}
+
+/// The process, or the machine, can open no more files.
+pub(crate) fn no_descriptor(error: &io::Error) -> LockError {
+    LockError::new(
+        ErrorCode::ServiceUnavailable,
+        "the lock file cannot be opened: the process or the machine has no file descriptor left (ulimit -n)",
+    )
+    .with_source(error)
 }
 
 /// The user lacks a permission.

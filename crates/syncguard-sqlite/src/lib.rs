@@ -122,6 +122,7 @@ mod open_files;
 mod operation;
 #[cfg(feature = "test-util")]
 mod operation_gate;
+mod other_users;
 mod record;
 mod release;
 mod schema;
