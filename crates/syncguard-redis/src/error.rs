@@ -59,7 +59,7 @@ const ANSWERS: &[(&str, ErrorCode, Outcome, &str)] = &[
     ("READONLY", ServiceUnavailable, Refused, "the server is a replica and refuses writes"),
     ("LOADING", ServiceUnavailable, Refused, "the server is still loading its data"),
     ("BUSY", ServiceUnavailable, Refused, "the server is busy with a script that does not end"),
-    ("MISCONF", ServiceUnavailable, Refused, "the server cannot persist and refuses writes"),
+    ("MISCONF", ServiceUnavailable, Refused, CANNOT_PERSIST),
     ("MASTERDOWN", ServiceUnavailable, Refused, "the server is a replica that lost its master"),
     ("NOREPLICAS", ServiceUnavailable, Refused, "too few replicas for the server to accept writes"),
     // At this answer, fred closes the connection and passes the answer to all commands in flight, also to
@@ -156,6 +156,7 @@ fn by_kind(kind: &ErrorKind) -> (ErrorCode, Outcome, &'static str) {
 }
 
 const FORBIDDEN: &str = "the server's access rules forbid a command or a key that locks need";
+const CANNOT_PERSIST: &str = "the server cannot persist and refuses all writes until a save succeeds (see its log and its disk; or stop-writes-on-bgsave-error no)";
 const LACKS_COMMAND: &str = lacks!("that locks need");
 const LACKS_COMMAND_OF_SCRIPTS: &str = "the server lacks a command that the scripts of locks call: GET, SET, INCR, DECR, DEL, PEXPIRE or TIME";
 const UNDECLARED: &str = "the server, or a proxy before it, refuses scripts that use keys which they were not given, and a request with a lock id alone does not know the key; Dragonfly permits it with --default_lua_flags=allow-undeclared-keys";
