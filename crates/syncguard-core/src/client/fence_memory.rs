@@ -3,9 +3,8 @@
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher as _;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::rt::Mutex;
 use crate::value::{Fence, Key};
 
 /// Remembers the highest fence of the last 1024 keys. Clones share the memory, which is allocated at the first grant.
@@ -24,6 +23,7 @@ struct Table {
 /// The hashes of keys and their highest fences. The key that was used last comes first.
 type Set = [(u64, Fence); WAYS];
 
+/// One for each value of a byte of the hash.
 const SETS: usize = 256;
 const WAYS: usize = 4;
 
@@ -33,7 +33,9 @@ impl FenceMemory {
     pub(crate) fn note(&self, key: &Key, fence: Fence) -> Option<Fence> {
         let table = self.0.get_or_init(Table::default);
         let hash = table.hasher.hash_one(key);
-        let mut set = table.sets.get(hash as u8 as usize)?.lock();
+        let [.., low] = hash.to_be_bytes();
+        let set = table.sets.get(usize::from(low))?;
+        let mut set = set.lock().unwrap_or_else(PoisonError::into_inner);
         let place = set.iter().position(|(known, _)| *known == hash);
         let before = place.and_then(|place| set.get(place)).map(|(_, fence)| *fence);
         if let Some(recent) = set.get_mut(..=place.unwrap_or(WAYS - 1)) {
@@ -54,5 +56,34 @@ impl Default for Table {
 impl fmt::Debug for FenceMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("FenceMemory")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drop_is_told_once_and_the_number_of_keys_is_bounded() {
+        let memory = FenceMemory::default();
+        let note = |key: &str, fence| {
+            let noted = memory.note(&Key::new(key).unwrap(), Fence::new(fence).unwrap());
+            noted.map(Fence::get)
+        };
+        assert_eq!((note("a", 38), note("a", 39), note("b", 1)), (None, None, None));
+        // The first fence after the loss, and a fence that is handed out twice.
+        assert_eq!((note("a", 1), note("a", 2), note("a", 2), note("a", 3)), (Some(39), None, Some(2), None));
+        assert_eq!(note("b", 2), None);
+        for other in 0..100 * SETS * WAYS {
+            note(&other.to_string(), 1);
+        }
+        assert_eq!(note("a", 1), None, "forgotten");
+        // The keys that are used most are the last to be forgotten.
+        note("a", 7);
+        for other in 0..100 * SETS * WAYS {
+            note(&other.to_string(), 1);
+            note("a", 7 + other as u64);
+        }
+        assert_eq!(note("a", 1), Some(100 * (SETS * WAYS) as u64 + 6));
     }
 }
