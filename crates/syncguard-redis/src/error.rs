@@ -235,7 +235,8 @@ fn classify(error: &DriverError, stage: Stage) -> (ErrorCode, Outcome, &'static 
 fn missing_command(details: &str) -> Option<&'static str> {
     let named = ["ERR unknown command", "ERR Unknown command"];
     let rest = named.into_iter().find_map(|start| details.strip_prefix(start))?;
-    let name = rest.split(|letter: char| !letter.is_ascii_alphabetic()).find(|word| !word.is_empty())?;
+    let name =
+        rest.split(|letter: char| !letter.is_ascii_alphabetic()).find(|word| !word.is_empty())?;
     let command = COMMANDS.iter().find(|(command, _)| command.eq_ignore_ascii_case(name))?;
     Some(command.1)
 }

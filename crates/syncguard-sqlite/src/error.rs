@@ -1,7 +1,5 @@
 //! Classifies SQLite's errors.
 
-use std::io;
-
 use rusqlite::ffi;
 use syncguard_core::{ErrorCode, LockError};
 
@@ -84,7 +82,7 @@ const TABLE: &[(i32, ErrorCode, &str)] = &[
     (ffi::SQLITE_BUSY, ErrorCode::ServiceUnavailable, BUSY),
     (ffi::SQLITE_CANTOPEN, ErrorCode::ServiceUnavailable, "the lock file, or a file beside it, cannot be opened; the user needs to read and write all three, and to write to their folder"),
     (ffi::SQLITE_CORRUPT, ErrorCode::Internal, DAMAGED),
-    (ffi::SQLITE_FULL, ErrorCode::ServiceUnavailable, "the disk of the lock file is full"),
+    (ffi::SQLITE_FULL, ErrorCode::ServiceUnavailable, FULL),
     (ffi::SQLITE_IOERR, ErrorCode::ServiceUnavailable, "the disk of the lock file failed"),
     (ffi::SQLITE_LOCKED, ErrorCode::ServiceUnavailable, BUSY),
     (ffi::SQLITE_NOLFS, ErrorCode::ServiceUnavailable, "the lock file is larger than the file system allows"),
@@ -97,6 +95,7 @@ const TABLE: &[(i32, ErrorCode, &str)] = &[
 
 const BUSY: &str =
     "another process kept the lock file locked for longer than the operation timeout";
+const FULL: &str = "the disk of the lock file is full, or can have no further file";
 const DAMAGED: &str = "the lock file is damaged; stop all programs that use it, and put a new file or a backup in its place; locks that were held are lost";
 const NOT_WRITABLE: &str = "the lock file cannot be written: the user lacks the permission, or the file system is read-only";
 const MOVED: &str = "the lock file, or a file beside it, was deleted or replaced while this program had it open; others may hold the same locks in another file: stop all programs that use it, and start them again";
@@ -116,13 +115,10 @@ pub(crate) fn is_cannot_open(error: &rusqlite::Error) -> bool {
     error.sqlite_error().is_some_and(|error| primary(error.extended_code) == ffi::SQLITE_CANTOPEN)
 }
 
-/// The process, or the machine, can open no more files.
-pub(crate) fn no_descriptor(error: &io::Error) -> LockError {
-    LockError::new(
-        ErrorCode::ServiceUnavailable,
-        "the lock file cannot be opened: the process or the machine has no file descriptor left (ulimit -n)",
-    )
-    .with_source(error)
+/// The disk has no room, or can have no further file.
+pub(crate) fn full(error: &rusqlite::Error) -> LockError {
+    let said = error.sqlite_error().map_or(0, |error| error.extended_code);
+    LockError::new(ErrorCode::ServiceUnavailable, FULL).with_source(&SqliteSaid { code: said })
 }
 
 /// The user lacks a permission.

@@ -1,15 +1,16 @@
 //! Finding, creating and checking the lock file.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use syncguard_core::{ErrorCode, LockError};
 
-use crate::error::{damaged, no_descriptor};
+use crate::error::damaged;
 use crate::file_system::Kind;
 use crate::mounted;
+use crate::shortage;
 
 /// A lock file that has passed the checks. Its path has no symbolic link in it.
 #[derive(Debug)]
@@ -83,52 +84,6 @@ fn create(path: &Path) -> Result<(), LockError> {
     }
 }
 
-/// Returns whether this user may read and write the file and its folder, as SQLite does.
-pub(crate) fn may_write(path: &Path) -> bool {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    system::may_write(path) && system::may_write(folder)
-}
-
-/// The error of the system if it gives this process no descriptors for the three files.
-pub(crate) fn lacks_descriptors(path: &Path) -> Option<LockError> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    // SQLite has closed its files by now.
-    let opened: io::Result<Vec<File>> = (0..4).map(|_| File::open(folder)).collect();
-    let error = opened.err().filter(system::is_out_of_descriptors)?;
-    Some(no_descriptor(&error))
-}
-
-#[cfg(any(target_os = "linux", target_vendor = "apple"))]
-mod system {
-    use std::io;
-    use std::path::Path;
-
-    use rustix::fs::{Access, access};
-    use rustix::io::Errno;
-
-    pub(super) fn may_write(path: &Path) -> bool {
-        access(path, Access::READ_OK | Access::WRITE_OK).is_ok()
-    }
-
-    pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
-        matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
-    }
-}
-
-#[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
-mod system {
-    use std::io;
-    use std::path::Path;
-
-    pub(super) fn may_write(_: &Path) -> bool {
-        true
-    }
-
-    pub(super) fn is_out_of_descriptors(_: &io::Error) -> bool {
-        false
-    }
-}
-
 /// The size of the header of every database, in bytes.
 const HEADER: u64 = 100;
 
@@ -144,8 +99,8 @@ fn check_folder(folder: &Path) -> Result<(), LockError> {
 }
 
 fn cannot(what: &'static str, error: &io::Error) -> LockError {
-    if system::is_out_of_descriptors(error) {
-        return no_descriptor(error);
+    if let Some(error) = shortage::of_descriptors(error) {
+        return error;
     }
     let code = match error.kind() {
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => ErrorCode::AuthFailed,

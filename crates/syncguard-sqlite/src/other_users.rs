@@ -17,9 +17,8 @@ pub(crate) fn risks(file: &LockFile) -> Vec<DurabilityRisk> {
     let this_user = rustix::process::geteuid().as_raw();
     let is_foreign = |found: &Metadata| found.uid() != this_user && found.uid() != 0;
     let lock_file = &file.metadata;
-    let shares = |folder: &Metadata| {
-        lock_file.mode() & GROUP_WRITES != 0 && lock_file.gid() == folder.gid()
-    };
+    let shares =
+        |folder: &Metadata| lock_file.mode() & GROUP_WRITES != 0 && lock_file.gid() == folder.gid();
     let is_open = |folder: &Metadata| {
         let group = folder.mode() & GROUP_WRITES != 0 && !shares(folder);
         group || folder.mode() & OTHERS_WRITE != 0

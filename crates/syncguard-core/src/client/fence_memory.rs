@@ -72,7 +72,10 @@ mod tests {
         };
         assert_eq!((note("a", 38), note("a", 39), note("b", 1)), (None, None, None));
         // The first fence after the loss, and a fence that is handed out twice.
-        assert_eq!((note("a", 1), note("a", 2), note("a", 2), note("a", 3)), (Some(39), None, Some(2), None));
+        assert_eq!(
+            (note("a", 1), note("a", 2), note("a", 2), note("a", 3)),
+            (Some(39), None, Some(2), None)
+        );
         assert_eq!(note("b", 2), None);
         for other in 0..100 * SETS * WAYS {
             note(&other.to_string(), 1);

@@ -167,7 +167,11 @@ fn a_missing_command_is_named_and_its_arguments_are_not() {
     let message = |details: &'static str| {
         let error = DriverError::new(ErrorKind::Unknown, details);
         let error = from_driver(&error, Stage::Calling);
-        assert_eq!((error.code(), error.is_outcome_unknown()), (InvalidArgument, false), "{details}");
+        assert_eq!(
+            (error.code(), error.is_outcome_unknown()),
+            (InvalidArgument, false),
+            "{details}"
+        );
         assert!(!format!("{error} {error:?}").contains("secret-key"), "{error:?}");
         error.message().to_owned()
     };
@@ -182,7 +186,8 @@ fn a_missing_command_is_named_and_its_arguments_are_not() {
             assert!(named.contains(&format!("command {command}")), "{named}");
         }
     }
-    for details in ["ERR unknown command 'secret-key', with args 'EVAL'", "ERR unsupported command"] {
+    for details in ["ERR unknown command 'secret-key', with args 'EVAL'", "ERR unsupported command"]
+    {
         assert!(message(details).ends_with("that locks need"), "{details}");
     }
 }

@@ -81,7 +81,10 @@ async fn a_server_that_cannot_persist_refuses_and_forgets_nothing() -> Result<()
     wait::until("MISCONF", MINUTE, || Ok(server.cli(&["SET", "x", "y"]).is_err()))?;
     let extend = ExtendRequest::new(held.lock_id, MINUTE)?;
     let release = ReleaseRequest::new(held.lock_id);
-    assert_refused(&backend.extend(extend.clone()).await.unwrap_err(), "stop-writes-on-bgsave-error");
+    assert_refused(
+        &backend.extend(extend.clone()).await.unwrap_err(),
+        "stop-writes-on-bgsave-error",
+    );
     assert_refused(&backend.release(release.clone()).await.unwrap_err(), "cannot persist");
     ensure!(backend.acquire(AcquireRequest::new("held", MINUTE)?).await?.is_locked());
     server.cli(&["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"])?;
