@@ -12,7 +12,7 @@ use syncguard_core::authoring::hash_key;
 use syncguard_core::contract::{Holder, is_live};
 use syncguard_core::{Fence, Key, LockError, LockId, LockInfo, Timestamp};
 
-use crate::names::storage_key_of;
+use crate::names::{lock_id_of, storage_key_of};
 
 /// The field by which a lock is found without its key.
 pub(crate) const LOCK_ID: &str = "lockId";
@@ -66,10 +66,14 @@ impl Record {
                 .and_then(|millis| Timestamp::from_millis(millis).ok())
                 .ok_or_else(|| corrupt(problem))
         };
+        let key = text(&fields, KEY)
+            .and_then(|key| Key::new(key).ok())
+            .ok_or_else(|| corrupt("key is not a key"))?;
+        if lock_id_of(&key)?.expose() != storage_key {
+            return Err(corrupt("key is that of another document"));
+        }
         Ok(Self {
-            key: text(&fields, KEY)
-                .and_then(|key| Key::new(key).ok())
-                .ok_or_else(|| corrupt("key is not a key"))?,
+            key,
             lock_id: text(&fields, LOCK_ID)
                 .and_then(|id| LockId::new(id).ok())
                 .ok_or_else(|| corrupt("lockId is not a lock id"))?,
@@ -324,6 +328,7 @@ mod tests {
             with(LOCK_ID, StringValue("short".to_owned())),
             with(LOCK_ID, BooleanValue(true)),
             with(KEY, StringValue(String::new())),
+            with(KEY, StringValue("job:8".to_owned())),
             with(FENCE, StringValue("7".to_owned())),
             with(FENCE, IntegerValue(7)),
             Document { update_time: None, ..stored() },

@@ -128,7 +128,7 @@ pub(crate) fn storage_key_of(name: &str) -> &str {
 /// Returns the id of a key's lock document: the key itself, or its hash if Firestore refuses the key.
 ///
 /// The id of the fence document is always allowed: it is `fence:` and this id.
-fn lock_id_of(key: &Key) -> Result<StorageKey, LockError> {
+pub(crate) fn lock_id_of(key: &Key) -> Result<StorageKey, LockError> {
     let id = make_storage_key("", key, LIMITS)?;
     if is_allowed_id(id.expose()) {
         Ok(id)

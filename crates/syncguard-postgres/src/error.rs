@@ -247,6 +247,7 @@ const TABLE: &[(&str, ErrorCode, &str)] = &[
     ("42P01", ErrorCode::InvalidArgument, "a table is missing; run setup_schema, or connect with setup_schema=true in the URL"),
     ("42P05", ErrorCode::InvalidArgument, "the server knows a prepared statement of this name; behind a transaction pooler, turn on unprepared statements"),
     ("42P10", ErrorCode::InvalidArgument, "a primary key is missing; run setup_schema"),
+    ("53100", ErrorCode::ServiceUnavailable, "the disk of the server is full"),
     ("53300", ErrorCode::RateLimited, "the server has too many connections"),
     ("55P03", ErrorCode::ServiceUnavailable, "another session held on to the lock's row or key for too long"),
     ("57014", ErrorCode::NetworkTimeout, "PostgreSQL cancelled the statement, as its statement timeout or an operator asked"),

@@ -132,6 +132,12 @@
 //! Writing statements commit with `synchronous_commit = on` at least, whatever the session has. The
 //! [`DurabilityReport`] shows other settings that can make a database forget a lock.
 //!
+//! **A full disk** of the server does not end held locks at once, and no setting of this library can do more: a renewal
+//! reuses the rows that vacuum has freed, and a release always works while the server runs. In a table that vacuum has
+//! never visited, some 250 renewals fit, and the next ones fail with `ServiceUnavailable` (53100). When the last file of
+//! the server's log (16 MB) is full, after some 30 000 renewals, PostgreSQL itself stops until it has room again. So watch the
+//! disk of the server, and keep its log (`pg_wal`) on a disk of its own.
+//!
 //! # In logs
 //!
 //! Neither this crate nor its driver logs a key, a lock id or a password, at any level:

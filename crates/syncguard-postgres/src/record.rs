@@ -53,9 +53,14 @@ impl Record {
             let millis = u64::try_from(column::<i64>(row, index)?).map_err(|_| corrupt(problem))?;
             Timestamp::from_millis(millis).map_err(|_| corrupt(problem))
         };
+        let key = Key::new(column::<&str>(row, first + 5)?)
+            .map_err(|_| corrupt("user_key is not a key"))?;
+        // Keys are too short to be hashed in this name.
+        if key.expose() != storage_key {
+            return Err(corrupt("user_key is that of another row"));
+        }
         Ok(Some(Self {
-            key: Key::new(column::<&str>(row, first + 5)?)
-                .map_err(|_| corrupt("user_key is not a key"))?,
+            key,
             lock_id: LockId::new(column::<&str>(row, first + 1)?)
                 .map_err(|_| corrupt("lock_id is not a lock id"))?,
             expires_at: timestamp(first + 2, "expires_at_ms is not a time")?,

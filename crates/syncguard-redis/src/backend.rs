@@ -20,7 +20,9 @@ use crate::connection_name::ConnectionName;
 use crate::durability::{self, DurabilityReport};
 use crate::inner::Inner;
 use crate::layout::{KeyLayout, Layout};
-use crate::{acquire, connect, error, extend, is_locked, lookup, release, settle, tls_probe, url};
+use crate::{
+    acquire, connect, error, extend, is_locked, lookup, neighbors, release, settle, tls_probe, url,
+};
 
 /// Locks in Redis or Valkey. TypeScript: `createRedisBackend`.
 ///
@@ -160,6 +162,21 @@ impl RedisBackend {
     pub async fn durability_report(&self) -> Result<DurabilityReport, LockError> {
         let report = durability::report(&self.0.connections, &self.0.layout).await?;
         Ok(DurabilityReport { signals: self.signals(), ..report })
+    }
+
+    /// Returns whether the database has records without the prefix of these locks, such as those of another program, whose
+    /// `FLUSHDB` [takes the locks and the fences](crate::guide#shared-databases). Looks at some thousand names, and needs
+    /// the right to `SCAN`.
+    ///
+    /// # Errors
+    ///
+    /// The store's failures; `AuthFailed` without the right.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the call only reads.
+    pub async fn has_other_records(&self) -> Result<bool, LockError> {
+        neighbors::has_any(&self.0).await
     }
 
     /// The state of signals: whether waiters [hear of releases](crate::guide#waiting). Meant for health checks; sends nothing.

@@ -297,8 +297,13 @@ pub(crate) async fn refuse_cluster_node(connections: &Connections) -> Result<(),
 fn unless_denied(answer: Result<Value, LockError>) -> Result<Option<Value>, LockError> {
     match answer {
         Ok(value) => Ok(Some(value)),
-        // `Internal`: some managed servers do not know CONFIG at all.
-        Err(error) if matches!(error.code(), ErrorCode::AuthFailed | ErrorCode::Internal) => {
+        // `InvalidArgument`: some managed servers do not know CONFIG at all.
+        Err(error)
+            if matches!(
+                error.code(),
+                ErrorCode::AuthFailed | ErrorCode::InvalidArgument | ErrorCode::Internal
+            ) =>
+        {
             Ok(None)
         }
         Err(error) => Err(error),

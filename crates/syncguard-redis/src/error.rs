@@ -41,6 +41,13 @@ enum Outcome {
 
 use Outcome::{Refused, Unknown};
 
+/// The message for a command that is missing.
+macro_rules! lacks {
+    ($command:literal) => {
+        concat!("the server, or a proxy before it, does not know the command ", $command)
+    };
+}
+
 /// Answers of the server, by their first word.
 const ANSWERS: &[(&str, ErrorCode, Outcome, &str)] = &[
     ("NOAUTH", AuthFailed, Refused, "the server wants a password"),
@@ -52,7 +59,7 @@ const ANSWERS: &[(&str, ErrorCode, Outcome, &str)] = &[
     ("READONLY", ServiceUnavailable, Refused, "the server is a replica and refuses writes"),
     ("LOADING", ServiceUnavailable, Refused, "the server is still loading its data"),
     ("BUSY", ServiceUnavailable, Refused, "the server is busy with a script that does not end"),
-    ("MISCONF", ServiceUnavailable, Refused, "the server cannot persist and refuses writes"),
+    ("MISCONF", ServiceUnavailable, Refused, CANNOT_PERSIST),
     ("MASTERDOWN", ServiceUnavailable, Refused, "the server is a replica that lost its master"),
     ("NOREPLICAS", ServiceUnavailable, Refused, "too few replicas for the server to accept writes"),
     // At this answer, fred closes the connection and passes the answer to all commands in flight, also to
@@ -80,7 +87,32 @@ const GENERAL_ANSWERS: &[(&str, ErrorCode, &str)] = &[
     ("DB index is out of range", InvalidArgument, "the server has no database of this number"),
     ("SELECT is not allowed", InvalidArgument, "a cluster has one database only, number 0"),
     ("without any password configured", AuthFailed, "a password was given, the server has none"),
-    ("unknown command", Internal, "the server or a proxy before it does not know a command"),
+    // Dragonfly, and Alibaba's proxy.
+    ("undeclared key", InvalidArgument, UNDECLARED),
+    ("bad lua script", InvalidArgument, UNDECLARED),
+    ("command called from script", InvalidArgument, LACKS_COMMAND_OF_SCRIPTS),
+    ("nknown command", InvalidArgument, LACKS_COMMAND),
+    ("nsupported command", InvalidArgument, LACKS_COMMAND),
+    ("not supported", InvalidArgument, LACKS_COMMAND),
+];
+
+/// The commands that this library and fred send, with the answer if a server or a proxy lacks one.
+const COMMANDS: &[(&str, &str)] = &[
+    ("EVALSHA", lacks!("EVALSHA; locks need scripts, by EVALSHA and EVAL")),
+    ("EVAL", lacks!("EVAL; locks need scripts, by EVALSHA and EVAL")),
+    ("WAIT", lacks!("WAIT, which wait_replicas needs")),
+    ("TIME", lacks!("TIME; locks live by the clock of the server")),
+    ("SCAN", lacks!("SCAN, which a listing of locks needs")),
+    ("INFO", lacks!("INFO")),
+    ("CONFIG", lacks!("CONFIG")),
+    ("CLIENT", lacks!("CLIENT, which signals need")),
+    ("CLUSTER", lacks!("CLUSTER; for a single server, use redis://")),
+    ("SENTINEL", lacks!("SENTINEL: it is no Sentinel")),
+    ("ROLE", lacks!("ROLE, which Sentinel needs")),
+    ("HELLO", lacks!("HELLO")),
+    ("AUTH", lacks!("AUTH; take the password out of the URL")),
+    ("SELECT", lacks!("SELECT; take the number of the database out of the URL")),
+    ("PING", lacks!("PING")),
 ];
 
 /// Errors of fred itself, by the start of their text.
@@ -124,6 +156,10 @@ fn by_kind(kind: &ErrorKind) -> (ErrorCode, Outcome, &'static str) {
 }
 
 const FORBIDDEN: &str = "the server's access rules forbid a command or a key that locks need";
+const CANNOT_PERSIST: &str = "the server cannot persist and refuses all writes until a save succeeds (see its log and its disk; or stop-writes-on-bgsave-error no)";
+const LACKS_COMMAND: &str = lacks!("that locks need");
+const LACKS_COMMAND_OF_SCRIPTS: &str = "the server lacks a command that the scripts of locks call: GET, SET, INCR, DECR, DEL, PEXPIRE or TIME";
+const UNDECLARED: &str = "the server, or a proxy before it, refuses scripts that use keys which they were not given, and a request with a lock id alone does not know the key; Dragonfly permits it with --default_lua_flags=allow-undeclared-keys";
 const NEEDS_TAG: &str = "the records of a lock are in several slots: use redis-cluster:// or a cluster client, or a key prefix \
      with a hash tag";
 const NEEDS_CLUSTER: &str =
@@ -172,6 +208,9 @@ fn classify(error: &DriverError, stage: Stage) -> (ErrorCode, Outcome, &'static 
         return (*code, *outcome, message);
     }
     if details.starts_with("ERR ") {
+        if let Some(message) = missing_command(details) {
+            return (InvalidArgument, Refused, message);
+        }
         let known = GENERAL_ANSWERS.iter().find(|(part, ..)| details.contains(part));
         return known.map_or(
             (Internal, Unknown, "the server answered a script with an error"),
@@ -190,6 +229,16 @@ fn classify(error: &DriverError, stage: Stage) -> (ErrorCode, Outcome, &'static 
         return (*code, *outcome, message);
     }
     by_kind(error.kind())
+}
+
+/// The message for a missing command, if the answer names it: `ERR unknown command 'EVALSHA', with args …`.
+fn missing_command(details: &str) -> Option<&'static str> {
+    let named = ["ERR unknown command", "ERR Unknown command"];
+    let rest = named.into_iter().find_map(|start| details.strip_prefix(start))?;
+    let name =
+        rest.split(|letter: char| !letter.is_ascii_alphabetic()).find(|word| !word.is_empty())?;
+    let command = COMMANDS.iter().find(|(command, _)| command.eq_ignore_ascii_case(name))?;
+    Some(command.1)
 }
 
 /// The row of an answer. Redis 6 wraps an error inside a script:

@@ -36,7 +36,7 @@ async fn attempt(
         let expected = request.expected_expiry.map_or_else(|| "".into(), millis);
         Ok(Call {
             script: &scripts::EXTEND,
-            keys: vec![section.index_name(&request.lock_id)?.into()],
+            keys: find_by_id::names(section, &request.lock_id, request.key_hint.as_ref())?,
             arguments: vec![request.lock_id.expose().into(), ttl, life, millis(deadline), expected],
         })
     };

@@ -2,9 +2,10 @@
 
 use std::future::Future;
 
+use fred::types::Value;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use syncguard_core::{ErrorCode, Key, LockError};
+use syncguard_core::{ErrorCode, Key, LockError, LockId};
 use tokio::time::{Instant, timeout_at};
 
 use crate::inner::Inner;
@@ -14,6 +15,18 @@ use crate::names::Section;
 pub(crate) trait Found {
     /// Returns whether this section has the lock id. At most one section has it.
     fn is_found(&self) -> bool;
+}
+
+/// The names for a script that finds a lock by its id: the index entry, which names the lock, and the lock itself if the
+/// hint tells it. Redis does not need the second name. Dragonfly refuses a script that uses a name it was not given.
+pub(crate) fn names(
+    section: &Section,
+    lock_id: &LockId,
+    hint: Option<&Key>,
+) -> Result<Vec<Value>, LockError> {
+    let lock = hint.and_then(|key| section.lock_name(key).ok());
+    let names = [Some(section.index_name(lock_id)?), lock];
+    Ok(names.into_iter().flatten().map(Value::from).collect())
 }
 
 /// Runs a request with a lock id: first in the section of the hint, and if the lock is not there, in all other

@@ -61,6 +61,15 @@ impl Layout {
         self.whole.prefix()
     }
 
+    /// The beginning of the names of all records.
+    pub(crate) fn lead(&self) -> String {
+        match (self.shards.is_empty(), self.prefix()) {
+            (true, "") => String::new(),
+            (true, prefix) => format!("{prefix}:"),
+            (false, prefix) => format!("{{{prefix}:"),
+        }
+    }
+
     /// The sections: one, or one for each shard.
     pub(crate) fn sections(&self) -> &[Section] {
         if self.shards.is_empty() { std::slice::from_ref(&self.whole) } else { &self.shards }

@@ -68,6 +68,7 @@ mod layout;
 mod listing;
 mod lookup;
 mod names;
+mod neighbors;
 mod record_name;
 mod release;
 mod reply;

@@ -53,7 +53,7 @@ async fn list_locks(inner: &Inner, request: &ListRequest) -> Result<Page<LockInf
     let (names, next) = page(inner, RecordKind::Lock, request).await?;
     let mut page = Page::new(next);
     for (record, answer) in read(inner, &scripts::LIST_LOCKS, &names).await? {
-        match reply::found(answer, &record.name) {
+        match reply::found(answer, Some(section(record)), &record.name) {
             Ok(Some(info)) if section(record).has_requested_prefix(request, record, &info) => {
                 page.entries.push(info);
             }

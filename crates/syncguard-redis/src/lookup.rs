@@ -14,7 +14,7 @@ pub(crate) async fn by_key(inner: &Inner, key: &Key) -> Result<Option<LockInfo>,
     let name = section.lock_name(key)?;
     let answer =
         inner.connections.read(section.target(), || Ok(scripts::lookup_by_key(&name))).await?;
-    reply::found(answer, &name)
+    reply::found(answer, Some(section), &name)
 }
 
 pub(crate) async fn by_lock_id(
@@ -22,7 +22,7 @@ pub(crate) async fn by_lock_id(
     lock_id: LockId,
     hint: Option<&Key>,
 ) -> Result<Option<LockInfo>, LockError> {
-    find_by_id::find(inner, hint, |section| attempt(inner, section, lock_id)).await
+    find_by_id::find(inner, hint, |section| attempt(inner, section, lock_id, hint)).await
 }
 
 impl Found for Option<LockInfo> {
@@ -35,14 +35,15 @@ async fn attempt(
     inner: &Inner,
     section: &Section,
     lock_id: LockId,
+    hint: Option<&Key>,
 ) -> Result<Option<LockInfo>, LockError> {
-    let name = section.index_name(&lock_id)?;
     let call = || {
         Ok(Call {
             script: &scripts::LOOKUP_BY_ID,
-            keys: vec![name.as_str().into()],
+            keys: find_by_id::names(section, &lock_id, hint)?,
             arguments: vec![lock_id.expose().into()],
         })
     };
-    reply::found(inner.connections.read(section.target(), call).await?, &name)
+    let answer = inner.connections.read(section.target(), call).await?;
+    reply::found_by_id(answer, section, &section.index_name(&lock_id)?)
 }

@@ -1,7 +1,7 @@
 //! Releasing a lock.
 
 use syncguard_core::contract::ReleaseRequest;
-use syncguard_core::{LockError, LockId, NotHeld, ReleaseResult, Timestamp};
+use syncguard_core::{Key, LockError, LockId, NotHeld, ReleaseResult, Timestamp};
 
 use crate::driver::{Call, millis};
 use crate::find_by_id::{self, Found};
@@ -14,8 +14,10 @@ pub(crate) async fn release(
     inner: &Inner,
     request: &ReleaseRequest,
 ) -> Result<ReleaseResult, LockError> {
-    let in_section = |section| async move { Ok(attempt(inner, section, request.lock_id).await?.0) };
-    let released = find_by_id::find(inner, request.key_hint.as_ref(), in_section).await;
+    let hint = request.key_hint.as_ref();
+    let in_section =
+        |section| async move { Ok(attempt(inner, section, request.lock_id, hint).await?.0) };
+    let released = find_by_id::find(inner, hint, in_section).await;
     released.map_err(|error| error.with_lock_id(request.lock_id))
 }
 
@@ -30,11 +32,12 @@ pub(crate) async fn attempt(
     inner: &Inner,
     section: &Section,
     lock_id: LockId,
+    hint: Option<&Key>,
 ) -> Result<(ReleaseResult, Option<Timestamp>), LockError> {
     let call = |deadline: Timestamp| {
         Ok(Call {
             script: &scripts::RELEASE,
-            keys: vec![section.index_name(&lock_id)?.into()],
+            keys: find_by_id::names(section, &lock_id, hint)?,
             arguments: vec![lock_id.expose().into(), millis(deadline)],
         })
     };

@@ -10,6 +10,8 @@ use syncguard_core::{
     Timestamp,
 };
 
+use crate::names::Section;
+
 const NOT_FOUND: i64 = 0;
 const RELEASED: i64 = 1;
 const REPEATED: i64 = 1;
@@ -148,22 +150,47 @@ pub(crate) fn lacks_holder(answer: &Value) -> bool {
 /// The number of fields of a lock.
 const LOCK_FIELDS: usize = 7;
 
-/// Reads the answer of `lookup_by_key.lua` or `lookup_by_id.lua`. `name` is the record that the script was given.
-pub(crate) fn found(answer: Value, name: &str) -> Result<Option<LockInfo>, LockError> {
-    match answer {
-        Value::Integer(NOT_FOUND) => Ok(None),
-        Value::Array(fields) if fields.len() == LOCK_FIELDS => {
-            let lock = parse_lock(&fields);
-            lock.map(Some).ok_or_else(|| corrupt_record(name, "its key is not one"))
-        }
-        other => Err(refusal(other)),
+/// Reads the answer of `lookup_by_key.lua` about the record with this name. With its section, refuses a record that
+/// another key has written.
+pub(crate) fn found(
+    answer: Value,
+    section: Option<&Section>,
+    name: &str,
+) -> Result<Option<LockInfo>, LockError> {
+    let fields = match answer {
+        Value::Integer(NOT_FOUND) => return Ok(None),
+        Value::Array(fields) if fields.len() == LOCK_FIELDS => fields,
+        other => return Err(refusal(other)),
+    };
+    let corrupt = |problem| corrupt_record(name, problem);
+    let key = fields[0].as_str().and_then(|key| Key::new(&*key).ok());
+    let key = key.ok_or_else(|| corrupt("its key is not one"))?;
+    if let Some(section) = section
+        && section.unchecked_lock_name(&key)? != name
+    {
+        return Err(corrupt("its key is that of another record"));
     }
+    parse_lock(key, &fields).map(Some).ok_or_else(|| corrupt("a field is missing or malformed"))
 }
 
-fn parse_lock(fields: &[Value]) -> Option<LockInfo> {
-    let [key, lock_id, fence, acquired_at, expires_at, holder, note] = fields else { return None };
+/// Reads the answer of `lookup_by_id.lua` to a request with the index entry of this name.
+pub(crate) fn found_by_id(
+    mut answer: Value,
+    section: &Section,
+    index: &str,
+) -> Result<Option<LockInfo>, LockError> {
+    let name = match &mut answer {
+        Value::Array(fields) if fields.len() > LOCK_FIELDS => fields.pop(),
+        _ => None,
+    };
+    let name = name.as_ref().and_then(Value::as_str);
+    found(answer, Some(section), name.as_deref().unwrap_or(index))
+}
+
+fn parse_lock(key: Key, fields: &[Value]) -> Option<LockInfo> {
+    let [_, lock_id, fence, acquired_at, expires_at, holder, note] = fields else { return None };
     let info = LockInfo::new(
-        Key::new(key.as_str()?).ok()?,
+        key,
         LockId::new(lock_id.as_str()?).ok()?,
         timestamp(&acquired_at.as_str()?)?,
         timestamp(&expires_at.as_str()?)?,

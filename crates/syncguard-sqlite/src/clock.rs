@@ -94,10 +94,13 @@ pub(crate) fn uptime() -> Duration {
 
 #[cfg(target_os = "linux")]
 mod system {
+    use std::io::{self, ErrorKind};
     use std::time::Duration;
 
     use rustix::time::{ClockId, clock_gettime};
     use syncguard_core::{ErrorCode, LockError};
+
+    use crate::shortage;
 
     pub(super) fn clock() -> Option<Duration> {
         Duration::try_from(clock_gettime(ClockId::Boottime)).ok()
@@ -106,7 +109,7 @@ mod system {
     /// Returns the boot's id, and how far this process's boot clock is ahead of the machine's, in ms.
     pub(super) fn boot() -> Result<(String, i64), LockError> {
         let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
-            .map_err(|error| unknown().with_source(&error))?;
+            .map_err(|error| unread(&error))?;
         let id = id.trim();
         if id.len() != 36 {
             return Err(unknown());
@@ -115,7 +118,11 @@ mod system {
         if namespace("time") != namespace("time_for_children") {
             return Err(between_namespaces());
         }
-        let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+        let offsets = match std::fs::read_to_string("/proc/self/timens_offsets") {
+            Ok(offsets) => offsets,
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(unread(&error)),
+        };
         Ok((id.to_owned(), ahead(&offsets)))
     }
 
@@ -124,6 +131,10 @@ mod system {
         LockError::invalid_argument(
             "this process has made a time namespace for its children, so the system does not tell how far its own clock is ahead of the machine's; open the lock file before that, or in a child",
         )
+    }
+
+    fn unread(error: &io::Error) -> LockError {
+        shortage::of_descriptors(error).unwrap_or_else(|| unknown().with_source(error))
     }
 
     fn unknown() -> LockError {

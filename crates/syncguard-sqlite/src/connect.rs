@@ -12,12 +12,13 @@ use syncguard_core::LockError;
 use crate::clock::{Clock, uptime};
 use crate::config::Synchronous;
 use crate::durability::DurabilityReport;
-use crate::error::{Failure, is_cannot_open, not_writable};
-use crate::file::{LockFile, may_write};
+use crate::error::{Failure, is_cannot_open};
+use crate::file::LockFile;
 use crate::fork;
 use crate::open_files::OpenFiles;
 use crate::schema::{self, MIGRATIONS};
 use crate::settings::Settings;
+use crate::shortage;
 use crate::store::Store;
 
 /// An open lock file.
@@ -65,8 +66,8 @@ fn try_open(path: &Path, settings: &Settings) -> Result<OpenStore, Failure> {
     let durability = DurabilityReport::of(&file, settings.synchronous);
     durability.enforce(settings.strict)?;
     open_in(&file, settings, clock, durability).map_err(|failure| match failure {
-        Failure::Sqlite(error) if is_cannot_open(&error) && !may_write(&file.path) => {
-            not_writable(&error).into()
+        Failure::Sqlite(error) if is_cannot_open(&error) => {
+            shortage::explain(&error, &file.path).map_or(error.into(), Failure::Refused)
         }
         failure => failure,
     })

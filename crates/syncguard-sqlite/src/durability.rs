@@ -7,6 +7,7 @@ use syncguard_core::LockError;
 use crate::config::Synchronous;
 use crate::file::LockFile;
 use crate::file_system::Kind;
+use crate::other_users;
 
 /// The risks found that can make the file forget a granted lock or a fence. After that, two holders may
 /// have one lock, and a fence may be handed out twice.
@@ -36,6 +37,11 @@ pub enum DurabilityRisk {
     ContainerLayer,
     /// Every user of the machine may read or change the file, and so take locks away from their holders.
     OpenToOthers,
+    /// Other users may write in the folder of the file, or in a folder above it that is not sticky: they can put
+    /// another file in its place, in which all keys are free and fences start again.
+    OpenFolder,
+    /// The file or its folder belongs to another user, who is not root.
+    ForeignOwner,
 }
 
 impl fmt::Display for DurabilityRisk {
@@ -45,6 +51,8 @@ impl fmt::Display for DurabilityRisk {
             Self::MemoryFileSystem => "the file is in memory",
             Self::ContainerLayer => "the file is in a container's own layer",
             Self::OpenToOthers => "every user may read or change the file",
+            Self::OpenFolder => "other users may replace the file, because they may write in its folder or in one above",
+            Self::ForeignOwner => "the file or its folder belongs to another user",
         })
     }
 }
@@ -52,8 +60,8 @@ impl fmt::Display for DurabilityRisk {
 impl DurabilityReport {
     pub(crate) fn of(file: &LockFile, synchronous: Synchronous) -> Self {
         let normal = (synchronous == Synchronous::Normal).then_some(DurabilityRisk::NotSynchronous);
-        let open = is_open_to_others(file).then_some(DurabilityRisk::OpenToOthers);
-        Self { risks: normal.into_iter().chain(file_system_risk(file.kind)).chain(open).collect() }
+        let users = other_users::risks(file);
+        Self { risks: normal.into_iter().chain(file_system_risk(file.kind)).chain(users).collect() }
     }
 
     /// Returns an error in strict mode; otherwise logs a warning.
@@ -79,15 +87,4 @@ fn file_system_risk(kind: Kind) -> Option<DurabilityRisk> {
         Kind::Overlay => Some(DurabilityRisk::ContainerLayer),
         Kind::Remote | Kind::Other => None,
     }
-}
-
-#[cfg(unix)]
-fn is_open_to_others(file: &LockFile) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    file.metadata.permissions().mode() & 0o007 != 0
-}
-
-#[cfg(not(unix))]
-fn is_open_to_others(_: &LockFile) -> bool {
-    false
 }

@@ -44,6 +44,12 @@ pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(code, Some(ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED | ffi::SQLITE_PROTOCOL))
 }
 
+/// Returns whether the disk has no room for a write. A limit or a quota is reported as a write that failed.
+pub(crate) fn is_full(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    matches!(code, Some(ffi::SQLITE_FULL | ffi::SQLITE_IOERR_WRITE))
+}
+
 /// Makes the error for the caller. It contains only SQLite's code, because SQLite's messages can contain
 /// paths and statements.
 pub(crate) fn classify(error: &rusqlite::Error) -> LockError {
@@ -69,12 +75,14 @@ const TABLE: &[(i32, ErrorCode, &str)] = &[
     (ffi::SQLITE_IOERR_CORRUPTFS, ErrorCode::Internal, "the file system is damaged"),
     (ffi::SQLITE_IOERR_DATA, ErrorCode::Internal, DAMAGED),
     (ffi::SQLITE_READONLY_DBMOVED, ErrorCode::Internal, MOVED),
+    (ffi::SQLITE_IOERR_SHMSIZE, ErrorCode::ServiceUnavailable, "the disk of the lock file is full: there is no room for the file -shm beside it"),
+    (ffi::SQLITE_IOERR_WRITE, ErrorCode::ServiceUnavailable, "the lock file, or a file beside it, cannot be written: the disk failed, or a quota or a limit of the size of files is reached"),
     (ffi::SQLITE_IOERR_NOMEM, ErrorCode::ServiceUnavailable, "SQLite has no memory"),
     (ffi::SQLITE_AUTH, ErrorCode::AuthFailed, NOT_WRITABLE),
     (ffi::SQLITE_BUSY, ErrorCode::ServiceUnavailable, BUSY),
     (ffi::SQLITE_CANTOPEN, ErrorCode::ServiceUnavailable, "the lock file, or a file beside it, cannot be opened; the user needs to read and write all three, and to write to their folder"),
     (ffi::SQLITE_CORRUPT, ErrorCode::Internal, DAMAGED),
-    (ffi::SQLITE_FULL, ErrorCode::ServiceUnavailable, "the disk of the lock file is full"),
+    (ffi::SQLITE_FULL, ErrorCode::ServiceUnavailable, FULL),
     (ffi::SQLITE_IOERR, ErrorCode::ServiceUnavailable, "the disk of the lock file failed"),
     (ffi::SQLITE_LOCKED, ErrorCode::ServiceUnavailable, BUSY),
     (ffi::SQLITE_NOLFS, ErrorCode::ServiceUnavailable, "the lock file is larger than the file system allows"),
@@ -87,6 +95,7 @@ const TABLE: &[(i32, ErrorCode, &str)] = &[
 
 const BUSY: &str =
     "another process kept the lock file locked for longer than the operation timeout";
+const FULL: &str = "the disk of the lock file is full, or can have no further file";
 const DAMAGED: &str = "the lock file is damaged; stop all programs that use it, and put a new file or a backup in its place; locks that were held are lost";
 const NOT_WRITABLE: &str = "the lock file cannot be written: the user lacks the permission, or the file system is read-only";
 const MOVED: &str = "the lock file, or a file beside it, was deleted or replaced while this program had it open; others may hold the same locks in another file: stop all programs that use it, and start them again";
@@ -104,6 +113,12 @@ pub(crate) fn moved() -> LockError {
 /// Returns whether SQLite could not open a file. SQLite does not say why; often a permission is missing.
 pub(crate) fn is_cannot_open(error: &rusqlite::Error) -> bool {
     error.sqlite_error().is_some_and(|error| primary(error.extended_code) == ffi::SQLITE_CANTOPEN)
+}
+
+/// The disk has no room, or can have no further file.
+pub(crate) fn full(error: &rusqlite::Error) -> LockError {
+    let said = error.sqlite_error().map_or(0, |error| error.extended_code);
+    LockError::new(ErrorCode::ServiceUnavailable, FULL).with_source(&SqliteSaid { code: said })
 }
 
 /// The user lacks a permission.

@@ -1,7 +1,7 @@
 //! Finding, creating and checking the lock file.
 
 use std::fs::{self, Metadata, OpenOptions};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -10,6 +10,7 @@ use syncguard_core::{ErrorCode, LockError};
 use crate::error::damaged;
 use crate::file_system::Kind;
 use crate::mounted;
+use crate::shortage;
 
 /// A lock file that has passed the checks. Its path has no symbolic link in it.
 #[derive(Debug)]
@@ -83,32 +84,6 @@ fn create(path: &Path) -> Result<(), LockError> {
     }
 }
 
-/// Returns whether this user may read and write the file and its folder, as SQLite does.
-pub(crate) fn may_write(path: &Path) -> bool {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    system::may_write(path) && system::may_write(folder)
-}
-
-#[cfg(any(target_os = "linux", target_vendor = "apple"))]
-mod system {
-    use std::path::Path;
-
-    use rustix::fs::{Access, access};
-
-    pub(super) fn may_write(path: &Path) -> bool {
-        access(path, Access::READ_OK | Access::WRITE_OK).is_ok()
-    }
-}
-
-#[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
-mod system {
-    use std::path::Path;
-
-    pub(super) fn may_write(_: &Path) -> bool {
-        true
-    }
-}
-
 /// The size of the header of every database, in bytes.
 const HEADER: u64 = 100;
 
@@ -123,7 +98,10 @@ fn check_folder(folder: &Path) -> Result<(), LockError> {
     }
 }
 
-fn cannot(what: &'static str, error: &std::io::Error) -> LockError {
+fn cannot(what: &'static str, error: &io::Error) -> LockError {
+    if let Some(error) = shortage::of_descriptors(error) {
+        return error;
+    }
     let code = match error.kind() {
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => ErrorCode::AuthFailed,
         ErrorKind::InvalidInput | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => {

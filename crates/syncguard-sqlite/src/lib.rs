@@ -50,6 +50,17 @@
 //! this crate can share the file: it does not know the column and leaves it as it is. So the column is valid
 //! only if its fence is the fence of the row.
 //!
+//! # SQLite beside other crates
+//!
+//! A program has one `libsqlite3-sys`. This crate takes each rusqlite from 0.39 to 0.43, so it fits beside sqlx 0.9,
+//! tokio-rusqlite 0.8, diesel 2.3 and sea-orm 2. The older ones have a SQLite before 3.51.3, which can
+//! [lose writes](https://sqlite.org/wal.html#walresetbug) of one of several processes.
+//!
+//! **sqlx 0.8** wants such a SQLite with its features `sqlite`, `macros` or `migrate`, also if the program uses PostgreSQL
+//! alone, and cargo finds no versions ("links to the native library `sqlite3`"). Turn these features off
+//! (`default-features = false, features = ["postgres", "runtime-tokio"]`), or take sqlx 0.9. Where neither is possible, let
+//! the command `syncguard run` hold the lock. sea-orm 1 builds on sqlx 0.8.
+//!
 //! # Time
 //!
 //! On Linux, locks live by the boot clock: setting the wall clock neither ends a lock nor prolongs it, and
@@ -82,6 +93,13 @@
 //! this boot. The exception is a machine without a clock of its own that restarts at an earlier time: there, a
 //! lock whose release was undone lives until its TTL is over. On other systems releases and extends wait for
 //! the disk.
+//!
+//! # A full disk
+//!
+//! Held locks are renewed and released on a full disk, in the space that the log has already. New keys and new files need
+//! space, and fail with `ServiceUnavailable`. The exception is a file that has grown within its last transactions, by a
+//! page of new keys, and could not be written back before the disk was full: until there is room again, its operations may
+//! fail, and locks end with their TTL.
 //!
 //! # Fork
 //!
@@ -122,11 +140,13 @@ mod open_files;
 mod operation;
 #[cfg(feature = "test-util")]
 mod operation_gate;
+mod other_users;
 mod record;
 mod release;
 mod schema;
 mod settings;
 mod settle;
+mod shortage;
 mod signals;
 mod store;
 mod url;

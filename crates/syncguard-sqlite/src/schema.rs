@@ -63,6 +63,9 @@ pub(crate) fn migrate(connection: &mut Connection, migrations: &[&str]) -> Resul
         i64::try_from(migrations.len()).unwrap_or(i64::MAX),
     )?;
     transaction.commit()?;
+    // The tables get their place on the disk now, so that a disk that is full later cannot keep the log from being
+    // emptied. If this fails, a later checkpoint does it.
+    let _ = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |_| Ok(()));
     Ok(())
 }
 

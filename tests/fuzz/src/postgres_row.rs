@@ -100,7 +100,10 @@ impl Stage {
     /// `None` for a row that the schema itself refuses.
     async fn ask(&self, row: &Row) -> Result<Option<Answers>> {
         let (raw, backend) = (&self.raw, &self.backend);
-        let key = format!("key-{}", self.asked.fetch_add(1, Ordering::Relaxed));
+        // A row under another key than its own is corrupt.
+        let own = Key::new(&row.user_key).map(|key| key.expose().to_owned());
+        let key =
+            own.unwrap_or_else(|_| format!("key-{}", self.asked.fetch_add(1, Ordering::Relaxed)));
         raw.execute("DELETE FROM syncguard_locks", &[]).await?;
         let inserted = raw
             .execute(

@@ -4,6 +4,8 @@
 //! - `sqlite-worker keep-out FILE` keeps everybody else from writing until its input ends.
 //! - `sqlite-worker try FILE` takes a lock and releases it, and says what came of it.
 //! - `sqlite-worker fill FILE FILLER` takes locks until that fails, deletes the filler, and goes on.
+//! - `sqlite-worker hold FILE FILLER` takes locks, fills the disk by the filler, renews the locks and releases them.
+//! - `sqlite-worker starve FILE` uses up its file descriptors, frees one after the other, and tries the file each time.
 //! - `sqlite-worker between FILE` makes a time namespace for its children, in which a day more has gone by, and
 //!   tries the file itself.
 //! - `sqlite-worker fork FILE` opens the file, forks, and tries it in the child.
@@ -17,7 +19,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use rustix::time::{ClockId, clock_gettime};
-use syncguard::contract::{AcquireRequest, AcquireResult, ReleaseRequest};
+use syncguard::contract::{AcquireRequest, AcquireResult, ExtendRequest, ReleaseRequest};
 use syncguard::sqlite::{SqliteBackend, SqliteOptions};
 use syncguard::{ErrorCode, Fence, LockBackend as _, LockError};
 use syncguard_history::Random;
@@ -42,6 +44,8 @@ fn main() -> Result<()> {
             Ok(())
         }
         ["fill", file, filler] => runtime()?.block_on(fill(Path::new(file), Path::new(filler))),
+        ["hold", file, filler] => runtime()?.block_on(hold(Path::new(file), Path::new(filler))),
+        ["starve", file] => runtime()?.block_on(starve(Path::new(file))),
         ["between", file] => {
             nix::sched::unshare(nix::sched::CloneFlags::from_bits_retain(CLONE_NEWTIME))?;
             std::fs::write("/proc/self/timens_offsets", "boottime 86400 0")?;
@@ -49,7 +53,7 @@ fn main() -> Result<()> {
             Ok(())
         }
         ["fork", file] => fork_and_try(Path::new(file)),
-        _ => bail!("sqlite-worker grind|keep-out|try|between|fill|fork FILE …"),
+        _ => bail!("sqlite-worker grind|keep-out|try|between|fill|hold|starve|fork FILE …"),
     }
 }
 
@@ -152,6 +156,58 @@ async fn fill(file: &Path, filler: &Path) -> Result<()> {
     }
     println!("full after {last}, and back");
     Ok(())
+}
+
+/// The disk is small. Locks that are held when it is full live on, and can be released.
+async fn hold(file: &Path, filler: &Path) -> Result<()> {
+    let backend = SqliteBackend::open(file).await?;
+    let mut held = Vec::new();
+    for key in 0..10 {
+        let granted = backend.acquire(AcquireRequest::new(key.to_string(), HOUR)?).await?;
+        held.push(granted.acquired().context("a free lock")?.lock_id);
+    }
+    let mut filler = File::create(filler)?;
+    while filler.write_all(&[1; 512]).is_ok() {}
+    let mut times = 0;
+    for round in 0..100 {
+        for lock_id in &held {
+            let extended = backend.extend(ExtendRequest::new(*lock_id, HOUR)?).await;
+            ensure!(extended?.is_extended(), "round {round}");
+            times += 1;
+        }
+        // Many at once are one transaction, whose pages are too many.
+        let extends = held.iter().map(|lock_id| {
+            let (backend, lock_id) = (backend.clone(), *lock_id);
+            tokio::spawn(async move { backend.extend(ExtendRequest::new(lock_id, HOUR)?).await })
+        });
+        for extended in extends.collect::<Vec<_>>() {
+            ensure!(extended.await??.is_extended(), "round {round}");
+            times += 1;
+        }
+    }
+    let another = SqliteBackend::open(file.with_file_name("new.db")).await.map(drop);
+    println!("new: {}", told(another.map(|()| Fence::ZERO)));
+    for lock_id in held {
+        ensure!(backend.release(ReleaseRequest::new(lock_id)).await?.is_released());
+    }
+    println!("extended {times} times");
+    Ok(())
+}
+
+/// Prints what came of each try, until one succeeds.
+async fn starve(file: &Path) -> Result<()> {
+    let mut kept = Vec::new();
+    while let Ok(more) = File::open("/dev/null") {
+        kept.push(more);
+    }
+    loop {
+        let told = told(try_once(file).await);
+        println!("{told}");
+        if told.starts_with("fence") {
+            return Ok(());
+        }
+        kept.pop().context("a descriptor")?;
+    }
 }
 
 fn fork_and_try(file: &Path) -> Result<()> {

@@ -5,3 +5,6 @@ mod firestore;
 mod postgres;
 mod redis;
 mod sqlite;
+
+#[path = "../postgres/warnings.rs"]
+mod warnings;

@@ -477,6 +477,12 @@ async fn corrupt_rows_are_reported_and_left_alone() -> Result<()> {
             assert_eq!(before, after);
         }
     }
+    let foreign = take(&backend, "foreign").await;
+    let rename = format!("UPDATE {} SET user_key = 'other' WHERE key = 'foreign'", tables.locks);
+    admin.batch_execute(&rename).await?;
+    for by in [LookupRequest::by_key("foreign")?, LookupRequest::by_lock_id(foreign.lock_id)] {
+        expect(&backend.lookup(by).await.unwrap_err(), ErrorCode::Internal, false);
+    }
     let counter = format!("INSERT INTO {} VALUES ('fence:negative', -5)", tables.fences);
     admin.batch_execute(&counter).await?;
     let error = backend.acquire(request("negative", MINUTE)).await.unwrap_err();

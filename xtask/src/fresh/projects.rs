@@ -85,6 +85,17 @@ pub(super) const PROJECTS: &[Project] = &[
         packages: &["syncguard-sqlite"],
         ..project("sqlite-crate", Source::Backend("SqliteBackend"), Store::Sqlite)
     },
+    // Beside another dependency on rusqlite: the ends of the range in Cargo.toml.
+    Project {
+        packages: &["syncguard-sqlite"],
+        more: "rusqlite = \"=0.39.0\"",
+        ..project("sqlite-crate-oldest-rusqlite", Source::Backend("SqliteBackend"), Store::Sqlite)
+    },
+    Project {
+        packages: &["syncguard-sqlite"],
+        more: "rusqlite = \"=0.43.0\"",
+        ..project("sqlite-crate-newest-rusqlite", Source::Backend("SqliteBackend"), Store::Sqlite)
+    },
     // A custom backend.
     Project {
         packages: &["syncguard-core", "syncguard-conformance"],

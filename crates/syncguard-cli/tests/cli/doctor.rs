@@ -35,6 +35,13 @@ fn redis() -> Result<()> {
     let safe = RedisServer::builder().append_only(AppendOnly::EverySecond).start()?;
     finds(&safe.url(), 0, &[("green", "durability", ""), ("green", "permissions", "")])?;
 
+    safe.cli(&["SET", "cache:1", "x"])?;
+    finds(
+        &safe.url(),
+        0,
+        &[("yellow", "database", "-flushdb -flushall"), ("green", "durability", "")],
+    )?;
+
     let server =
         RedisServer::builder().snapshots(true).max_memory("50mb", "allkeys-lru").start()?;
     let persistence = ("red", "persistence", "CONFIG SET appendonly yes");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::clean_up::CleanUp;
+use super::fence_memory::FenceMemory;
 use super::outage_log::OutageLog;
 use super::queue::WaitQueues;
 use super::release_error::ReleaseErrorHandler;
@@ -26,6 +27,7 @@ struct State {
     holder: Holder,
     clean_up: CleanUp,
     queues: WaitQueues,
+    fences: FenceMemory,
     renewals: OutageLog,
     releases: OutageLog,
 }
@@ -92,6 +94,11 @@ impl ClientState {
         &self.0.queues
     }
 
+    /// The fences that callers of this process were granted.
+    pub(crate) fn fences(&self) -> &FenceMemory {
+        &self.0.fences
+    }
+
     /// Logs renewals that fail.
     pub(crate) fn renewals(&self) -> &OutageLog {
         &self.0.renewals
@@ -122,10 +129,13 @@ impl ClientState {
     }
 
     /// This state with its own queues: for a decorator that changes keys, so that waiters for different locks do not
-    /// wait for each other.
+    /// wait for each other, and their fences are not compared.
     #[must_use]
     pub fn with_own_queues(self) -> Self {
-        self.with(|state| state.queues = WaitQueues::default())
+        self.with(|state| {
+            state.queues = WaitQueues::default();
+            state.fences = FenceMemory::default();
+        })
     }
 
     /// This state with queues for a store that no other process can reach: a process that passes a lock to its own
@@ -177,6 +187,7 @@ impl Default for State {
             holder: Holder::this_process(),
             clean_up: CleanUp::default(),
             queues: WaitQueues::default(),
+            fences: FenceMemory::default(),
             renewals: OutageLog::default(),
             releases: OutageLog::default(),
         }

@@ -2,6 +2,7 @@
 
 pub(crate) mod clean_up;
 mod client_state;
+pub(crate) mod fence_memory;
 pub(crate) mod outage_log;
 pub(crate) mod queue;
 mod release_error;

@@ -181,6 +181,18 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             drop(lease);
             return Ok(Ok(Tried::Late));
         }
+        if let Some(fence) = acquired.fence.fence()
+            && let Some(before) = self.defaults.fences().note(self.key, fence)
+        {
+            tracing::error!(
+                key_hash = %self.key.hash_id(),
+                %fence,
+                %before,
+                "the fence of this lock is not above an earlier one that this process was granted for the key: the \
+                 store has lost its counters (a FLUSHDB, a restored backup, a failover), or this is another store; \
+                 raise the counter above every fence that is stored elsewhere"
+            );
+        }
         if let Some(min_hold) = policy.min_hold {
             lease.set_min_hold(MinHold::new(min_hold, acquired.expires_at));
         }

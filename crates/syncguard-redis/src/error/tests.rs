@@ -44,6 +44,16 @@ fn every_row_is_what_it_says() {
         (K::Cluster, "MOVED 1 10.0.0.1:6379", (InvalidArgument, false)),
         (K::Cluster, "All keys must belong to the same cluster node.", (InvalidArgument, false)),
         (K::Unknown, "ERR max number of clients reached", (RateLimited, false)),
+        (
+            K::Unknown,
+            "ERR Error running script (call to f_0): @user_script:2: script tried accessing undeclared key",
+            (InvalidArgument, false),
+        ),
+        (
+            K::Unknown,
+            "ERR Unknown Redis command called from script script: f_0, on @user_script:69.",
+            (InvalidArgument, false),
+        ),
         (K::Unknown, "ERR something new", (Internal, true)),
         (K::Timeout, "Request timed out.", (NetworkTimeout, true)),
         (K::IO, "Connection closed.", (ServiceUnavailable, true)),
@@ -149,5 +159,35 @@ fn they_are_found_wherever_fred_puts_them() {
     {
         let error = DriverError::new(ErrorKind::Tls, "InvalidDnsNameError");
         assert_eq!(from_driver(&error, Stage::Calling).code(), InvalidArgument);
+    }
+}
+
+#[test]
+fn a_missing_command_is_named_and_its_arguments_are_not() {
+    let message = |details: &'static str| {
+        let error = DriverError::new(ErrorKind::Unknown, details);
+        let error = from_driver(&error, Stage::Calling);
+        assert_eq!(
+            (error.code(), error.is_outcome_unknown()),
+            (InvalidArgument, false),
+            "{details}"
+        );
+        assert!(!format!("{error} {error:?}").contains("secret-key"), "{error:?}");
+        error.message().to_owned()
+    };
+    for (command, _) in COMMANDS {
+        // As Redis 5, Redis 7 and Dragonfly say it.
+        for details in [
+            format!("ERR unknown command `{command}`, with args beginning with: `secret-key`, "),
+            format!("ERR unknown command '{}'", command.to_lowercase()),
+            format!("ERR unknown command {command}"),
+        ] {
+            let named = message(details.leak());
+            assert!(named.contains(&format!("command {command}")), "{named}");
+        }
+    }
+    for details in ["ERR unknown command 'secret-key', with args 'EVAL'", "ERR unsupported command"]
+    {
+        assert!(message(details).ends_with("that locks need"), "{details}");
     }
 }

@@ -1,6 +1,6 @@
 -- Sets the expiry of a live lock to now plus the TTL.
 --
--- KEYS  index entry of the lock id; it names the lock
+-- KEYS  index entry of the lock id; it names the lock; if the caller knows the key, the lock (Dragonfly wants it)
 -- ARGV  lock id, TTL in ms, TTL + tolerance in ms, deadline in ms, the expiry that the lock must have
 --       in ms, or an empty text for any expiry
 --
@@ -44,6 +44,8 @@ local record, count = string.gsub(text, '("expiresAtMs"%s*:%s*)[^,}%s]+', '%1' .
 if count ~= 1 then
   return { BAD_FIELD, name }
 end
-redis.call('SET', name, record, 'PX', life)
+-- PEXPIRE comes first: a server whose memory is full refuses SET as the first write of a script, but not after
+-- PEXPIRE.
 redis.call('PEXPIRE', KEYS[1], life)
+redis.call('SET', name, record, 'PX', life)
 return expires

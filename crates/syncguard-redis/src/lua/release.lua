@@ -1,6 +1,6 @@
 -- Frees the lock with an id, if it is live. Its counter stays.
 --
--- KEYS  index entry of the lock id; it names the lock
+-- KEYS  index entry of the lock id; it names the lock; if the caller knows the key, the lock (Dragonfly wants it)
 -- ARGV  lock id, deadline in ms
 --
 -- Answers 1 if released, { 2, time } if expired, { 0, time } if there is no such lock; { LATE, time } or

@@ -187,7 +187,7 @@ impl Session<'_> {
             let answer =
                 connections.read(Target::default(), || Ok(scripts::lookup_by_key(&name))).await?;
             let polls = reply::lacks_holder(&answer);
-            let lock = reply::found(answer, &name).map(|lock| lock.map(|lock| (lock, polls)));
+            let lock = reply::found(answer, None, &name).map(|lock| lock.map(|lock| (lock, polls)));
             Ok(Answer::Record(name, lock))
         }));
     }

@@ -27,7 +27,7 @@ use self::busy_backoff::BusyBackoff;
 use self::sync_level::SyncLevel;
 use crate::clock::{Clock, uptime};
 use crate::connect::OpenStore;
-use crate::error::{busy, classify, is_busy, late};
+use crate::error::{busy, classify, is_busy, is_full, late};
 use crate::open_files::OpenFiles;
 use crate::signals::Watches;
 use crate::store::Store;
@@ -193,8 +193,47 @@ impl Writer {
         batch.into_iter().filter_map(read).collect()
     }
 
-    /// Carries operations out in one transaction.
+    /// Carries operations out: all in one transaction, or if that fails, each in a transaction of its own.
     fn write(&self, batch: Batch) -> Written {
+        let (batch, failed) = match self.try_write(batch) {
+            Ok(written) => return written,
+            Err(failed) => failed,
+        };
+        if batch.len() <= 1 && !is_full(&failed.error) {
+            fail(batch, &failed.into_error());
+            return Written::All;
+        }
+        let (mut left, mut any_blocked) = (Vec::new(), false);
+        for operation in batch {
+            if let Written::NotYet { batch, is_blocked } = self.write_alone(vec![operation]) {
+                left.extend(batch);
+                any_blocked |= is_blocked;
+            }
+        }
+        if left.is_empty() {
+            return Written::All;
+        }
+        Written::NotYet { batch: left, is_blocked: any_blocked }
+    }
+
+    /// Carries one operation out, on a full disk in the space that the log has already.
+    fn write_alone(&self, operation: Batch) -> Written {
+        let written = self.try_write(operation).or_else(|(operation, failed)| {
+            if !is_full(&failed.error) {
+                return Err((operation, failed));
+            }
+            self.free_log();
+            self.try_write(operation)
+        });
+        written.unwrap_or_else(|(operation, failed)| {
+            fail(operation, &failed.into_error());
+            Written::All
+        })
+    }
+
+    /// Carries operations out in one transaction. If SQLite fails, the file has nothing of them, and they are
+    /// returned.
+    fn try_write(&self, batch: Batch) -> Result<Written, (Batch, Failed)> {
         if !self.connection.is_autocommit() {
             // An earlier rollback has failed. No transaction can begin before it succeeds.
             let _ = self.connection.execute_batch("ROLLBACK");
@@ -206,12 +245,9 @@ impl Writer {
         let transaction = match began {
             Ok(transaction) => transaction,
             Err(error) if is_busy(&error) => {
-                return Written::NotYet { batch, is_blocked: true };
+                return Ok(Written::NotYet { batch, is_blocked: true });
             }
-            Err(error) => {
-                fail(batch, &classify(&error));
-                return Written::All;
-            }
+            Err(error) => return Err((batch, Failed { error, in_commit: false })),
         };
         let (mut begun, unwanted) = partition(batch, |operation| operation.begin(self.overdue()));
         answer(unwanted);
@@ -220,46 +256,25 @@ impl Writer {
             Err(Unwritten::Clock(error)) => {
                 drop(transaction);
                 fail(begun, &error);
-                return Written::All;
+                return Ok(Written::All);
             }
             Err(Unwritten::Late) => {
                 drop(transaction);
-                return Written::NotYet { batch: roll_back(begun), is_blocked: false };
+                return Ok(Written::NotYet { batch: roll_back(begun), is_blocked: false });
             }
             Err(Unwritten::Sqlite(error)) => {
                 drop(transaction);
-                return self.write_one_by_one(begun, &error);
+                return Err((roll_back(begun), Failed { error, in_commit: false }));
             }
         }
         match transaction.commit() {
             Ok(()) => self.send_answers(begun),
-            // No process sees these changes now, but they may come back from the disk after all programs
-            // have crashed.
-            Err(error) => fail(begun, &classify(&error).with_unknown_outcome()),
-        }
-        Written::All
-    }
-
-    /// Writes each operation in a transaction of its own, after one of them has failed the whole batch with
-    /// this error.
-    fn write_one_by_one(&self, batch: Batch, error: &rusqlite::Error) -> Written {
-        let mut batch = roll_back(batch);
-        if batch.len() <= 1 {
-            fail(batch, &classify(error));
-            return Written::All;
-        }
-        let mut left = Vec::new();
-        let mut any_blocked = false;
-        for operation in batch.drain(..) {
-            if let Written::NotYet { batch, is_blocked } = self.write(vec![operation]) {
-                left.extend(batch);
-                any_blocked |= is_blocked;
+            Err(error) if is_full(&error) => {
+                return Err((roll_back(begun), Failed { error, in_commit: true }));
             }
+            Err(error) => fail(begun, &Failed { error, in_commit: true }.into_error()),
         }
-        if left.is_empty() {
-            return Written::All;
-        }
-        Written::NotYet { batch: left, is_blocked: any_blocked }
+        Ok(Written::All)
     }
 
     /// Sends the answers, if the file that was written is still in its place.
@@ -278,6 +293,27 @@ impl Writer {
     /// Tries to empty the log. If that fails, the next commit tries again.
     fn truncate_log(&self) {
         let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()));
+    }
+
+    /// Copies the log into the file, so that the next transaction begins at the start of the log, where it needs no
+    /// more space on the disk. An extend or a release writes no more pages than the acquire before it.
+    fn free_log(&self) {
+        let _ = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |_| Ok(()));
+    }
+}
+
+/// An error of SQLite that failed a whole transaction.
+struct Failed {
+    error: rusqlite::Error,
+    in_commit: bool,
+}
+
+impl Failed {
+    fn into_error(self) -> LockError {
+        let error = classify(&self.error);
+        // No process sees the changes of a failed commit now, but they may come back from the disk after all
+        // programs have crashed.
+        if self.in_commit { error.with_unknown_outcome() } else { error }
     }
 }
 

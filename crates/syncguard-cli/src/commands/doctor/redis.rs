@@ -22,6 +22,14 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
         findings
             .push(Finding::green("durability", "locks and fences survive a crash of the server"));
     }
+    // A user without the right to SCAN gets no answer here.
+    if backend.has_other_records().await.is_ok_and(|others| others) {
+        let says = "the database has records of other programs: their FLUSHDB, or a FLUSHALL, deletes held locks and \
+                    fences, and fences start anew";
+        let mend = "use another database (redis://HOST/1) or server for locks, and forbid the others these commands: \
+                    ACL SETUSER name -flushdb -flushall -swapdb";
+        findings.push(Finding::yellow("database", says, mend));
+    }
     if parsed.scheme().ends_with("-cluster") {
         findings.push(Finding::green("layout", layout(report.layout)));
     }

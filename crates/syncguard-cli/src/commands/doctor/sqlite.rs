@@ -40,6 +40,15 @@ fn finding(risk: DurabilityRisk) -> Finding {
         DurabilityRisk::OpenToOthers => {
             Finding::yellow("mode", says, "chmod o= FILE FILE-wal FILE-shm")
         }
+        DurabilityRisk::OpenFolder => {
+            let says = format!("{says}: two programs can then hold one lock, with one fence");
+            Finding::red("folder", says, "chmod go-w FOLDER, or use a folder of its own")
+        }
+        DurabilityRisk::ForeignOwner => Finding::red(
+            "owner",
+            says,
+            "chown FILE FILE-wal FILE-shm FOLDER to the user who runs the programs",
+        ),
         _ => Finding::yellow("durability", says, "see the documentation of syncguard-sqlite"),
     }
 }

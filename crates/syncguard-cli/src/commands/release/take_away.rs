@@ -29,7 +29,7 @@ pub(super) async fn take_away(backend: &DynBackend, info: &LockInfo) -> Result<O
     if !matches!(released, ReleaseResult::Released) {
         return explain_refusal(backend, key, info).await;
     }
-    Ok(Outcome::Released(raise_fence(backend, key).await?))
+    Ok(Outcome::Released(raise_fence(backend, key, info.fence).await?))
 }
 
 /// Explains why the store released nothing: the lock has ended meanwhile, or the store does not
@@ -56,14 +56,24 @@ async fn explain_refusal(
 
 /// Raises the fence with an acquire of its own. `None` if another process has the lock by now,
 /// since its acquire has raised the fence.
-async fn raise_fence(backend: &DynBackend, key: Key) -> Result<Option<Fence>, Failure> {
-    let request = AcquireRequest::new(key, Duration::from_secs(5))?;
-    match backend.acquire(request).await? {
-        AcquireResult::Acquired(acquired) => {
+async fn raise_fence(
+    backend: &DynBackend,
+    key: Key,
+    before: Fence,
+) -> Result<Option<Fence>, Failure> {
+    let request = AcquireRequest::new(key.clone(), Duration::from_secs(5))?;
+    match backend.acquire(request).await {
+        Ok(AcquireResult::Acquired(acquired)) => {
             let _ = backend.release(ReleaseRequest::new(acquired.lock_id)).await?;
             Ok(Some(acquired.fence))
         }
-        AcquireResult::Locked(_) | AcquireResult::Refused(_) => Ok(None),
+        Ok(AcquireResult::Locked(_) | AcquireResult::Refused(_)) => Ok(None),
+        // A store without room for a lock may have the room to raise a counter.
+        Err(error) => {
+            let Some(inventory) = backend.inventory() else { return Err(error.into()) };
+            let raised = inventory.raise_counter(key, before.next()?).await;
+            Ok(Some(raised.map_err(|_| error)?))
+        }
     }
 }
 
