@@ -38,7 +38,7 @@ impl FaultProxy {
         let proxy = Self {
             port: ports::free()?,
             shared: Arc::new(Shared {
-                upstream: SocketAddr::from((Ipv4Addr::LOCALHOST, upstream)),
+                upstream: Mutex::new(SocketAddr::from((Ipv4Addr::LOCALHOST, upstream))),
                 faults: Mutex::default(),
                 counters: Mutex::default(),
                 connections: Mutex::default(),
@@ -75,6 +75,19 @@ impl FaultProxy {
     /// Swallowed bytes stay lost after `freeze(false)`.
     pub fn freeze(&self, on: bool) {
         lock(&self.shared.faults).frozen = on;
+    }
+
+    /// Acts like a firewall that drops the packets of the open connections: they stay open, and their bytes are
+    /// swallowed for ever. New connections work.
+    pub fn silence(&self) {
+        for connection in self.shared.open_connections() {
+            connection.silence();
+        }
+    }
+
+    /// Leads new connections to the server on this port of 127.0.0.1, as a name does after a failover.
+    pub fn lead_to(&self, upstream: u16) {
+        *lock(&self.shared.upstream) = SocketAddr::from((Ipv4Addr::LOCALHOST, upstream));
     }
 
     /// Accepts connections, again after [`refuse`](Self::refuse).
@@ -136,7 +149,8 @@ impl Drop for FaultProxy {
 /// The state that the threads of a proxy share.
 #[derive(Debug)]
 struct Shared {
-    upstream: SocketAddr,
+    /// The server of new connections.
+    upstream: Mutex<SocketAddr>,
     faults: Mutex<Faults>,
     counters: Mutex<Counters>,
     connections: Mutex<Vec<Weak<Connection>>>,
