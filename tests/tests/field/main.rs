@@ -4,4 +4,5 @@
 mod firestore;
 mod postgres;
 mod redis;
+mod silent;
 mod sqlite;

@@ -138,10 +138,7 @@ impl Connection {
             self.reply.store(0, Ordering::SeqCst);
         }
         let mut faults = lock(&self.shared.faults);
-        if faults.frozen
-            || self.silent.load(Ordering::SeqCst)
-            || self.cut.load(Ordering::SeqCst)
-        {
+        if faults.frozen || self.silent.load(Ordering::SeqCst) || self.cut.load(Ordering::SeqCst) {
             return;
         }
         let mut gate = lock(&self.gate);
