@@ -22,7 +22,7 @@ use hyper_util::client::legacy::connect::dns::Name;
 use syncguard_core::LockError;
 use tokio::runtime::{Handle, Id};
 
-use crate::config::FirestoreOptions;
+use crate::config::{FirestoreOptions, NameServer};
 use crate::error;
 use crate::names::Layout;
 
@@ -63,7 +63,7 @@ impl ClientMaker {
             database: layout.database().to_owned(),
             is_emulator: emulator.is_some(),
             headers: Mutex::default(),
-            turns: Turns::default(),
+            turns: Turns { name_server: options.name_server.clone(), ..Turns::default() },
         })
     }
 
@@ -131,11 +131,14 @@ fn lazy_channel(endpoint: &Endpoint, connect_timeout: Duration, turns: Turns) ->
 /// Looks names up. Each attempt to connect begins with another address: one that accepts connections and never answers
 /// must not be the first for ever.
 #[derive(Clone, Default)]
-struct Turns(Arc<AtomicUsize>);
+struct Turns {
+    attempts: Arc<AtomicUsize>,
+    name_server: Option<Arc<NameServer>>,
+}
 
 impl Turns {
     fn rotate(&self, mut found: Vec<SocketAddr>) -> Vec<SocketAddr> {
-        let turn = self.0.fetch_add(1, Ordering::Relaxed);
+        let turn = self.attempts.fetch_add(1, Ordering::Relaxed);
         if !found.is_empty() {
             let first = turn % found.len();
             found.rotate_left(first);
@@ -156,7 +159,10 @@ impl Service<Name> for Turns {
     fn call(&mut self, name: Name) -> Self::Future {
         let turns = self.clone();
         Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            let found = match &turns.name_server {
+                Some(known) => known(name.as_str()).into_iter().map(|ip| (ip, 0).into()).collect(),
+                None => tokio::net::lookup_host((name.as_str(), 0)).await?.collect(),
+            };
             Ok(turns.rotate(found).into_iter())
         })
     }

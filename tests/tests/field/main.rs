@@ -4,5 +4,6 @@
 mod firestore;
 mod postgres;
 mod redis;
+mod runtimes;
 mod silent;
 mod sqlite;

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-/// A port of 127.0.0.1 that is silent while this lives.
+/// A port that is silent while this lives.
 pub(crate) struct Silent {
     port: u16,
     _listener: TcpListener,
@@ -16,15 +16,15 @@ pub(crate) struct Silent {
 
 impl Silent {
     /// The system completes connections, and no program answers on them.
-    pub(crate) async fn after_the_handshake() -> Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    pub(crate) async fn after_the_handshake(at: (Ipv4Addr, u16)) -> Result<Self> {
+        let listener = TcpListener::bind(at).await?;
         Ok(Self { port: listener.local_addr()?.port(), _listener: listener, _full: Vec::new() })
     }
 
     /// The first packets of further connections are dropped, because the listener's queue is full.
-    pub(crate) async fn from_the_first_packet() -> Result<Self> {
+    pub(crate) async fn from_the_first_packet(at: (Ipv4Addr, u16)) -> Result<Self> {
         let socket = TcpSocket::new_v4()?;
-        socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+        socket.bind(at.into())?;
         let listener = socket.listen(1)?;
         let address = listener.local_addr()?;
         let mut full = Vec::new();
@@ -40,7 +40,8 @@ impl Silent {
     }
 
     pub(crate) async fn of_each_kind() -> Result<[Self; 2]> {
-        Ok([Self::after_the_handshake().await?, Self::from_the_first_packet().await?])
+        let any = (Ipv4Addr::LOCALHOST, 0);
+        Ok([Self::after_the_handshake(any).await?, Self::from_the_first_packet(any).await?])
     }
 
     pub(crate) fn port(&self) -> u16 {

@@ -11,6 +11,7 @@ use syncguard_postgres::{
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 use syncguard_test_services::proxy::FaultProxy;
 
+use crate::runtimes;
 use crate::silent::Silent;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -245,4 +246,12 @@ async fn short_limits_of_the_role_end_no_ordinary_wait() -> Result<()> {
         waiting.await?.with_context(|| name)?;
     }
     Ok(())
+}
+
+#[test]
+fn a_backend_outlives_its_runtimes() -> Result<()> {
+    let url = url(&format!("127.0.0.1:{}", shared().port()), "runtimes");
+    let options = PostgresOptions::new().with_statement_timeout(Duration::from_secs(3));
+    let make = || async { Ok(PostgresBackend::connect_with(&url, options.clone()).await?) };
+    runtimes::one_after_another(|| Box::pin(make()))
 }
