@@ -53,7 +53,9 @@ impl PostgresBackend {
     /// The connections are yours. Give the role a `lock_timeout` if waits for a locked table should end before the
     /// [statement timeout](PostgresOptions::with_statement_timeout), and the configuration of several hosts a
     /// `connect_timeout`, so that all of them together take less than the
-    /// [pool wait timeout](PostgresOptions::with_pool_wait_timeout): the driver tries one after another.
+    /// [pool wait timeout](PostgresOptions::with_pool_wait_timeout): the driver tries one after another. When a
+    /// statement gets no answer, or the answer that the server is read-only, the backend closes the connections that
+    /// wait in the pool, once a second at most: they may be as silent, or lead to the same server.
     /// [`with_cancel_requests`](PostgresOptions::with_cancel_requests) cancels statements over encrypted
     /// connections and through a pooler. [`with_signals_over`](PostgresOptions::with_signals_over) lets waiters
     /// hear of releases by other processes.
