@@ -38,7 +38,7 @@ impl FaultProxy {
         let proxy = Self {
             port: ports::free()?,
             shared: Arc::new(Shared {
-                upstream: Mutex::new(SocketAddr::from((Ipv4Addr::LOCALHOST, upstream))),
+                upstream: SocketAddr::from((Ipv4Addr::LOCALHOST, upstream)),
                 faults: Mutex::default(),
                 counters: Mutex::default(),
                 connections: Mutex::default(),
@@ -83,11 +83,6 @@ impl FaultProxy {
         for connection in self.shared.open_connections() {
             connection.silence();
         }
-    }
-
-    /// Leads new connections to the server on this port of 127.0.0.1, as a name does after a failover.
-    pub fn lead_to(&self, upstream: u16) {
-        *lock(&self.shared.upstream) = SocketAddr::from((Ipv4Addr::LOCALHOST, upstream));
     }
 
     /// Accepts connections, again after [`refuse`](Self::refuse).
@@ -149,8 +144,7 @@ impl Drop for FaultProxy {
 /// The state that the threads of a proxy share.
 #[derive(Debug)]
 struct Shared {
-    /// The server of new connections.
-    upstream: Mutex<SocketAddr>,
+    upstream: SocketAddr,
     faults: Mutex<Faults>,
     counters: Mutex<Counters>,
     connections: Mutex<Vec<Weak<Connection>>>,
