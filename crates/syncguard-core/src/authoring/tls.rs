@@ -49,11 +49,11 @@ pub const SYSTEM_ROOTS: &str = "system";
 ///
 /// `InvalidArgument` for a file that cannot be read, is damaged, or has no certificate.
 pub fn read_certificates(path: &str) -> Result<Vec<Vec<u8>>, LockError> {
+    const WRONG: &str =
+        "the parameter sslrootcert of the URL must be `system` or a file of PEM certificates";
     if path == SYSTEM_ROOTS {
         return Ok(Vec::new());
     }
-    const WRONG: &str =
-        "the parameter sslrootcert of the URL must be `system` or a file of PEM certificates";
     let read = |result: Result<CertificateDer<'_>, pem::Error>| match result {
         Ok(certificate) => Ok(certificate.to_vec()),
         Err(pem::Error::Io(error)) => {
