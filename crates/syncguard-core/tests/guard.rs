@@ -78,6 +78,12 @@ fn a_guard_that_outlives_its_runtime_drops_without_a_panic() {
     let error = other.block_on(kept.extend(ms(100))).unwrap_err();
     assert_eq!(error.code(), ErrorCode::Internal);
     drop(kept);
+    // The next acquire has a runtime, which gives both back.
+    other.block_on(async {
+        acquire(&backend, "another").await.unwrap().release().await.unwrap();
+        settle().await;
+        assert!(!is_locked(&backend, "plain").await && !is_locked(&backend, "kept").await);
+    });
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use syncguard_core::{Contention, Fence, LockError, Timestamp};
 
 use crate::cache::Known;
 use crate::document::{Counter, Record, last_fence, put};
-use crate::error::{Again, Fault};
+use crate::error::Fault;
 use crate::inner::Inner;
 use crate::names::Names;
 use crate::retry::Attempt;
@@ -61,7 +61,7 @@ pub(crate) async fn acquire(
             Ok(acquired) => return Ok(AcquireResult::Acquired(acquired)),
             Err(fault) => fault,
         };
-        let lost_race = fault.again == Again::Conflict;
+        let lost_race = fault.is_conflict;
         match attempts.again(fault).await.map_err(subject) {
             Ok(()) => {}
             Err(error) if lost_race => last_error = Some(error),

@@ -14,8 +14,9 @@ use syncguard_core::contract::{
 use syncguard_core::inventory::Inventory;
 use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult};
 
+use crate::channel::Channel;
 use crate::config::FirestoreOptions;
-use crate::connect::make_client;
+use crate::connect::ClientMaker;
 use crate::drift::ClockDrift;
 use crate::inner::Inner;
 use crate::names::Layout;
@@ -70,8 +71,8 @@ impl FirestoreBackend {
     /// these.
     ///
     /// Sends nothing and waits for no server: the first operation opens the connection, and later ones
-    /// reopen it if it is lost. The runtime of this call renews the credentials' tokens; it must outlive
-    /// the backend.
+    /// reopen it if it is lost. The tasks of the connection and of the credentials belong to the runtime of this call.
+    /// When that runtime has ended, the next operation begins anew in its own runtime.
     ///
     /// # Errors
     ///
@@ -86,8 +87,9 @@ impl FirestoreBackend {
     pub async fn connect_with(url: &str, options: FirestoreOptions) -> Result<Self, LockError> {
         let options = url::parse(url, options)?;
         let layout = options.check()?;
-        let client = make_client(&layout, &options).await?;
-        Self::over(client, layout, options)
+        let maker = ClientMaker::new(&layout, &options)?;
+        let client = maker.make().await?;
+        Self::over(Channel::new(client, Some(maker)), layout, options)
     }
 
     /// Makes a backend over a client of the program, for example from `GoogleApi::get` of gcloud-sdk.
@@ -98,6 +100,10 @@ impl FirestoreBackend {
     /// Make the client with the resource prefix `projects/…/databases/…` of the same database. The client's
     /// own timeouts do not matter, except that gcloud-sdk waits for a connection for 30 s by default.
     ///
+    /// The backend cannot replace the client. Let the client send pings, so that it notices a silent connection before
+    /// locks expire, and make it in a runtime that lives as long as the backend: after that every operation is an
+    /// `InvalidArgument`.
+    ///
     /// # Errors
     ///
     /// `InvalidArgument` for a bad option, a missing project, or equal or illegal collection names.
@@ -106,7 +112,7 @@ impl FirestoreBackend {
         options: FirestoreOptions,
     ) -> Result<Self, LockError> {
         let layout = options.check()?;
-        Self::over(client, layout, options)
+        Self::over(Channel::new(client, None), layout, options)
     }
 
     /// Returns how far this machine's clock is off the server's, measured by the responses so far; `None`
@@ -129,11 +135,11 @@ impl FirestoreBackend {
     }
 
     fn over(
-        client: FirestoreClient<GoogleAuthMiddleware>,
+        channel: Arc<Channel>,
         layout: Layout,
         options: FirestoreOptions,
     ) -> Result<Self, LockError> {
-        Ok(Self(Arc::new(Inner::new(client, layout, options)?)))
+        Ok(Self(Arc::new(Inner::new(channel, layout, options)?)))
     }
 }
 

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use gcloud_sdk::google::firestore::v1::batch_get_documents_response::Result as Found;
-use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
 use gcloud_sdk::google::firestore::v1::run_query_request::QueryType;
 use gcloud_sdk::google::firestore::v1::{
     BatchGetDocumentsRequest, CommitRequest, CommitResponse, Document, RunQueryRequest,
     StructuredQuery, Write,
 };
 use gcloud_sdk::tonic::{Request, Response, Status, Streaming};
-use gcloud_sdk::{GoogleAuthMiddleware, RequestTimeouts, prost_types};
+use gcloud_sdk::{RequestTimeouts, prost_types};
+use syncguard_core::authoring::FailureSubject;
 use tokio::time::Instant;
 
+use crate::channel::{Channel, Finding, Firestore, Loan};
 use crate::clock::Clock;
 use crate::drift::{Gauge, Sent};
 use crate::error::{self, Fault, Rpc};
@@ -20,14 +21,14 @@ use crate::names::Layout;
 
 /// Makes calls. Each call has a deadline, and its response measures the clock drift.
 pub(crate) struct Client {
-    firestore: FirestoreClient<GoogleAuthMiddleware>,
+    channel: Arc<Channel>,
     clock: Arc<Clock>,
     gauge: Gauge,
 }
 
 impl Client {
-    pub(crate) fn new(firestore: FirestoreClient<GoogleAuthMiddleware>, clock: Arc<Clock>) -> Self {
-        Self { firestore, clock, gauge: Gauge::default() }
+    pub(crate) fn new(channel: Arc<Channel>, clock: Arc<Clock>) -> Self {
+        Self { channel, clock, gauge: Gauge::default() }
     }
 
     pub(crate) fn gauge(&self) -> &Gauge {
@@ -46,8 +47,7 @@ impl Client {
             documents: names.map(str::to_owned).into(),
             ..BatchGetDocumentsRequest::default()
         };
-        let mut firestore = self.firestore.clone();
-        bounded(Rpc::Read, deadline, request, async |request| {
+        self.bounded(Rpc::Read, deadline, request, async |mut firestore, request| {
             let sent = Sent::now(&*self.clock);
             let mut stream = firestore.batch_get_documents(request).await?.into_inner();
             let mut documents = [const { None }; N];
@@ -84,8 +84,7 @@ impl Client {
             query_type: Some(QueryType::StructuredQuery(query)),
             ..RunQueryRequest::default()
         };
-        let mut firestore = self.firestore.clone();
-        bounded(Rpc::Query, deadline, request, async |request| {
+        self.bounded(Rpc::Query, deadline, request, async |mut firestore, request| {
             let sent = Sent::now(&*self.clock);
             let mut stream: Streaming<_> = firestore.run_query(request).await?.into_inner();
             let mut documents = Vec::new();
@@ -110,8 +109,7 @@ impl Client {
             writes,
             ..CommitRequest::default()
         };
-        let mut firestore = self.firestore.clone();
-        bounded(Rpc::Commit, deadline, request, async |request| {
+        self.bounded(Rpc::Commit, deadline, request, async |mut firestore, request| {
             let sent = Sent::now(&*self.clock);
             let answer = firestore.commit(request).await.map(Response::into_inner)?;
             self.measure(&sent, answer.commit_time.as_ref());
@@ -121,25 +119,53 @@ impl Client {
     }
 
     fn measure(&self, sent: &Sent, server: Option<&prost_types::Timestamp>) {
+        self.channel.hears();
         if let Some(server) = server {
             self.gauge.take(sent, server);
         }
     }
-}
 
-/// Makes one call. The driver sends the time limit to the server, so the server also stops working on the
-/// call. The driver's limit does not include the wait for a connection, so this function has its own.
-async fn bounded<M, T>(
-    rpc: Rpc,
-    deadline: Instant,
-    message: M,
-    call: impl AsyncFnOnce(Request<M>) -> Result<T, Status>,
-) -> Result<T, Fault> {
-    let mut request = Request::new(message);
-    let left = deadline.saturating_duration_since(Instant::now());
-    request.extensions_mut().insert(RequestTimeouts::new().with_total(left));
-    match tokio::time::timeout_at(deadline, call(request)).await {
-        Ok(answer) => answer.map_err(|status| error::from_status(&status, rpc)),
-        Err(_) => Err(error::timed_out(rpc)),
+    /// Makes one call. The driver sends the time limit to the server, so the server also stops working on the
+    /// call. The driver's limit does not include the wait for a connection, so this function has its own.
+    async fn bounded<M, T>(
+        &self,
+        rpc: Rpc,
+        deadline: Instant,
+        message: M,
+        call: impl AsyncFnOnce(Firestore, Request<M>) -> Result<T, Status>,
+    ) -> Result<T, Fault> {
+        let mut request = Request::new(message);
+        let left = deadline.saturating_duration_since(Instant::now());
+        request.extensions_mut().insert(RequestTimeouts::new().with_total(left));
+        let loan = self.channel.lend();
+        let answer = tokio::time::timeout_at(deadline, call(loan.firestore.clone(), request)).await;
+        let status = match answer {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(status)) => Some(status),
+            Err(_) => None,
+        };
+        let fault =
+            status.map_or_else(|| error::timed_out(rpc), |status| error::from_status(&status, rpc));
+        Err(self.act_on(fault, &loan).await)
+    }
+
+    /// Looks for another channel if the fault says so.
+    async fn act_on(&self, fault: Fault, loan: &Loan) -> Fault {
+        match fault.subject {
+            FailureSubject::Request => self.channel.hears(),
+            FailureSubject::Connection if fault.runtime_ended => {
+                if !self.channel.is_ours() {
+                    return error::runtime_of_the_client_ended().into();
+                }
+                self.channel.replace(loan, Finding::RuntimeEnded).await;
+            }
+            // The channel itself replaces a connection that it knows to be lost.
+            FailureSubject::Connection if !fault.is_timeout() => {}
+            FailureSubject::Connection if !self.channel.is_silent(loan) => {}
+            FailureSubject::Connection | FailureSubject::Server => {
+                self.channel.replace(loan, Finding::LookElsewhere).await;
+            }
+        }
+        fault
     }
 }

@@ -1,6 +1,7 @@
 //! The options of a backend.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -42,7 +43,12 @@ pub struct FirestoreOptions {
     pub(crate) clock: Arc<Clock>,
     pub(crate) emulator: Option<String>,
     pub(crate) remote_emulator: bool,
+    /// `None`: the system's.
+    pub(crate) name_server: Option<Arc<NameServer>>,
 }
+
+/// Knows the addresses of a name.
+pub(crate) type NameServer = dyn Fn(&str) -> Vec<IpAddr> + Send + Sync;
 
 impl FirestoreOptions {
     /// The default database.
@@ -87,6 +93,7 @@ impl FirestoreOptions {
             clock: Arc::new(SystemTime::now),
             emulator: None,
             remote_emulator: false,
+            name_server: None,
         }
     }
 
@@ -140,6 +147,9 @@ impl FirestoreOptions {
     }
 
     /// Sets the longest that opening a connection may take, 1 ms to 100 years. Default: 5 s.
+    ///
+    /// The addresses of the host share one half of it, and the other half is for TLS. Each opening begins with another
+    /// address, so that a silent one does not keep the backend from the others.
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
@@ -172,6 +182,16 @@ impl FirestoreOptions {
     #[cfg(feature = "test-util")]
     pub fn with_clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Replaces the system's name server, for tests.
+    #[cfg(feature = "test-util")]
+    pub fn with_name_server(
+        mut self,
+        name_server: impl Fn(&str) -> Vec<IpAddr> + Send + Sync + 'static,
+    ) -> Self {
+        self.name_server = Some(Arc::new(name_server));
         self
     }
 

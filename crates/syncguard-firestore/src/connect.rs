@@ -1,6 +1,11 @@
 //! Makes a client for Google's service or for an emulator.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
@@ -8,12 +13,16 @@ use gcloud_sdk::google_cloud_auth::credentials::{
     CacheableResource, Credentials, CredentialsProvider, EntityTag,
 };
 use gcloud_sdk::google_cloud_auth::errors::CredentialsError;
+use gcloud_sdk::tonic::codegen::Service;
 use gcloud_sdk::tonic::codegen::http::{Extensions, HeaderValue, header};
 use gcloud_sdk::tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use gcloud_sdk::{GoogleAuthHeaders, GoogleAuthMiddleware, HeaderMap};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::Name;
 use syncguard_core::LockError;
+use tokio::runtime::{Handle, Id};
 
-use crate::config::FirestoreOptions;
+use crate::config::{FirestoreOptions, NameServer};
 use crate::error;
 use crate::names::Layout;
 
@@ -24,48 +33,139 @@ const SCOPE: &str = "https://www.googleapis.com/auth/datastore";
 
 const EMULATOR_VARIABLE: &str = "FIRESTORE_EMULATOR_HOST";
 
-/// Makes a client. Opens no connection yet.
-pub(crate) async fn make_client(
-    layout: &Layout,
-    options: &FirestoreOptions,
-) -> Result<FirestoreClient<GoogleAuthMiddleware>, LockError> {
-    let emulator = options.emulator.clone().or_else(|| std::env::var(EMULATOR_VARIABLE).ok());
-    let (endpoint, headers) = match emulator.filter(|host_port| !host_port.is_empty()) {
-        Some(host_port) => {
-            let endpoint = emulator_endpoint(&host_port, options.remote_emulator)?;
-            tracing::info!("using a Firestore emulator, in plain text");
-            (endpoint, GoogleAuthHeaders::from(Credentials::from(Owner::new())))
-        }
-        None => {
-            let roots = syncguard_core::authoring::tls::roots(&[])?;
-            let tls = ClientTlsConfig::new().trust_anchors(roots.roots);
-            let endpoint = Endpoint::from_static(SERVICE)
-                .tls_config(tls)
-                .map_err(|error| LockError::internal("TLS cannot be set up").with_source(&error))?;
-            let headers = GoogleAuthHeaders::from_adc_with_scopes(vec![SCOPE.to_owned()]).await;
-            (endpoint, headers.map_err(|error| error::no_credentials(&error))?)
-        }
-    };
-    let channel = lazy_channel(&endpoint, options.connect_timeout);
-    // Firestore routes by this header; it answers NOT_FOUND for a named database without it.
-    let prefix = Some(layout.database().to_owned());
-    let service = GoogleAuthMiddleware::new(channel, headers, prefix)
-        .map_err(|_| LockError::internal("a header cannot hold the database's name"))?;
-    Ok(FirestoreClient::new(service))
+/// Makes clients, each with a channel of its own.
+pub(crate) struct ClientMaker {
+    endpoint: Endpoint,
+    connect_timeout: Duration,
+    database: String,
+    is_emulator: bool,
+    /// The credentials, and the runtime that renews their tokens.
+    headers: Mutex<Option<(Id, Arc<GoogleAuthHeaders>)>>,
+    turns: Turns,
 }
 
-/// Makes a channel that connects with the first call, and reconnects after the connection is lost.
-fn lazy_channel(endpoint: &Endpoint, connect_timeout: Duration) -> Channel {
+impl ClientMaker {
+    pub(crate) fn new(layout: &Layout, options: &FirestoreOptions) -> Result<Self, LockError> {
+        let emulator = options.emulator.clone().or_else(|| std::env::var(EMULATOR_VARIABLE).ok());
+        let emulator = emulator.filter(|host_port| !host_port.is_empty());
+        let endpoint = match &emulator {
+            Some(host_port) => {
+                let endpoint = emulator_endpoint(host_port, options.remote_emulator)?;
+                tracing::info!("using a Firestore emulator, in plain text");
+                endpoint
+            }
+            None => service_endpoint(options.connect_timeout / 2)?,
+        };
+        Ok(Self {
+            endpoint,
+            connect_timeout: options.connect_timeout,
+            // Firestore routes by this header; it answers NOT_FOUND for a named database without it.
+            database: layout.database().to_owned(),
+            is_emulator: emulator.is_some(),
+            headers: Mutex::default(),
+            turns: Turns { name_server: options.name_server.clone(), ..Turns::default() },
+        })
+    }
+
+    /// Makes a client. Opens no connection yet. The tasks of its channel, and those of the credentials, belong to the
+    /// runtime of this call.
+    pub(crate) async fn make(&self) -> Result<FirestoreClient<GoogleAuthMiddleware>, LockError> {
+        let headers = self.headers().await?;
+        let channel = lazy_channel(&self.endpoint, self.connect_timeout, self.turns.clone());
+        let service = GoogleAuthMiddleware::new(channel, headers, Some(self.database.clone()))
+            .map_err(|_| LockError::internal("a header cannot hold the database's name"))?;
+        Ok(FirestoreClient::new(service))
+    }
+
+    /// The credentials of this runtime. Their tokens stay valid if a channel is replaced.
+    async fn headers(&self) -> Result<Arc<GoogleAuthHeaders>, LockError> {
+        let here = Handle::try_current().map_err(|_| no_runtime())?.id();
+        let known = self.kept().clone();
+        if let Some((_, headers)) = known.filter(|(runtime, _)| *runtime == here) {
+            return Ok(headers);
+        }
+        let headers = if self.is_emulator {
+            GoogleAuthHeaders::from(Credentials::from(Owner::new()))
+        } else {
+            let headers = GoogleAuthHeaders::from_adc_with_scopes(vec![SCOPE.to_owned()]).await;
+            headers.map_err(|error| error::no_credentials(&error))?
+        };
+        let headers = Arc::new(headers);
+        *self.kept() = Some((here, Arc::clone(&headers)));
+        Ok(headers)
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Option<(Id, Arc<GoogleAuthHeaders>)>> {
+        self.headers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn no_runtime() -> LockError {
+    LockError::invalid_argument("a Firestore backend needs a tokio runtime")
+}
+
+fn service_endpoint(handshake: Duration) -> Result<Endpoint, LockError> {
+    let roots = syncguard_core::authoring::tls::roots(&[])?;
+    let tls = ClientTlsConfig::new().trust_anchors(roots.roots).timeout(handshake);
+    let endpoint = Endpoint::from_static(SERVICE).tls_config(tls);
+    endpoint.map_err(|error| LockError::internal("TLS cannot be set up").with_source(&error))
+}
+
+/// Makes a channel that connects with the first call, and reconnects after the connection is lost. One half of the time
+/// to connect is for the addresses, which share it; the other half is for TLS.
+fn lazy_channel(endpoint: &Endpoint, connect_timeout: Duration, turns: Turns) -> Channel {
+    let mut connector = HttpConnector::new_with_resolver(turns);
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector.set_keepalive(Some(Duration::from_secs(30)));
+    connector.set_connect_timeout(Some(connect_timeout / 2));
     endpoint
         .clone()
-        .connect_timeout(connect_timeout)
-        .tcp_nodelay(true)
-        .tcp_keepalive(Some(Duration::from_secs(30)))
         // A connection that died silently is noticed within 40 s, even while no call uses it.
         .http2_keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(10))
         .keep_alive_while_idle(true)
-        .connect_lazy()
+        .connect_with_connector_lazy(connector)
+}
+
+/// Looks names up. Each attempt to connect begins with another address: one that accepts connections and never answers
+/// must not be the first for ever.
+#[derive(Clone, Default)]
+struct Turns {
+    attempts: Arc<AtomicUsize>,
+    name_server: Option<Arc<NameServer>>,
+}
+
+impl Turns {
+    fn rotate(&self, mut found: Vec<SocketAddr>) -> Vec<SocketAddr> {
+        let turn = self.attempts.fetch_add(1, Ordering::Relaxed);
+        if !found.is_empty() {
+            let first = turn % found.len();
+            found.rotate_left(first);
+        }
+        found
+    }
+}
+
+impl Service<Name> for Turns {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let turns = self.clone();
+        Box::pin(async move {
+            let found = match &turns.name_server {
+                Some(known) => known(name.as_str()).into_iter().map(|ip| (ip, 0).into()).collect(),
+                None => tokio::net::lookup_host((name.as_str(), 0)).await?.collect(),
+            };
+            Ok(turns.rotate(found).into_iter())
+        })
+    }
 }
 
 fn emulator_endpoint(host_port: &str, remote: bool) -> Result<Endpoint, LockError> {
@@ -252,16 +352,23 @@ mod tests {
         let url = "firestore://p?emulator=127.0.0.1:1&connect_timeout_ms=1";
         let connecting = std::pin::pin!(crate::FirestoreBackend::connect(url));
         let waker = std::task::Waker::noop();
-        let polled = connecting.poll(&mut std::task::Context::from_waker(waker));
-        assert!(matches!(polled, std::task::Poll::Ready(Ok(_))), "{polled:?}");
+        let polled = connecting.poll(&mut Context::from_waker(waker));
+        assert!(matches!(polled, Poll::Ready(Ok(_))), "{polled:?}");
     }
 
     /// tonic and rustls panic or fail here if they find no crypto provider, or two.
     #[tokio::test]
     async fn tls_can_be_set_up() {
-        let roots = syncguard_core::authoring::tls::roots(&[]).unwrap();
-        let tls = ClientTlsConfig::new().trust_anchors(roots.roots);
-        let endpoint = Endpoint::from_static(SERVICE).tls_config(tls).unwrap();
-        drop(lazy_channel(&endpoint, Duration::from_secs(1)));
+        let endpoint = service_endpoint(Duration::from_secs(1)).unwrap();
+        drop(lazy_channel(&endpoint, Duration::from_secs(1), Turns::default()));
+    }
+
+    #[test]
+    fn each_attempt_begins_with_another_address() {
+        let turns = Turns::default();
+        let found = || (1..=3).map(|last| SocketAddr::from(([127, 0, 0, last], 0))).collect();
+        let firsts: Vec<_> = (0..4).map(|_| turns.rotate(found())[0].ip().to_string()).collect();
+        assert_eq!(firsts, ["127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.1"]);
+        assert_eq!(turns.rotate(Vec::new()), []);
     }
 }

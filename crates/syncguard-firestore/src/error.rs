@@ -9,7 +9,10 @@ use std::io;
 
 use gcloud_sdk::error::{Error as SdkError, ErrorKind as SdkErrorKind};
 use gcloud_sdk::tonic::{Code, ConnectError, Status, TimeoutExpired};
+use syncguard_core::authoring::FailureSubject;
 use syncguard_core::{ErrorCode, LockError};
+
+use FailureSubject::{Connection, Request, Server};
 
 use ErrorCode::{
     AuthFailed, Internal, InvalidArgument, NetworkTimeout, RateLimited, ServiceUnavailable,
@@ -26,52 +29,63 @@ pub(crate) enum Rpc {
     Commit,
 }
 
-/// The failure of a step of an operation, and whether to retry.
+/// The failure of a step of an operation, and what it says.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) error: LockError,
-    pub(crate) again: Again,
+    /// After a failure of the connection or the server the operation may start over with a read, at once, unless the
+    /// call has used up its time.
+    pub(crate) subject: FailureSubject,
+    /// A document changed between our read and our commit; nothing was written. The operation may start over.
+    pub(crate) is_conflict: bool,
+    /// The tasks of the channel have ended with their runtime.
+    pub(crate) runtime_ended: bool,
 }
 
-/// Says if the operation may start over with a read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Again {
-    /// The step would fail again, or has used up its time.
-    No,
-    /// A document changed between our read and our commit; nothing was written.
-    Conflict,
-    /// The connection broke, or the call was cut off. A new connection may work at once.
-    Disconnected,
+impl Fault {
+    /// True if there was no answer in time.
+    pub(crate) fn is_timeout(&self) -> bool {
+        self.error.code() == NetworkTimeout
+    }
 }
 
 /// Errors that this library makes itself are not retried.
 impl From<LockError> for Fault {
     fn from(error: LockError) -> Self {
-        Self { error, again: Again::No }
+        Self { error, subject: Request, is_conflict: false, runtime_ended: false }
     }
 }
 
-/// The table of codes. Every code has a row.
-fn by_code(code: Code) -> (ErrorCode, &'static str) {
+/// The table of codes that the server sends. Every code has a row.
+fn by_code(code: Code) -> (ErrorCode, FailureSubject, &'static str) {
     match code {
-        Code::Unavailable => (ServiceUnavailable, "Firestore cannot be reached"),
-        Code::Internal => (ServiceUnavailable, "Firestore reported an internal error"),
-        Code::Aborted => (ServiceUnavailable, "Firestore gave up on a conflict"),
-        Code::Cancelled => (ServiceUnavailable, "the call was cut off"),
-        Code::Unknown => (ServiceUnavailable, "the connection to Firestore failed"),
-        Code::DeadlineExceeded => (NetworkTimeout, TIMED_OUT),
-        Code::PermissionDenied => (AuthFailed, "the credentials lack the permission for Firestore"),
-        Code::Unauthenticated => (AuthFailed, "Firestore refused the credentials"),
-        Code::ResourceExhausted => (RateLimited, "a quota of Firestore is used up"),
-        Code::InvalidArgument => (InvalidArgument, "Firestore refused the request as invalid"),
+        Code::Unavailable => (ServiceUnavailable, Server, "Firestore cannot be reached"),
+        Code::Internal => (ServiceUnavailable, Request, "Firestore reported an internal error"),
+        Code::Aborted => (ServiceUnavailable, Request, "Firestore gave up on a conflict"),
+        // A call that is cut off while its connection lives on gets only a status. This library has not given it up: a
+        // call that it gives up gets no status.
+        Code::Cancelled => (ServiceUnavailable, Connection, "the call was cut off"),
+        Code::Unknown => (ServiceUnavailable, Request, "the connection to Firestore failed"),
+        Code::DeadlineExceeded => (NetworkTimeout, Request, TIMED_OUT),
+        Code::PermissionDenied => {
+            (AuthFailed, Request, "the credentials lack the permission for Firestore")
+        }
+        Code::Unauthenticated => (AuthFailed, Request, "Firestore refused the credentials"),
+        Code::ResourceExhausted => (RateLimited, Request, "a quota of Firestore is used up"),
+        Code::InvalidArgument => {
+            (InvalidArgument, Request, "Firestore refused the request as invalid")
+        }
         Code::FailedPrecondition => (
             InvalidArgument,
+            Request,
             "the database cannot serve locks: it is in Datastore mode, or the index on lockId is missing",
         ),
-        Code::NotFound => (InvalidArgument, "there is no such Firestore project or database"),
-        Code::Unimplemented => (InvalidArgument, "the endpoint is not Firestore"),
+        Code::NotFound => {
+            (InvalidArgument, Request, "there is no such Firestore project or database")
+        }
+        Code::Unimplemented => (InvalidArgument, Request, "the endpoint is not Firestore"),
         Code::AlreadyExists | Code::OutOfRange | Code::DataLoss | Code::Ok => {
-            (Internal, "Firestore answered with an unexpected status")
+            (Internal, Request, "Firestore answered with an unexpected status")
         }
     }
 }
@@ -101,44 +115,53 @@ fn is_outcome_open(code: Code) -> bool {
 pub(crate) fn from_status(status: &Status, rpc: Rpc) -> Fault {
     let cause = Cause::of(status);
     let server = status.code();
-    let (code, message) = match cause {
-        Cause::Timeout => (NetworkTimeout, TIMED_OUT),
+    let (code, subject, message) = match cause {
+        Cause::Timeout => (NetworkTimeout, Connection, TIMED_OUT),
         Cause::NoCredentials { transient: true } => {
-            (ServiceUnavailable, "no access token could be fetched")
+            (ServiceUnavailable, Request, "no access token could be fetched")
         }
         Cause::NoCredentials { transient: false } => {
-            (AuthFailed, "the application default credentials give no access token")
+            (AuthFailed, Request, "the application default credentials give no access token")
         }
-        Cause::NotConnected => (ServiceUnavailable, "Firestore cannot be reached"),
-        Cause::Server | Cause::Transport => by_code(server),
+        Cause::UnknownName => {
+            (ServiceUnavailable, Connection, "the name of Firestore's host cannot be resolved")
+        }
+        Cause::NotConnected | Cause::RuntimeEnded => {
+            (ServiceUnavailable, Connection, "Firestore cannot be reached")
+        }
+        Cause::Server => by_code(server),
+        Cause::Transport => {
+            let (code, subject, message) = by_code(server);
+            let is_lost = matches!(server, Code::Unavailable | Code::Unknown | Code::Internal);
+            (code, if is_lost { Connection } else { subject }, message)
+        }
     };
-    let conflict = rpc == Rpc::Commit && cause == Cause::Server && is_conflict(server);
-    let again = match (conflict, cause, server) {
-        (true, ..) => Again::Conflict,
-        (_, Cause::NotConnected, _)
-        // A call that is cut off while its connection lives on gets only a status. This library has not
-        // given it up: a call that it gives up gets no status.
-        | (_, Cause::Server | Cause::Transport, Code::Unavailable | Code::Cancelled)
-        | (_, Cause::Transport, Code::Unknown | Code::Internal) => Again::Disconnected,
-        _ => Again::No,
-    };
-    let sent = !matches!(cause, Cause::NoCredentials { .. } | Cause::NotConnected);
-    let error = if conflict { conflicts() } else { LockError::new(code, message) };
+    let is_conflict = rpc == Rpc::Commit && cause == Cause::Server && is_conflict(server);
+    let error = if is_conflict { conflicts() } else { LockError::new(code, message) };
     let error = error.with_source(&Origin::of(status, rpc));
     // A reset by the transport has a code that the server did not choose.
     let is_open = cause == Cause::Transport || is_outcome_open(server);
-    if sent && rpc == Rpc::Commit && is_open {
-        Fault { error: error.with_unknown_outcome(), again }
+    let error = if cause.was_sent() && rpc == Rpc::Commit && is_open {
+        error.with_unknown_outcome()
     } else {
-        Fault { error, again }
-    }
+        error
+    };
+    Fault { error, subject, is_conflict, runtime_ended: cause == Cause::RuntimeEnded }
 }
 
 /// The fault for a call without an answer within this library's own time limit.
 pub(crate) fn timed_out(rpc: Rpc) -> Fault {
     let error = LockError::new(NetworkTimeout, TIMED_OUT);
     let error = if rpc == Rpc::Commit { error.with_unknown_outcome() } else { error };
-    Fault { error, again: Again::No }
+    Fault { subject: Connection, ..Fault::from(error) }
+}
+
+/// The error for a client of the program whose tasks have ended.
+pub(crate) fn runtime_of_the_client_ended() -> LockError {
+    LockError::invalid_argument(
+        "the runtime in which the program made its Firestore client has ended; make the client in a runtime that \
+         lives as long as the backend, or use `connect`, which makes clients where they are needed",
+    )
 }
 
 /// The error for an answer that lacks a required part.
@@ -179,6 +202,10 @@ enum Cause {
     NoCredentials { transient: bool },
     /// There was no connection, so nothing was sent.
     NotConnected,
+    /// The host's name has no address, so nothing was sent.
+    UnknownName,
+    /// The tasks of the channel are gone, so nothing was sent.
+    RuntimeEnded,
     /// The connection failed during the call.
     Transport,
 }
@@ -187,11 +214,12 @@ impl Cause {
     fn of(status: &Status) -> Self {
         let mut source = status.source();
         if source.is_none() {
-            // For a channel that is not ready, tonic gives only this text.
+            // tonic gives only this text for a channel that is not ready. A channel that connects with its first call
+            // is always ready, while its tasks live.
             return if status.code() == Code::Unknown
                 && status.message().starts_with("Service was not ready")
             {
-                Self::NotConnected
+                Self::RuntimeEnded
             } else {
                 Self::Server
             };
@@ -201,7 +229,7 @@ impl Cause {
                 return Self::Timeout;
             }
             if error.is::<ConnectError>() {
-                return Self::NotConnected;
+                return Self::of_connecting(error);
             }
             // The middleware boxes the error twice.
             let sdk = error.downcast_ref::<SdkError>();
@@ -213,6 +241,24 @@ impl Cause {
             source = error.source();
         }
         Self::Transport
+    }
+
+    fn of_connecting(error: &dyn Error) -> Self {
+        // The standard library has no kind for this, only these words.
+        const UNKNOWN_NAME: &str = "failed to lookup address information";
+        let mut source = error.source();
+        while let Some(error) = source {
+            if error.is::<io::Error>() && error.to_string().starts_with(UNKNOWN_NAME) {
+                return Self::UnknownName;
+            }
+            source = error.source();
+        }
+        Self::NotConnected
+    }
+
+    /// True if the server may have got the call.
+    fn was_sent(self) -> bool {
+        matches!(self, Self::Server | Self::Timeout | Self::Transport)
     }
 }
 
@@ -254,53 +300,43 @@ mod tests {
 
     const RPCS: [Rpc; 3] = [Rpc::Read, Rpc::Query, Rpc::Commit];
 
-    /// A row has: status, error code and retry of a read, error code and retry of a commit, and whether the
-    /// outcome of the commit is unknown.
+    /// A row has: status, error code of a read, subject, error code of a commit if it is another one, and whether the
+    /// outcome of the commit is unknown. A commit with another error code has met a conflict.
     #[test]
     fn every_code_is_what_the_table_says() {
-        use Again::{Conflict, Disconnected, No};
         let rows = [
-            (
-                Code::Cancelled,
-                ServiceUnavailable,
-                Disconnected,
-                ServiceUnavailable,
-                Disconnected,
-                true,
-            ),
-            (Code::Unknown, ServiceUnavailable, No, ServiceUnavailable, No, true),
-            (Code::InvalidArgument, InvalidArgument, No, InvalidArgument, No, false),
-            (Code::DeadlineExceeded, NetworkTimeout, No, NetworkTimeout, No, true),
-            (Code::NotFound, InvalidArgument, No, ServiceUnavailable, Conflict, false),
-            (Code::AlreadyExists, Internal, No, ServiceUnavailable, Conflict, false),
-            (Code::PermissionDenied, AuthFailed, No, AuthFailed, No, false),
-            (Code::ResourceExhausted, RateLimited, No, RateLimited, No, false),
-            (Code::FailedPrecondition, InvalidArgument, No, ServiceUnavailable, Conflict, false),
-            (Code::Aborted, ServiceUnavailable, No, ServiceUnavailable, Conflict, false),
-            (Code::OutOfRange, Internal, No, Internal, No, false),
-            (Code::Unimplemented, InvalidArgument, No, InvalidArgument, No, false),
-            (Code::Internal, ServiceUnavailable, No, ServiceUnavailable, No, true),
-            (
-                Code::Unavailable,
-                ServiceUnavailable,
-                Disconnected,
-                ServiceUnavailable,
-                Disconnected,
-                true,
-            ),
-            (Code::DataLoss, Internal, No, Internal, No, true),
-            (Code::Unauthenticated, AuthFailed, No, AuthFailed, No, false),
+            (Code::Cancelled, ServiceUnavailable, Connection, None, true),
+            (Code::Unknown, ServiceUnavailable, Request, None, true),
+            (Code::InvalidArgument, InvalidArgument, Request, None, false),
+            (Code::DeadlineExceeded, NetworkTimeout, Request, None, true),
+            (Code::NotFound, InvalidArgument, Request, Some(ServiceUnavailable), false),
+            (Code::AlreadyExists, Internal, Request, Some(ServiceUnavailable), false),
+            (Code::PermissionDenied, AuthFailed, Request, None, false),
+            (Code::ResourceExhausted, RateLimited, Request, None, false),
+            (Code::FailedPrecondition, InvalidArgument, Request, Some(ServiceUnavailable), false),
+            (Code::Aborted, ServiceUnavailable, Request, Some(ServiceUnavailable), false),
+            (Code::OutOfRange, Internal, Request, None, false),
+            (Code::Unimplemented, InvalidArgument, Request, None, false),
+            (Code::Internal, ServiceUnavailable, Request, None, true),
+            (Code::Unavailable, ServiceUnavailable, Server, None, true),
+            (Code::DataLoss, Internal, Request, None, true),
+            (Code::Unauthenticated, AuthFailed, Request, None, false),
         ];
         assert_eq!(rows.len(), 16, "all codes but Ok");
-        for (code, read, read_again, commit, commit_again, unknown) in rows {
+        for (code, read, subject, conflict, unknown) in rows {
             let status = Status::new(code, "secret-key");
             for rpc in [Rpc::Read, Rpc::Query] {
                 let fault = from_status(&status, rpc);
-                assert_eq!((fault.error.code(), fault.again), (read, read_again), "{code:?}");
-                assert!(!fault.error.is_outcome_unknown(), "{code:?}");
+                assert_eq!((fault.error.code(), fault.subject), (read, subject), "{code:?}");
+                assert!(!fault.error.is_outcome_unknown() && !fault.is_conflict, "{code:?}");
             }
             let fault = from_status(&status, Rpc::Commit);
-            assert_eq!((fault.error.code(), fault.again), (commit, commit_again), "{code:?}");
+            let expected = (conflict.unwrap_or(read), subject, conflict.is_some());
+            assert_eq!(
+                (fault.error.code(), fault.subject, fault.is_conflict),
+                expected,
+                "{code:?}"
+            );
             assert_eq!(fault.error.is_outcome_unknown(), unknown, "{code:?}");
         }
     }
@@ -311,12 +347,13 @@ mod tests {
         let status = Status::from_error(Box::new(ConnectError(Box::new(refused))));
         let fault = from_status(&status, Rpc::Commit);
         assert_eq!(fault.error.code(), ServiceUnavailable);
-        assert_eq!(fault.again, Again::Disconnected);
+        assert_eq!(fault.subject, Connection);
         assert!(!fault.error.is_outcome_unknown());
         let source = fault.error.source().unwrap().to_string();
         assert!(source.contains("connection refused"), "{source}");
         let not_ready = Status::unknown("Service was not ready: secret-key");
-        assert!(!from_status(&not_ready, Rpc::Commit).error.is_outcome_unknown());
+        let fault = from_status(&not_ready, Rpc::Commit);
+        assert!(!fault.error.is_outcome_unknown() && fault.runtime_ended);
     }
 
     #[test]
@@ -352,7 +389,7 @@ mod tests {
     fn a_broken_connection_is_worth_a_new_one() {
         let reset = io::Error::from(io::ErrorKind::ConnectionReset);
         let fault = from_status(&Status::from_error(Box::new(reset)), Rpc::Commit);
-        assert_eq!(fault.again, Again::Disconnected);
+        assert_eq!(fault.subject, Connection);
         assert!(fault.error.is_outcome_unknown());
     }
 

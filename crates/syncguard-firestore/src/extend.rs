@@ -8,7 +8,7 @@ use syncguard_core::{ExtendResult, LockError, Timestamp, Ttl};
 use crate::by_lock_id;
 use crate::cache::Known;
 use crate::document::put_expiry;
-use crate::error::{Again, Fault};
+use crate::error::Fault;
 use crate::inner::Inner;
 use crate::retry::Attempt;
 
@@ -35,7 +35,7 @@ async fn once(
         match prolong(inner, request, known, &attempt).await {
             Ok(expires_at) => return Ok(ExtendResult::Extended { expires_at }),
             // Another client has extended or released the lock. A query decides.
-            Err(Fault { again: Again::Conflict, .. }) => {}
+            Err(Fault { is_conflict: true, .. }) => {}
             Err(fault) => return Err(fault),
         }
     }

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gcloud_sdk::GoogleAuthMiddleware;
-use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
 use gcloud_sdk::google::firestore::v1::{CommitResponse, Write};
 use syncguard_core::authoring::signals::SignalHub;
 use syncguard_core::contract::{ClientState, is_live};
 use syncguard_core::{LockError, LockId, Timestamp};
 
 use crate::cache::{Cache, Known};
+use crate::channel::Channel;
 use crate::client::Client;
 use crate::clock::{self, Clock};
 use crate::config::FirestoreOptions;
@@ -37,16 +36,16 @@ pub(crate) struct Inner {
 
 impl Inner {
     pub(crate) fn new(
-        client: FirestoreClient<GoogleAuthMiddleware>,
+        channel: Arc<Channel>,
         layout: Layout,
         options: FirestoreOptions,
     ) -> Result<Self, LockError> {
         let client_state = options.client.client_state()?;
         let database = layout.database().to_owned();
         let clock = Arc::clone(&options.clock);
-        let signals = signals::hub(client.clone(), database, clock, options.request_timeout);
+        let signals = signals::hub(Arc::clone(&channel), database, clock, options.request_timeout);
         Ok(Self {
-            client: Client::new(client, Arc::clone(&options.clock)),
+            client: Client::new(channel, Arc::clone(&options.clock)),
             layout,
             cache: Cache::new(options.remembered_locks),
             cleans_up: options.cleanup_in_is_locked,

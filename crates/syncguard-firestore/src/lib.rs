@@ -177,6 +177,7 @@ mod acquire;
 mod backend;
 mod by_lock_id;
 mod cache;
+mod channel;
 mod client;
 mod clock;
 mod config;

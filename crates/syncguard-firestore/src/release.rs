@@ -7,7 +7,7 @@ use syncguard_core::{LockError, ReleaseResult};
 
 use crate::by_lock_id;
 use crate::document::delete;
-use crate::error::{Again, Fault};
+use crate::error::Fault;
 use crate::inner::Inner;
 use crate::retry::Attempt;
 
@@ -32,7 +32,7 @@ async fn once(
         match inner.commit(vec![delete(known.version)], &attempt).await {
             Ok(_) => return Ok(ReleaseResult::Released),
             // Another client has extended or released the lock. A query decides.
-            Err(Fault { again: Again::Conflict, .. }) => {}
+            Err(Fault { is_conflict: true, .. }) => {}
             Err(fault) => return Err(fault),
         }
     }

@@ -6,7 +6,7 @@ use syncguard_core::LockError;
 use syncguard_core::authoring::pause::random_part;
 use tokio::time::Instant;
 
-use crate::error::{Again, Fault};
+use crate::error::Fault;
 
 /// One attempt of an operation.
 #[derive(Clone, Debug)]
@@ -86,14 +86,18 @@ impl Attempts {
     /// The fault's error if the operation should not start over; its outcome is marked unknown if the
     /// outcome of an earlier commit is unknown.
     pub(crate) async fn again(&mut self, fault: Fault) -> Result<(), LockError> {
-        let Fault { error, again } = fault;
-        let left = match again {
-            Again::No => None,
-            Again::Conflict => self.conflicts.checked_sub(1).inspect(|left| self.conflicts = *left),
-            Again::Disconnected => {
-                self.reconnects.checked_sub(1).inspect(|left| self.reconnects = *left)
-            }
+        let tries = if fault.is_conflict {
+            Some(&mut self.conflicts)
+        } else if fault.subject.needs_new_connection() && !fault.is_timeout() {
+            Some(&mut self.reconnects)
+        } else {
+            None
         };
+        let left = tries.and_then(|tries| {
+            *tries = tries.checked_sub(1)?;
+            Some(())
+        });
+        let error = fault.error;
         let pause = random_part(self.pause);
         if left.is_none() || self.attempt.deadline <= Instant::now() + pause {
             return Err(self.final_error(error));
@@ -114,13 +118,20 @@ impl Attempts {
 #[cfg(test)]
 mod tests {
     use syncguard_core::ErrorCode;
+    use syncguard_core::authoring::FailureSubject;
 
     use super::*;
 
-    fn fault(again: Again, unknown: bool) -> Fault {
+    fn fault(subject: Option<FailureSubject>, unknown: bool) -> Fault {
         let error = LockError::new(ErrorCode::ServiceUnavailable, "x");
-        Fault { error: if unknown { error.with_unknown_outcome() } else { error }, again }
+        let error = if unknown { error.with_unknown_outcome() } else { error };
+        let is_conflict = subject.is_none();
+        let subject = subject.unwrap_or(FailureSubject::Request);
+        Fault { subject, is_conflict, ..Fault::from(error) }
     }
+
+    const CONFLICT: Option<FailureSubject> = None;
+    const DISCONNECTED: Option<FailureSubject> = Some(FailureSubject::Connection);
 
     fn attempts(conflicts: u32) -> Attempts {
         Attempts::new(conflicts, Duration::from_secs(1), Duration::from_secs(10))
@@ -130,27 +141,27 @@ mod tests {
     async fn conflicts_are_counted() {
         let mut attempts = attempts(3);
         for _ in 0..3 {
-            attempts.again(fault(Again::Conflict, false)).await.unwrap();
+            attempts.again(fault(CONFLICT, false)).await.unwrap();
         }
-        let error = attempts.again(fault(Again::Conflict, false)).await.unwrap_err();
+        let error = attempts.again(fault(CONFLICT, false)).await.unwrap_err();
         assert!(!error.is_outcome_unknown());
     }
 
     #[tokio::test]
     async fn a_lost_commit_is_not_forgotten() {
         let mut attempts = attempts(3);
-        attempts.again(fault(Again::Disconnected, true)).await.unwrap();
+        attempts.again(fault(DISCONNECTED, true)).await.unwrap();
         for _ in 1..Attempts::RECONNECTS {
-            attempts.again(fault(Again::Disconnected, false)).await.unwrap();
+            attempts.again(fault(DISCONNECTED, false)).await.unwrap();
         }
         assert!(attempts.attempt().lost.is_some());
-        let error = attempts.again(fault(Again::Disconnected, false)).await.unwrap_err();
+        let error = attempts.again(fault(DISCONNECTED, false)).await.unwrap_err();
         assert!(error.is_outcome_unknown());
     }
 
     #[tokio::test]
     async fn nothing_starts_over_without_time() {
         let mut attempts = Attempts::new(9, Duration::from_secs(1), Duration::ZERO);
-        assert!(attempts.again(fault(Again::Conflict, false)).await.is_err());
+        assert!(attempts.again(fault(CONFLICT, false)).await.is_err());
     }
 }

@@ -15,7 +15,7 @@ use syncguard_core::LockError;
 use syncguard_core::authoring::cancel::{Settled, Unsettled};
 
 use crate::document::{Counter, Record, delete, last_fence, put};
-use crate::error::{Again, Fault};
+use crate::error::Fault;
 use crate::inner::Inner;
 use crate::names::Names;
 use crate::retry::Attempt;
@@ -42,7 +42,7 @@ async fn once(
     if let Some(version) = known.filter(|version| version.name == names.lock) {
         match inner.commit(vec![delete(version)], &attempt).await {
             Ok(_) => return Ok(()),
-            Err(Fault { again: Again::Conflict, .. }) => {}
+            Err(Fault { is_conflict: true, .. }) => {}
             Err(fault) => return Err(fault),
         }
     }

@@ -33,7 +33,6 @@ use crate::release::release;
 use crate::resent_acquires::ResentAcquires;
 use crate::schema::set_up;
 use crate::settings::Settings;
-use crate::signals::Signals;
 use crate::statements::Statements;
 use crate::url::{self, Parsed};
 
@@ -51,9 +50,12 @@ impl PostgresBackend {
     /// holders that extend or release their lock; contenders share the others. A pool that hands out connections
     /// in the middle of a transaction voids every promise, because nothing in that transaction is committed.
     ///
-    /// The sessions are yours, and the backend changes no settings in them: give the role a `lock_timeout` if
-    /// waits for a locked table should end before the
-    /// [statement timeout](PostgresOptions::with_statement_timeout).
+    /// The connections are yours. Give the role a `lock_timeout` if waits for a locked table should end before the
+    /// [statement timeout](PostgresOptions::with_statement_timeout), and the configuration of several hosts a
+    /// `connect_timeout`, so that all of them together take less than the
+    /// [pool wait timeout](PostgresOptions::with_pool_wait_timeout): the driver tries one after another. When a
+    /// statement gets no answer, or the answer that the server is read-only, the backend closes the connections that
+    /// wait in the pool, once a second at most: they may be as silent, or lead to the same server.
     /// [`with_cancel_requests`](PostgresOptions::with_cancel_requests) cancels statements over encrypted
     /// connections and through a pooler. [`with_signals_over`](PostgresOptions::with_signals_over) lets waiters
     /// hear of releases by other processes.
@@ -66,10 +68,11 @@ impl PostgresBackend {
     }
 
     fn over(pool: Pool, settings: Settings) -> Self {
+        let pool = StatementPool::new(pool, &settings);
         Self(Arc::new(Inner {
-            pool: StatementPool::new(pool, &settings),
+            signals: Arc::clone(&pool.signals),
+            pool,
             statements: Statements::new(&settings),
-            signals: Signals::new(&settings),
             settings,
             checked: OnceCell::new(),
             lacks_holders: AtomicBool::new(false),
@@ -80,8 +83,9 @@ impl PostgresBackend {
     /// Makes a pool and checks the server, with the options of the URL and defaults for the rest.
     ///
     /// `postgres://user:password@host:5432/database?name=value&…`, or `postgresql://…`. Special
-    /// characters are percent-encoded, in user name and password as well. Commas separate several hosts; the
-    /// backend uses the host that accepts writes, unless `target_session_attrs` says otherwise.
+    /// characters are percent-encoded, in user name and password as well. Commas separate several hosts. Of several
+    /// hosts, or of several addresses of one name, the backend uses one that accepts writes, unless
+    /// `target_session_attrs` says otherwise, and a silent one does not keep it from the others.
     ///
     /// Options have the names of the methods of [`PostgresOptions`] that set them. Times are whole milliseconds,
     /// switches `true` or `false`.
@@ -92,7 +96,7 @@ impl PostgresBackend {
     /// | `fence_table` | the table of fence counters | `syncguard_fence_counters` |
     /// | `setup_schema` | creates missing tables: [`setup_schema`](Self::setup_schema) | `false` |
     /// | `pool_size` | the most connections, 1 to 10000 | 10 |
-    /// | `connect_timeout_ms` | the limit for opening a connection | 5000 |
+    /// | `connect_timeout_ms` | the limit for an address to answer and to log in | 5000 |
     /// | `pool_wait_timeout_ms` | the limit for the wait for a connection of the pool | 5000 |
     /// | `statement_timeout_ms` | the limit for the answer to a statement | 5000 |
     /// | `unprepared_statements` | sends statements as PgBouncer's transaction mode needs them | `false` |
@@ -103,7 +107,7 @@ impl PostgresBackend {
     /// | `holder` | the label of the holder, for people; empty is none | host name and process id |
     /// | `note` | a note beside the label | none |
     /// | `sslmode` | `disable`, `prefer`, or `require` (as strict as `verify-full`, which may be written too) | `prefer` |
-    /// | `sslrootcert` | a PEM file of the authorities to trust, instead of the system's | |
+    /// | `sslrootcert` | a PEM file of the authorities to trust instead of the system's; `system` requires TLS | |
     ///
     /// The other parameters are those of [`tokio_postgres::Config`], with times in seconds: `application_name`
     /// (default: `syncguard` and the label of the holder),

@@ -107,8 +107,12 @@ impl PostgresOptions {
         self
     }
 
-    /// Limits the time to open a connection of that pool, 1 ms to 100 years, unless the URL has a
-    /// `connect_timeout`. Default: 5 s.
+    /// Limits the time that each address has to answer and to log a connection of that pool in, 1 ms to 100 years,
+    /// unless the URL has a `connect_timeout`. Default: 5 s.
+    ///
+    /// The addresses of all hosts are tried one after another, each half a second after the one before or earlier, and
+    /// the first that has logged in wins: a silent address costs its head start, and no more. An opening whose caller
+    /// gives up goes on for the next caller.
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
@@ -118,7 +122,7 @@ impl PostgresOptions {
     /// the system's. Applies to that pool; a pool of your own has its own TLS.
     ///
     /// A certificate that cannot be read is an `InvalidArgument` when the backend is made. The parameter
-    /// `sslrootcert` of a URL, the path of a PEM file, replaces all certificates that are added here.
+    /// `sslrootcert` of a URL, `system` or the path of a PEM file, replaces all certificates that are added here.
     #[cfg(feature = "tls")]
     pub fn with_root_certificate(mut self, der: impl Into<Vec<u8>>) -> Self {
         self.root_certificates.push(der.into());
@@ -133,10 +137,10 @@ impl PostgresOptions {
 
     /// Limits the wait for the answer to a statement, 1 ms to 100 years. Default: 5 s.
     ///
-    /// The server waits for another session at most half as long, unless the role or the database
-    /// has a `lock_timeout`. In the sessions of a pool that [`connect`](crate::PostgresBackend::connect) makes,
-    /// the server ends a statement after nine tenths of this time, unless the session has a
-    /// `statement_timeout`: the server's answer tells the outcome of the statement.
+    /// The server waits for another session at most half as long. In the sessions of a pool that
+    /// [`connect`](crate::PostgresBackend::connect) makes, it ends a statement after nine tenths of this time: the
+    /// server's answer tells the outcome of the statement. A longer `lock_timeout` or `statement_timeout` of the role
+    /// or the database stays in these sessions; a shorter one, which would end ordinary waits, does not.
     ///
     /// A statement that gets no answer in time is cancelled in the background, and its connection
     /// serves again once the server has answered.

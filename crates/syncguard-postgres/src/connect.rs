@@ -7,11 +7,12 @@ use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts,
 };
 use syncguard_core::LockError;
-use tokio_postgres::config::{SslMode, TargetSessionAttrs};
+use tokio_postgres::config::SslMode;
 use tokio_postgres::{Config, NoTls};
 
 use crate::cancel_request::{CancelRequests, Recipients};
 use crate::config::PostgresOptions;
+use crate::dial::Dialer;
 use crate::settings::{Sessions, Settings};
 use crate::signals::route::Route;
 use crate::statements::render;
@@ -24,10 +25,8 @@ pub(crate) fn make_pool(
 ) -> Result<Pool, LockError> {
     set_defaults(&mut config, options, settings);
     let connect = config.get_connect_timeout().copied().unwrap_or(options.connect_timeout);
-    let hosts = config.get_hosts().len().max(config.get_hostaddrs().len()).max(1);
-    let hosts = u32::try_from(hosts).unwrap_or(u32::MAX);
-    // The driver's own timeout ends with the TCP handshake; TLS and the log-in come on top.
-    let create = connect.saturating_mul(2).saturating_mul(hosts);
+    // The head starts take half of one limit.
+    let create = connect.saturating_mul(2);
     let timeouts = Timeouts {
         // The backend bounds the wait for a connection itself.
         wait: None,
@@ -77,10 +76,6 @@ fn set_defaults(config: &mut Config, options: &PostgresOptions, settings: &Setti
         let name = format!("syncguard {}", settings.client_state.holder().label());
         config.application_name(name.trim_end());
     }
-    if config.get_hosts().len() > 1 && config.get_target_session_attrs() == TargetSessionAttrs::Any
-    {
-        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-    }
 }
 
 /// The means to reach the servers of a pool.
@@ -99,7 +94,7 @@ fn connectors(config: Config, options: &PostgresOptions) -> Result<Connectors, L
     Ok(Connectors {
         cancel: CancelRequests::new(tls.clone(), Recipients::Servers),
         signals: Route::new(config.clone(), tls.clone()),
-        manager: Manager::from_config(config, tls, manager_config()),
+        manager: Manager::from_connect(config, Dialer::new(tls), manager_config()),
     })
 }
 
@@ -117,7 +112,7 @@ fn plain_connectors(config: Config) -> Connectors {
     Connectors {
         cancel: CancelRequests::new(NoTls, Recipients::Servers),
         signals: Route::new(config.clone(), NoTls),
-        manager: Manager::from_config(config, NoTls, manager_config()),
+        manager: Manager::from_connect(config, Dialer::new(NoTls), manager_config()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! A connection on loan from the pool.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use deadpool_postgres::{Client, Object};
 use syncguard_core::LockError;
@@ -36,6 +37,17 @@ impl<'a> Connection<'a> {
     /// True if the connection was in the pool since it was opened.
     pub(crate) fn was_used_before(&self) -> bool {
         self.client.as_ref().is_some_and(|client| Object::metrics(client).recycled.is_some())
+    }
+
+    /// When the connection was opened.
+    pub(crate) fn opened_at(&self) -> Option<Instant> {
+        self.client.as_ref().map(|client| Object::metrics(client).created)
+    }
+
+    /// When the connection was taken from the pool, or opened.
+    pub(crate) fn taken_at(&self) -> Option<Instant> {
+        let metrics = Object::metrics(self.client.as_ref()?);
+        Some(metrics.recycled.unwrap_or(metrics.created))
     }
 
     /// Forgets a prepared statement, so that it is prepared anew when it is next sent.

@@ -4,28 +4,18 @@ use std::error::Error as StdError;
 use std::io;
 
 use deadpool_postgres::{HookError, PoolError, TimeoutType};
+use syncguard_core::authoring::FailureSubject::{self, Connection, Request, Server};
 use syncguard_core::authoring::LOCK_ID_IN_USE;
 use syncguard_core::{ErrorCode, LockError};
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, ErrorPosition, Severity, SqlState};
 
-/// A failed statement: the error for the caller, and what this crate may do about it.
+/// A failed statement: the error for the caller, what it says about the connection, and what this crate may do.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) error: LockError,
+    pub(crate) subject: FailureSubject,
     pub(crate) remedy: Remedy,
-    pub(crate) connection: ConnectionState,
-}
-
-/// The state in which a failure leaves the connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ConnectionState {
-    /// The connection has answered and can serve the next statement.
-    Clean,
-    /// The statement is still under way.
-    Busy,
-    /// The connection is of no more use.
-    Broken,
 }
 
 /// What this crate may do about a failure before the caller hears of it.
@@ -33,11 +23,13 @@ pub(crate) enum ConnectionState {
 pub(crate) enum Remedy {
     /// Nothing.
     Report,
+    /// Nothing: the statement may still be under way on its connection.
+    AwaitAnswer,
     /// Send the same statement again: it was rolled back in a conflict with another session.
     /// `overtaken`: the other session was faster; else it was a deadlock.
     Repeat { overtaken: bool },
-    /// Send the same statement on another connection: this one is gone. `from_pool`: the connection had
-    /// been idle, and may have been gone for long.
+    /// Send the same statement on another connection: this one is gone, or leads to the wrong server.
+    /// `from_pool`: the connection had been idle, and may have been so for long.
     Reconnect { from_pool: bool },
     /// Prepare the statement again: the server does not know it any more.
     Prepare,
@@ -57,13 +49,13 @@ pub(crate) enum Phase {
 impl Failure {
     /// The connection was not used.
     pub(crate) fn unsent(error: LockError) -> Self {
-        Self { error, remedy: Remedy::Report, connection: ConnectionState::Clean }
+        Self { error, subject: Request, remedy: Remedy::Report }
     }
 
     /// The answer did not come in time.
     pub(crate) fn unanswered(phase: Phase) -> Self {
-        let error = statement_timed_out(phase);
-        Self { error, remedy: Remedy::Report, connection: ConnectionState::Busy }
+        let (subject, remedy) = (Connection, Remedy::AwaitAnswer);
+        Self { error: statement_timed_out(phase), subject, remedy }
     }
 
     /// The answer belongs to another statement.
@@ -72,14 +64,18 @@ impl Failure {
         if phase == (Phase::After { writes: true }) {
             error = error.with_unknown_outcome();
         }
-        let remedy = Remedy::Reconnect { from_pool: false };
-        Self { error, remedy, connection: ConnectionState::Broken }
+        Self::of_a_lost_connection(error)
+    }
+
+    fn of_a_lost_connection(error: LockError) -> Self {
+        let (subject, remedy) = (Connection, Remedy::Reconnect { from_pool: false });
+        Self { error, subject, remedy }
     }
 }
 
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
-        Self { error, remedy: Remedy::Report, connection: ConnectionState::Broken }
+        Self { error, subject: Connection, remedy: Remedy::Report }
     }
 }
 
@@ -118,28 +114,22 @@ pub(crate) fn classify(error: &Error, phase: Phase) -> Failure {
     // An ERROR ends the transaction. FATAL and PANIC end the session, at any moment, also right after the
     // commit.
     let ended = db.parsed_severity() != Some(Severity::Error);
-    if let Some(class) = ended.then(|| classify_pooler(db.message())).flatten() {
-        return LockError::new(class.code, class.message).with_source(&ServerSaid::new(db)).into();
-    }
-    let class = classify_sqlstate(sqlstate);
-    let mut failed = LockError::new(class.code, class.message).with_source(&ServerSaid::new(db));
-    if ended && phase == (Phase::After { writes: true }) {
+    let pooler = ended.then(|| classify_pooler(db.message())).flatten();
+    let is_refusal = pooler.is_some();
+    let Class { code, subject, message } = pooler.unwrap_or_else(|| classify_sqlstate(sqlstate));
+    let mut failed = LockError::new(code, message).with_source(&ServerSaid::new(db));
+    if ended && !is_refusal && phase == (Phase::After { writes: true }) {
         failed = failed.with_unknown_outcome();
     }
+    let subject = if ended && subject == Request { Connection } else { subject };
     let remedy = match sqlstate {
         "40001" => Remedy::Repeat { overtaken: true },
         "40P01" => Remedy::Repeat { overtaken: false },
         "26000" | "0A000" => Remedy::Prepare,
-        "57P01" | "57P02" | "57P05" if ended => Remedy::Reconnect { from_pool: false },
+        _ if ended || subject == Server => Remedy::Reconnect { from_pool: false },
         _ => Remedy::Report,
     };
-    // Class 25: the pool handed the connection out in the middle of a transaction.
-    let connection = if ended || sqlstate.starts_with("25") {
-        ConnectionState::Broken
-    } else {
-        ConnectionState::Clean
-    };
-    Failure { error: failed, remedy, connection }
+    Failure { error: failed, subject, remedy }
 }
 
 /// Returns the error of the last attempt, marked if the outcome of an earlier attempt is unknown.
@@ -225,51 +215,55 @@ pub(crate) fn bad_answer(error: &Error) -> LockError {
     LockError::internal("PostgreSQL gave an answer that makes no sense").with_source(error)
 }
 
-/// The meaning of an SQLSTATE.
+/// The meaning of an SQLSTATE, or of words of PgBouncer.
+#[derive(Clone, Copy)]
 struct Class {
     code: ErrorCode,
+    subject: FailureSubject,
     message: &'static str,
 }
 
-/// The table: whole SQLSTATEs first, then classes. An SQLSTATE that is not listed is `Internal`.
+/// The table: whole SQLSTATEs first, then classes. An SQLSTATE that is not listed is `Internal`. An answer about the
+/// request that ends the session (FATAL) is about the connection.
 #[rustfmt::skip]
-const TABLE: &[(&str, ErrorCode, &str)] = &[
-    ("0A000", ErrorCode::Internal, "PostgreSQL does not support what was asked of it"),
-    ("23505", ErrorCode::InvalidArgument, LOCK_ID_IN_USE),
-    ("25006", ErrorCode::ServiceUnavailable, "the server or the session is read-only; locks need the primary"),
-    ("26000", ErrorCode::InvalidArgument, "the server lost a prepared statement; behind a transaction pooler, turn on unprepared statements"),
-    ("3D000", ErrorCode::InvalidArgument, "there is no such database"),
-    ("3F000", ErrorCode::InvalidArgument, "there is no such schema"),
-    ("40001", ErrorCode::ServiceUnavailable, "PostgreSQL kept giving up on a conflict with other sessions"),
-    ("40P01", ErrorCode::ServiceUnavailable, "PostgreSQL kept giving up on a conflict with other sessions"),
-    ("42501", ErrorCode::AuthFailed, "the database role lacks a permission"),
-    ("42703", ErrorCode::InvalidArgument, "a column is missing; run setup_schema"),
-    ("42P01", ErrorCode::InvalidArgument, "a table is missing; run setup_schema, or connect with setup_schema=true in the URL"),
-    ("42P05", ErrorCode::InvalidArgument, "the server knows a prepared statement of this name; behind a transaction pooler, turn on unprepared statements"),
-    ("42P10", ErrorCode::InvalidArgument, "a primary key is missing; run setup_schema"),
-    ("53100", ErrorCode::ServiceUnavailable, "the disk of the server is full"),
-    ("53300", ErrorCode::RateLimited, "the server has too many connections"),
-    ("55P03", ErrorCode::ServiceUnavailable, "another session held on to the lock's row or key for too long"),
-    ("57014", ErrorCode::NetworkTimeout, "PostgreSQL cancelled the statement, as its statement timeout or an operator asked"),
-    ("08", ErrorCode::ServiceUnavailable, "the connection to PostgreSQL failed"),
-    ("22", ErrorCode::InvalidArgument, "PostgreSQL refused a value"),
-    ("23", ErrorCode::InvalidArgument, "PostgreSQL refused a value"),
-    ("25", ErrorCode::ServiceUnavailable, "the pool handed out a connection in the middle of a transaction"),
-    ("28", ErrorCode::AuthFailed, "PostgreSQL refused the credentials"),
-    ("40", ErrorCode::ServiceUnavailable, "PostgreSQL rolled the statement back"),
-    ("42", ErrorCode::Internal, "PostgreSQL did not understand a statement"),
-    ("53", ErrorCode::ServiceUnavailable, "PostgreSQL is out of resources"),
-    ("54", ErrorCode::Internal, "a statement is beyond PostgreSQL's limits"),
-    ("55", ErrorCode::ServiceUnavailable, "PostgreSQL is not ready for this"),
-    ("57", ErrorCode::ServiceUnavailable, "PostgreSQL is starting, stopping or was told to end the session"),
-    ("58", ErrorCode::ServiceUnavailable, "PostgreSQL's system failed"),
-    ("P0", ErrorCode::Internal, "a trigger or a function in the database raised an error; the server's log has its text"),
+const TABLE: &[(&str, ErrorCode, FailureSubject, &str)] = &[
+    ("0A000", ErrorCode::Internal, Request, "PostgreSQL does not support what was asked of it"),
+    ("23505", ErrorCode::InvalidArgument, Request, LOCK_ID_IN_USE),
+    ("25006", ErrorCode::ServiceUnavailable, Server, "the server or the session is read-only; locks need the primary"),
+    ("26000", ErrorCode::InvalidArgument, Request, "the server lost a prepared statement; behind a transaction pooler, turn on unprepared statements"),
+    ("3D000", ErrorCode::InvalidArgument, Request, "there is no such database"),
+    ("3F000", ErrorCode::InvalidArgument, Request, "there is no such schema"),
+    ("40001", ErrorCode::ServiceUnavailable, Request, "PostgreSQL kept giving up on a conflict with other sessions"),
+    ("40P01", ErrorCode::ServiceUnavailable, Request, "PostgreSQL kept giving up on a conflict with other sessions"),
+    ("42501", ErrorCode::AuthFailed, Request, "the database role lacks a permission"),
+    ("42703", ErrorCode::InvalidArgument, Request, "a column is missing; run setup_schema"),
+    ("42P01", ErrorCode::InvalidArgument, Request, "a table is missing; run setup_schema, or connect with setup_schema=true in the URL"),
+    ("42P05", ErrorCode::InvalidArgument, Request, "the server knows a prepared statement of this name; behind a transaction pooler, turn on unprepared statements"),
+    ("42P10", ErrorCode::InvalidArgument, Request, "a primary key is missing; run setup_schema"),
+    ("53100", ErrorCode::ServiceUnavailable, Request, "the disk of the server is full"),
+    ("53300", ErrorCode::RateLimited, Server, "the server has too many connections"),
+    ("55P03", ErrorCode::ServiceUnavailable, Request, "another session held on to the lock's row or key for too long"),
+    ("57014", ErrorCode::NetworkTimeout, Request, "PostgreSQL cancelled the statement, as its statement timeout or an operator asked"),
+    ("57P03", ErrorCode::ServiceUnavailable, Server, "PostgreSQL is starting, stopping or recovering"),
+    ("08", ErrorCode::ServiceUnavailable, Connection, "the connection to PostgreSQL failed"),
+    ("22", ErrorCode::InvalidArgument, Request, "PostgreSQL refused a value"),
+    ("23", ErrorCode::InvalidArgument, Request, "PostgreSQL refused a value"),
+    ("25", ErrorCode::ServiceUnavailable, Connection, "the pool handed out a connection in the middle of a transaction"),
+    ("28", ErrorCode::AuthFailed, Request, "PostgreSQL refused the credentials"),
+    ("40", ErrorCode::ServiceUnavailable, Request, "PostgreSQL rolled the statement back"),
+    ("42", ErrorCode::Internal, Request, "PostgreSQL did not understand a statement"),
+    ("53", ErrorCode::ServiceUnavailable, Request, "PostgreSQL is out of resources"),
+    ("54", ErrorCode::Internal, Request, "a statement is beyond PostgreSQL's limits"),
+    ("55", ErrorCode::ServiceUnavailable, Request, "PostgreSQL is not ready for this"),
+    ("57", ErrorCode::ServiceUnavailable, Connection, "PostgreSQL is stopping or was told to end the session"),
+    ("58", ErrorCode::ServiceUnavailable, Request, "PostgreSQL's system failed"),
+    ("P0", ErrorCode::Internal, Request, "a trigger or a function in the database raised an error; the server's log has its text"),
 ];
 
 fn classify_sqlstate(sqlstate: &str) -> Class {
     TABLE.iter().find(|(prefix, ..)| sqlstate.starts_with(prefix)).map_or(
-        Class { code: ErrorCode::Internal, message: "PostgreSQL failed" },
-        |&(_, code, message)| Class { code, message },
+        Class { code: ErrorCode::Internal, subject: Request, message: "PostgreSQL failed" },
+        |&(_, code, subject, message)| Class { code, subject, message },
     )
 }
 
@@ -277,16 +271,18 @@ fn classify_sqlstate(sqlstate: &str) -> Class {
 /// has one SQLSTATE for all messages, 08P01, so the beginning of the text has to tell; later versions add more
 /// text behind it. Messages about a server that had the statement are not in this table.
 #[rustfmt::skip]
-const POOLER: &[(&str, ErrorCode, &str)] = &[
-    ("server login has been failing", ErrorCode::ServiceUnavailable, "PgBouncer cannot log in to PostgreSQL; it tries again when its server_login_retry is over (15 s by default; 1 is better for locks)"),
-    ("query_wait_timeout", ErrorCode::RateLimited, "PgBouncer had no server connection free within its query_wait_timeout; its pool is too small, or statements take too long"),
+const POOLER: &[(&str, ErrorCode, FailureSubject, &str)] = &[
+    ("server login has been failing", ErrorCode::ServiceUnavailable, Server, "PgBouncer cannot log in to PostgreSQL; it tries again when its server_login_retry is over (15 s by default; 1 is better for locks)"),
+    ("query_wait_timeout", ErrorCode::RateLimited, Server, "PgBouncer had no server connection free within its query_wait_timeout; its pool is too small, or statements take too long"),
+    ("no more connections allowed", ErrorCode::RateLimited, Server, "PgBouncer has too many clients (max_client_conn)"),
+    ("no such database", ErrorCode::InvalidArgument, Server, "PgBouncer knows no such database"),
 ];
 
 fn classify_pooler(message: &str) -> Option<Class> {
     POOLER
         .iter()
         .find(|(text, ..)| message.starts_with(text))
-        .map(|&(_, code, message)| Class { code, message })
+        .map(|&(_, code, subject, message)| Class { code, subject, message })
 }
 
 /// The part of a server's error that may be shown: its SQLSTATE, and none of its text.
@@ -308,56 +304,52 @@ impl ServerSaid {
     }
 }
 
-/// Classifies a failure that the server did not report.
+/// Classifies a failure that the server did not report. The connection is gone.
 fn from_driver(error: &Error, phase: Phase) -> Failure {
-    let (code, message, remedy) = if let Some(io) = io_cause(error) {
+    let (code, message) = if let Some(io) = io_cause(error) {
         match io.kind() {
             io::ErrorKind::TimedOut => {
-                (ErrorCode::NetworkTimeout, "PostgreSQL did not answer in time", Remedy::Report)
+                (ErrorCode::NetworkTimeout, "PostgreSQL did not answer in time")
             }
             // tokio-postgres gives this kind when no host is a primary.
             io::ErrorKind::PermissionDenied => {
-                (ErrorCode::ServiceUnavailable, "no host accepts writes", Remedy::Report)
+                (ErrorCode::ServiceUnavailable, "no host accepts writes")
             }
-            _ if is_bad_certificate(io) => (
-                ErrorCode::AuthFailed,
-                "the server's certificate cannot be trusted",
-                Remedy::Report,
-            ),
-            _ => (
-                ErrorCode::ServiceUnavailable,
-                "the connection to PostgreSQL failed",
-                Remedy::Reconnect { from_pool: false },
-            ),
+            _ if is_bad_certificate(io) => {
+                (ErrorCode::AuthFailed, "the server's certificate cannot be trusted")
+            }
+            _ if is_unknown_name(io) => (ErrorCode::ServiceUnavailable, UNKNOWN_NAME),
+            _ => (ErrorCode::ServiceUnavailable, "the connection to PostgreSQL failed"),
         }
     } else if error.is_closed() {
-        let message = "the connection to PostgreSQL was closed";
-        (ErrorCode::ServiceUnavailable, message, Remedy::Reconnect { from_pool: false })
+        (ErrorCode::ServiceUnavailable, "the connection to PostgreSQL was closed")
     } else {
         // The driver does not publish its kinds of errors, only these words.
         match error.to_string().as_str() {
-            "authentication error" => {
-                (ErrorCode::AuthFailed, "the log-in to PostgreSQL failed", Remedy::Report)
-            }
+            "authentication error" => (ErrorCode::AuthFailed, "the log-in to PostgreSQL failed"),
             "invalid configuration" | "invalid connection string" => {
-                (ErrorCode::InvalidArgument, "the connection cannot be set up so", Remedy::Report)
+                (ErrorCode::InvalidArgument, "the connection cannot be set up so")
             }
             "error performing TLS handshake" => {
-                (ErrorCode::ServiceUnavailable, "there is no TLS with this server", Remedy::Report)
+                (ErrorCode::ServiceUnavailable, "there is no TLS with this server")
             }
-            "unexpected message from server" => (
-                ErrorCode::ServiceUnavailable,
-                OTHER_ANSWER,
-                Remedy::Reconnect { from_pool: false },
-            ),
-            _ => (ErrorCode::Internal, "the driver failed", Remedy::Report),
+            "unexpected message from server" => (ErrorCode::ServiceUnavailable, OTHER_ANSWER),
+            _ => (ErrorCode::Internal, "the driver failed"),
         }
     };
     let mut failed = LockError::new(code, message).with_source(error);
     if phase == (Phase::After { writes: true }) {
         failed = failed.with_unknown_outcome();
     }
-    Failure { error: failed, remedy, connection: ConnectionState::Broken }
+    Failure::of_a_lost_connection(failed)
+}
+
+const UNKNOWN_NAME: &str = "the host name of the database cannot be resolved: there is no such name, or the name server is away";
+
+/// True if the system could not look a host name up. The standard library has no kind for it, only these words.
+fn is_unknown_name(error: &io::Error) -> bool {
+    error.raw_os_error().is_none()
+        && error.to_string().starts_with("failed to lookup address information")
 }
 
 /// The message for an answer to another statement.
@@ -383,6 +375,7 @@ fn is_bad_certificate(_error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use syncguard_core::ErrorCode;
+    use syncguard_core::authoring::FailureSubject;
 
     use super::{TABLE, classify_pooler, classify_sqlstate, names_holder};
 
@@ -406,6 +399,8 @@ mod tests {
                 Some(ErrorCode::ServiceUnavailable),
             ),
             ("query_wait_timeout", Some(ErrorCode::RateLimited)),
+            ("no more connections allowed (max_client_conn)", Some(ErrorCode::RateLimited)),
+            ("no such database: x", Some(ErrorCode::InvalidArgument)),
             // The statement may have been carried out.
             ("server conn crashed?", None),
             ("query_timeout", None),
@@ -427,35 +422,37 @@ mod tests {
     }
 
     #[test]
-    fn each_state_has_its_code() {
+    fn each_state_has_its_code_and_its_subject() {
+        use FailureSubject::{Connection, Request, Server};
         let expected = [
-            ("08006", ErrorCode::ServiceUnavailable),
-            ("22021", ErrorCode::InvalidArgument),
-            ("23502", ErrorCode::InvalidArgument),
-            ("23505", ErrorCode::InvalidArgument),
-            ("25006", ErrorCode::ServiceUnavailable),
-            ("25P02", ErrorCode::ServiceUnavailable),
-            ("28000", ErrorCode::AuthFailed),
-            ("28P01", ErrorCode::AuthFailed),
-            ("3D000", ErrorCode::InvalidArgument),
-            ("40001", ErrorCode::ServiceUnavailable),
-            ("40P01", ErrorCode::ServiceUnavailable),
-            ("42501", ErrorCode::AuthFailed),
-            ("42601", ErrorCode::Internal),
-            ("42P01", ErrorCode::InvalidArgument),
-            ("53000", ErrorCode::ServiceUnavailable),
-            ("53100", ErrorCode::ServiceUnavailable),
-            ("53300", ErrorCode::RateLimited),
-            ("55P03", ErrorCode::ServiceUnavailable),
-            ("57014", ErrorCode::NetworkTimeout),
-            ("57P01", ErrorCode::ServiceUnavailable),
-            ("57P03", ErrorCode::ServiceUnavailable),
-            ("58030", ErrorCode::ServiceUnavailable),
-            ("P0001", ErrorCode::Internal),
-            ("XX000", ErrorCode::Internal),
+            ("08006", ErrorCode::ServiceUnavailable, Connection),
+            ("22021", ErrorCode::InvalidArgument, Request),
+            ("23502", ErrorCode::InvalidArgument, Request),
+            ("23505", ErrorCode::InvalidArgument, Request),
+            ("25006", ErrorCode::ServiceUnavailable, Server),
+            ("25P02", ErrorCode::ServiceUnavailable, Connection),
+            ("28000", ErrorCode::AuthFailed, Request),
+            ("28P01", ErrorCode::AuthFailed, Request),
+            ("3D000", ErrorCode::InvalidArgument, Request),
+            ("40001", ErrorCode::ServiceUnavailable, Request),
+            ("40P01", ErrorCode::ServiceUnavailable, Request),
+            ("42501", ErrorCode::AuthFailed, Request),
+            ("42601", ErrorCode::Internal, Request),
+            ("42P01", ErrorCode::InvalidArgument, Request),
+            ("53000", ErrorCode::ServiceUnavailable, Request),
+            ("53100", ErrorCode::ServiceUnavailable, Request),
+            ("53300", ErrorCode::RateLimited, Server),
+            ("55P03", ErrorCode::ServiceUnavailable, Request),
+            ("57014", ErrorCode::NetworkTimeout, Request),
+            ("57P01", ErrorCode::ServiceUnavailable, Connection),
+            ("57P03", ErrorCode::ServiceUnavailable, Server),
+            ("58030", ErrorCode::ServiceUnavailable, Request),
+            ("P0001", ErrorCode::Internal, Request),
+            ("XX000", ErrorCode::Internal, Request),
         ];
-        for (sqlstate, code) in expected {
-            assert_eq!(classify_sqlstate(sqlstate).code, code, "{sqlstate}");
+        for (sqlstate, code, subject) in expected {
+            let class = classify_sqlstate(sqlstate);
+            assert_eq!((class.code, class.subject), (code, subject), "{sqlstate}");
         }
     }
 }

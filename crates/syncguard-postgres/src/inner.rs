@@ -1,5 +1,6 @@
 //! The state that all operations share.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use syncguard_core::LockError;
@@ -19,7 +20,7 @@ pub(crate) struct Inner {
     /// Set after the database has passed the check of strict mode.
     pub(crate) checked: OnceCell<()>,
     pub(crate) resent_acquires: ResentAcquires,
-    pub(crate) signals: Signals,
+    pub(crate) signals: Arc<Signals>,
     /// Set after the lock table was found without the column for holders.
     pub(crate) lacks_holders: AtomicBool,
 }

@@ -180,6 +180,7 @@ mod check_fence;
 mod config;
 mod connect;
 mod connection;
+mod dial;
 mod durability;
 mod error;
 mod extend;

@@ -55,6 +55,11 @@ const DRIVER_LISTS: &[(&str, &str)] = &[
 
 const SSL_MODE: &str = "sslmode";
 
+const ROOTS: &str = "sslrootcert";
+
+/// The value of [`ROOTS`] for the authorities that the system trusts.
+const SYSTEM: &str = "system";
+
 /// The contents of a URL.
 pub(crate) struct Parsed {
     pub(crate) config: Config,
@@ -102,7 +107,18 @@ fn config(url: &BackendUrl<'_>) -> Result<Config, LockError> {
         }
     }
     let mut config: Config = url.with_only(&driver).parse().map_err(|_| unreadable())?;
-    if verify {
+    let trusts_the_system = url.text(ROOTS)?.as_deref() == Some(SYSTEM);
+    if trusts_the_system
+        && url.has(SSL_MODE)
+        && config.get_ssl_mode() != SslMode::Require
+        && !verify
+    {
+        // As libpq.
+        return Err(LockError::invalid_argument(
+            "sslrootcert=system needs sslmode=verify-full, or no sslmode",
+        ));
+    }
+    if verify || trusts_the_system {
         // `require` verifies certificates here.
         config.ssl_mode(SslMode::Require);
     }
@@ -146,7 +162,7 @@ fn with_parameters(
     if let Some(timeout) = url.millis("connect_timeout_ms")? {
         options = options.with_connect_timeout(timeout);
     }
-    match url.text("sslrootcert")? {
+    match url.text(ROOTS)? {
         Some(path) => with_root_certificates(options, &path),
         None => Ok(options),
     }
@@ -256,8 +272,10 @@ mod tests {
         assert_eq!(config.get_ssl_mode(), SslMode::Disable);
         assert_eq!(config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
         assert!(!config.get_keepalives());
-        for mode in ["require", "verify-ca", "verify-full"] {
-            let config = read(&format!("postgres://h?sslmode={mode}")).unwrap().config;
+        for mode in
+            ["sslmode=require", "sslmode=verify-ca", "sslmode=verify-full", "sslrootcert=system"]
+        {
+            let config = read(&format!("postgres://h?{mode}")).unwrap().config;
             assert_eq!(config.get_ssl_mode(), SslMode::Require);
         }
     }
@@ -285,6 +303,7 @@ mod tests {
             ("postgres://h?setup_schema=1", "true or false"),
             ("postgres://h?pool_size=1&pool_size=2", "more than once"),
             ("postgres://h?sslrootcert=/nowhere/ca.pem", "sslrootcert"),
+            ("postgres://h?sslrootcert=system&sslmode=prefer", "verify-full"),
         ] {
             assert!(refusal(url).contains(says), "{url}: {}", refusal(url));
         }

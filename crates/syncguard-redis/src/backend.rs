@@ -60,7 +60,7 @@ impl RedisBackend {
     /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 |
     /// | `holder` | a label of the holder, for people; empty means none | host name and process id |
     /// | `note` | a note beside the label | none |
-    /// | `sslrootcert` | for `rediss`: a PEM file of the authorities to trust, instead of the system's | the system's |
+    /// | `sslrootcert` | for `rediss`: a PEM file of the authorities to trust, or `system` | `system` |
     /// | `node` | clusters and Sentinel: one more address; may be repeated | none |
     /// | `sentinelServiceName` | Sentinel: the name of the master | |
     /// | `sentinelUsername` | Sentinel: the user name for the Sentinels themselves | none |

@@ -77,6 +77,14 @@ impl FaultProxy {
         lock(&self.shared.faults).frozen = on;
     }
 
+    /// Acts like a firewall that drops the packets of the open connections: they stay open, and their bytes are
+    /// swallowed for ever. New connections work.
+    pub fn silence(&self) {
+        for connection in self.shared.open_connections() {
+            connection.silence();
+        }
+    }
+
     /// Accepts connections, again after [`refuse`](Self::refuse).
     ///
     /// # Errors

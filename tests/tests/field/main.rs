@@ -4,6 +4,8 @@
 mod firestore;
 mod postgres;
 mod redis;
+mod runtimes;
+mod silent;
 mod sqlite;
 
 #[path = "../postgres/warnings.rs"]

@@ -1,1 +1,4 @@
 //! PostgreSQL.
+
+mod connections;
+mod lasting;

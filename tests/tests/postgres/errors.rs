@@ -152,12 +152,6 @@ async fn lock_and_statement_timeouts() -> Result<()> {
     ensure!(backend.pool().status().size == 1, "the connection is still good");
 
     // The role's own limit.
-    let url = with_settings("-c lock_timeout=50ms");
-    let options = tables.options().with_statement_timeout(MINUTE);
-    let backend = PostgresBackend::from_pool(pool(&url, 1), options).expect("options in range");
-    let started = Instant::now();
-    expect(&acquire_error(&backend).await, ErrorCode::ServiceUnavailable, false);
-    ensure!(started.elapsed() < Duration::from_secs(20));
     let url = with_settings("-c statement_timeout=50ms");
     let backend =
         PostgresBackend::from_pool(pool(&url, 1), tables.options()).expect("options in range");

@@ -47,19 +47,22 @@ async fn connections_are_named_after_the_holder() -> Result<()> {
 }
 
 #[tokio::test]
-async fn our_sessions_bound_their_waits_where_nobody_else_does() -> Result<()> {
+async fn our_sessions_bound_their_waits_and_keep_longer_bounds() -> Result<()> {
     let tables = Tables::fresh();
-    let cases: [(&[&str], [&str; 3]); 4] = [
+    let cases: [(&[&str], [&str; 3]); 6] = [
         (&[], ["500ms", "900ms", "read committed"]),
         (&["lock_timeout=7s"], ["7s", "900ms", "read committed"]),
         (&["statement_timeout=7s"], ["500ms", "7s", "read committed"]),
+        // Ordinary waits take longer.
+        (&["lock_timeout=5ms"], ["500ms", "900ms", "read committed"]),
+        (&["statement_timeout=5ms"], ["500ms", "900ms", "read committed"]),
         (&["default_transaction_isolation=serializable"], ["500ms", "900ms", "read committed"]),
     ];
     for (given, expected) in cases {
         assert_eq!(settings(&ours(&tables, given).await?).await?, expected, "{given:?}");
     }
 
-    // A role's settings count as its own.
+    // A role's longer settings stay.
     let admin = connect(&shared().url()).await;
     let role = format!("role_of_{}", tables.locks);
     admin

@@ -72,6 +72,23 @@ const LATER: &[Later] = &[
         reason: "speed under load; sixteen on one key stay",
     },
     Later {
+        program: "tests field",
+        tests: &["postgres::lasting::", "firestore::lasting::"],
+        reason: "locks of 30 s through troubles, a minute long",
+    },
+    Later {
+        program: "tests field",
+        tests: &[
+            "firestore::connections::",
+            "postgres::connections::a_backend_outlives_its_runtimes",
+            "postgres::connections::a_pool_of_silent_connections_costs_one_call",
+            "postgres::connections::a_silent_host_does_not_keep_callers_from_the_others",
+            "postgres::connections::an_opening_whose_caller_gives_up_goes_on_for_the_next",
+            "postgres::connections::another_server_is_looked_for_once_a_second",
+        ],
+        reason: "seconds of real time, in which a connection is silent",
+    },
+    Later {
         program: "tests sqlite",
         tests: &["watch::a_thousand_keys_are_watched_by_one_thread"],
         reason: "a thousand keys; the same rules are shown with few",

@@ -39,14 +39,21 @@ pub fn roots(root_certificates: &[Vec<u8>]) -> Result<RootCertStore, LockError> 
     if root_certificates.is_empty() { system() } else { chosen(root_certificates) }
 }
 
-/// The certificates of a PEM file, one or more, for the URL parameter `sslrootcert`. No error quotes
-/// the file, because the path may lead to any file.
+/// The value of the URL parameter `sslrootcert` that stands for the authorities of the system, as in libpq.
+pub const SYSTEM_ROOTS: &str = "system";
+
+/// The certificates of a PEM file, one or more, for the URL parameter `sslrootcert`; none for [`SYSTEM_ROOTS`]. No
+/// error quotes the file, because the path may lead to any file.
 ///
 /// # Errors
 ///
 /// `InvalidArgument` for a file that cannot be read, is damaged, or has no certificate.
 pub fn read_certificates(path: &str) -> Result<Vec<Vec<u8>>, LockError> {
-    const WRONG: &str = "the parameter sslrootcert of the URL must be a file of PEM certificates";
+    const WRONG: &str =
+        "the parameter sslrootcert of the URL must be `system` or a file of PEM certificates";
+    if path == SYSTEM_ROOTS {
+        return Ok(Vec::new());
+    }
     let read = |result: Result<CertificateDer<'_>, pem::Error>| match result {
         Ok(certificate) => Ok(certificate.to_vec()),
         Err(pem::Error::Io(error)) => {

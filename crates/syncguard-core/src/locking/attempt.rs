@@ -49,6 +49,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         cancel::check(policy.cancellation.as_ref())?;
         cancel::check_runtime()?;
         let defaults = backend.client_state();
+        defaults.clean_up().go_on();
         Ok(Self { backend, key, policy, defaults, spawner: Spawner::current() })
     }
 

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use gcloud_sdk::GoogleAuthMiddleware;
-use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
 use gcloud_sdk::google::firestore::v1::listen_request::TargetChange;
 use gcloud_sdk::google::firestore::v1::target::{DocumentsTarget, TargetType};
 use gcloud_sdk::google::firestore::v1::{ListenRequest, Target};
@@ -15,10 +13,11 @@ use gcloud_sdk::tonic::{Code, Status};
 use syncguard_core::LockError;
 use syncguard_core::authoring::signals::{Changes, LockSeen, SignalEnd, Subscriptions};
 use syncguard_core::contract::is_live;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::targets::{Added, Event, TargetId, Targets};
+use crate::channel::Current;
 use crate::clock::{self, Clock};
 use crate::error::{self, Rpc};
 
@@ -48,15 +47,16 @@ impl Session {
         Self { subscriptions, database, clock, timeout, targets, deadline: None }
     }
 
-    /// Listens until the stream ends, or the subscriptions end.
+    /// Listens until the stream ends, the subscriptions end, or another channel takes the place of this one.
     pub(super) async fn listen(
         mut self,
-        mut firestore: FirestoreClient<GoogleAuthMiddleware>,
+        mut channel: watch::Receiver<Current>,
     ) -> Result<SignalEnd, LockError> {
         let (requests, receiver) = mpsc::unbounded_channel();
         // The server answers only after it has got a request.
         let Some(changes) = self.subscriptions.next().await else { return Ok(SignalEnd::Closed) };
         self.request_changes(changes, &requests);
+        let mut firestore = channel.borrow_and_update().firestore.clone();
         let mut answers = match firestore.listen(RequestStream(receiver)).await {
             Ok(answers) => answers.into_inner(),
             Err(status) => return failed(&status),
@@ -77,6 +77,7 @@ impl Session {
                     let Some(changes) = changes else { return Ok(SignalEnd::Closed) };
                     self.request_changes(changes, &requests);
                 }
+                _ = channel.changed() => return Ok(SignalEnd::Closed),
                 () = sleep_until(self.deadline.unwrap_or_else(Instant::now)), if self.deadline.is_some() => {
                     return Err(error::timed_out(Rpc::Read).error);
                 }

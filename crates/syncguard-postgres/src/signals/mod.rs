@@ -45,6 +45,11 @@ impl Signals {
         self.0.as_ref()?.watch(storage_key).await
     }
 
+    /// Ends the session: it may listen to a server that is none any more. The next waiter begins another.
+    pub(crate) fn close(&self) {
+        self.0.as_ref().inspect(|hub| hub.close());
+    }
+
     /// The state of the signals.
     pub(crate) fn status(&self) -> SignalStatus {
         self.0.as_ref().map_or(SignalStatus::Off, SignalHub::status)

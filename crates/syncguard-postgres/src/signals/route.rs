@@ -5,9 +5,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use syncguard_core::LockError;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
-use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error, Socket};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error};
+
+use crate::dial::{self, Tls};
 
 /// The options of signals.
 #[derive(Clone, Debug)]
@@ -21,30 +23,24 @@ pub(crate) struct SignalOptions {
 #[derive(Clone)]
 pub(crate) struct Route(Arc<dyn Fn() -> Opening + Send + Sync>);
 
-type Opening = Pin<Box<dyn Future<Output = Result<(Client, Messages), Error>> + Send>>;
+type Opening = Pin<Box<dyn Future<Output = Result<(Client, Messages), LockError>> + Send>>;
 
 /// The messages that the server sends unasked. The client gets answers only while these messages are polled.
 pub(super) type Messages = Box<dyn PollMessage>;
 
 impl Route {
     /// Connects as a pool with this configuration does.
-    pub(crate) fn new<T>(config: Config, tls: T) -> Self
-    where
-        T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
-        T::Stream: Send,
-        T::TlsConnect: Send,
-        <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
-    {
+    pub(crate) fn new(config: Config, tls: impl Tls) -> Self {
         Self(Arc::new(move || {
             let (config, tls) = (config.clone(), tls.clone());
             Box::pin(async move {
-                let (client, connection) = config.connect(tls).await?;
+                let (client, connection) = dial::open(&config, &tls).await?;
                 Ok((client, Box::new(connection) as Messages))
             })
         }))
     }
 
-    pub(super) async fn open(&self) -> Result<(Client, Messages), Error> {
+    pub(super) async fn open(&self) -> Result<(Client, Messages), LockError> {
         (self.0)().await
     }
 }

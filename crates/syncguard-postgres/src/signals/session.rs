@@ -32,8 +32,7 @@ pub(super) async fn listen(
     subscriptions: Subscriptions,
 ) -> Result<SignalEnd, LockError> {
     let opened = timeout(plan.connect, plan.route.open()).await;
-    let (client, mut messages) =
-        opened.map_err(|_| error::connect_timed_out())?.map_err(|error| classify(&error))?;
+    let (client, mut messages) = opened.map_err(|_| error::connect_timed_out())??;
     let session = Session {
         plan: &plan,
         subscriptions,

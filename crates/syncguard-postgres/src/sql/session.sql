@@ -7,9 +7,10 @@ SET jit = off;
 SET client_min_messages = error;
 -- With a stricter level, ordinary contention is a serialization failure.
 SET default_transaction_isolation = 'read committed';
--- Limits all waits, for tables and for rows. Settings of the role or the database stay.
-SELECT
-  CASE WHEN pg_catalog.current_setting('lock_timeout') {=} '0'
-    THEN pg_catalog.set_config('lock_timeout', '{lock_timeout}', false) END,
-  CASE WHEN pg_catalog.current_setting('statement_timeout') {=} '0'
-    THEN pg_catalog.set_config('statement_timeout', '{statement_timeout}', false) END;
+-- Limits all waits, for tables and for rows. Shorter limits of the role or the database would end ordinary waits for
+-- another session; longer ones stay.
+SELECT pg_catalog.set_config(s.name, ours.limit_ms, false)
+FROM pg_catalog.pg_settings AS s
+JOIN (VALUES ('lock_timeout', '{lock_timeout}'), ('statement_timeout', '{statement_timeout}')) AS ours (name, limit_ms)
+  ON s.name {=} ours.name
+WHERE s.setting::bigint {<} ours.limit_ms::bigint;

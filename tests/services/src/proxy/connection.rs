@@ -24,6 +24,8 @@ pub(super) struct Connection {
     cut: AtomicBool,
     /// True if the connection closes when the client sends again.
     forgotten: AtomicBool,
+    /// True if all bytes are swallowed.
+    silent: AtomicBool,
     /// True if the direction to the client was ended. Further bytes of the server are swallowed.
     half_closed: AtomicBool,
     /// The bytes to the server. Lock order: faults, this, counters.
@@ -46,6 +48,7 @@ impl Connection {
             reply: AtomicUsize::new(0),
             cut: AtomicBool::new(false),
             forgotten: AtomicBool::new(false),
+            silent: AtomicBool::new(false),
             half_closed: AtomicBool::new(false),
             gate: Mutex::new(Gate::new(requests)),
         });
@@ -72,6 +75,10 @@ impl Connection {
 
     pub(super) fn forget(&self) {
         self.forgotten.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn silence(&self) {
+        self.silent.store(true, Ordering::SeqCst);
     }
 
     pub(super) fn half_close(&self) {
@@ -131,7 +138,7 @@ impl Connection {
             self.reply.store(0, Ordering::SeqCst);
         }
         let mut faults = lock(&self.shared.faults);
-        if faults.frozen || self.cut.load(Ordering::SeqCst) {
+        if faults.frozen || self.silent.load(Ordering::SeqCst) || self.cut.load(Ordering::SeqCst) {
             return;
         }
         let mut gate = lock(&self.gate);
@@ -151,7 +158,7 @@ impl Connection {
                 let faults = lock(&self.shared.faults);
                 (faults.to_client, faults.frozen)
             };
-            if !frozen {
+            if !frozen && !self.silent.load(Ordering::SeqCst) {
                 // Fails if the writing side is gone, and then no reader is left.
                 let _ = replies.send(Chunk::after(latency, bytes));
             }

@@ -13,7 +13,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -38,6 +38,8 @@ struct Shared {
     unfinished: AtomicUsize,
     /// Wakes the tasks that wait until nothing is left to do.
     idle: Notify,
+    /// True if jobs wait and no runtime is known for them.
+    is_stranded: AtomicBool,
 }
 
 impl CleanUp {
@@ -61,6 +63,7 @@ impl CleanUp {
     /// Safe: only the waiting ends.
     pub async fn drained(&self, timeout: Duration) -> usize {
         if rt::is_usable() {
+            self.go_on();
             rt::within(timeout, self.idle()).await;
         }
         self.waiting()
@@ -139,7 +142,21 @@ impl CleanUp {
         runtime.spawn(lane.run());
     }
 
+    /// Goes on in the current runtime with jobs whose runtimes have ended. Without such jobs, this costs a look at a flag.
+    pub(crate) fn go_on(&self) {
+        if !self.0.is_stranded.load(Ordering::Relaxed)
+            || !self.0.is_stranded.swap(false, Ordering::AcqRel)
+        {
+            return;
+        }
+        let spawner = self.0.backlog.lock().spawner();
+        if let Some(spawner) = spawner {
+            self.start_lane(&spawner, &[]);
+        }
+    }
+
     fn log_no_runtime(&self) {
+        self.0.is_stranded.store(true, Ordering::Release);
         let waiting = {
             let mut backlog = self.0.backlog.lock();
             if !backlog.logs_no_runtime() {

@@ -1,0 +1,46 @@
+//! A backend in a `static` is used from several runtimes, as tests of programs do.
+
+use std::pin::Pin;
+
+use anyhow::{Result, ensure};
+use syncguard::{AutoExtend, LockBackend, LockConfig, LockError, acquire};
+use tokio::runtime::{Builder, Runtime};
+
+type Making<'a, B> = Pin<Box<dyn Future<Output = Result<B>> + 'a>>;
+
+fn runtime() -> Result<Runtime> {
+    Ok(Builder::new_current_thread().enable_all().build()?)
+}
+
+async fn work<B: LockBackend>(backend: &B) -> Result<(), LockError> {
+    let config = LockConfig::new("key").with_auto_extend(AutoExtend::new());
+    acquire(backend, config).await?.release().await.map(drop)
+}
+
+/// Uses a backend in runtimes that end, and beside one that stands still.
+pub(crate) fn one_after_another<'a, B: LockBackend>(
+    make: impl Fn() -> Making<'a, B>,
+) -> Result<()> {
+    let first = runtime()?;
+    let backend = first.block_on(make())?;
+    first.block_on(work(&backend))?;
+    drop(first);
+    // More of them than there are seconds, and no call fails.
+    for _ in 0..5 {
+        runtime()?.block_on(work(&backend))?;
+    }
+    // A guard that is dropped at the end of its runtime is given back in the next.
+    runtime()?.block_on(async { acquire(&backend, "left").await.map(drop) })?;
+    runtime()?.block_on(async { acquire(&backend, "left").await?.release().await })?;
+    // A runtime outside of `block_on` runs no tasks: a call or two notice it.
+    let standing = runtime()?;
+    standing.block_on(work(&backend))?;
+    let next = runtime()?;
+    let mut failures = 0;
+    while let Err(error) = next.block_on(work(&backend)) {
+        failures += 1;
+        ensure!(error.is_retryable() && failures <= 2, "{error:?}");
+    }
+    standing.block_on(work(&backend)).or_else(|_| standing.block_on(work(&backend)))?;
+    Ok(())
+}
