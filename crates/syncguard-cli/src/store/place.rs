@@ -1,0 +1,60 @@
+//! Where the locks of a store are, as a text to compare and to show.
+
+use std::fs;
+use std::path::{Path, absolute};
+
+use syncguard::authoring::backend_url::BackendUrl;
+
+use super::url::{encoded, without_login};
+
+/// The options of a URL that say where the records are. The others say how to reach them, and may
+/// differ from one command to the next.
+const OF_THE_PLACE: &[&str] = &[
+    "collection",
+    "dbname",
+    "emulator",
+    "fence_collection",
+    "fence_table",
+    "host",
+    "hostaddr",
+    "key_prefix",
+    "lock_table",
+    "node",
+    "port",
+    "sentinelServiceName",
+];
+
+/// The URL without user, password and the options that do not say where the records are. A file is
+/// named from the root, since the folder of the next command may be another one.
+pub(super) fn of(url: &str, file: Option<&Path>) -> String {
+    if let Some(file) = file {
+        let file = fs::canonicalize(file).or_else(|_| absolute(file));
+        let file = file.as_deref().ok().and_then(Path::to_str);
+        return file.map_or_else(|| url.to_owned(), |file| format!("sqlite://{}", encoded(file)));
+    }
+    let url = without_login(url);
+    let Ok(parsed) = BackendUrl::parse(&url) else { return url };
+    parsed.with_only(OF_THE_PLACE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_has_no_login_and_no_option_of_another_kind() {
+        for (url, place) in [
+            ("redis://me:hunter2@host/1?holder=a&key_prefix=app", "redis://host/1?key_prefix=app"),
+            ("redis://:hunter2@host", "redis://host"),
+            (
+                "postgres://me:h@host/db?password=h&lock_table=a.b",
+                "postgres://host/db?lock_table=a.b",
+            ),
+            ("firestore://p/d?strict_clock=true", "firestore://p/d"),
+        ] {
+            assert_eq!(of(url, None), place);
+        }
+        let here = of("sqlite:a%20b.db", Some(Path::new("a b.db")));
+        assert!(here.starts_with("sqlite:///") && here.ends_with("/a%20b.db"), "{here}");
+    }
+}
