@@ -43,7 +43,7 @@ fn the_printed_rule_is_enough_and_not_more() -> Result<()> {
         new_user(&server)?;
         let url = format!("redis://locks:pass@127.0.0.1:{}{parameters}", server.port());
         let found = mends(&url)?;
-        // The mends of the settings and signals are parts of the last one.
+        // The mend of the settings is a part of the last one.
         let (about, mend) = found.last().context("a mend")?;
         ensure!(about == "connect" || about == "permissions", "{found:?}");
         type_at_a_shell(mend)?;
@@ -103,5 +103,22 @@ fn settings_are_mended_by_what_is_to_be_typed() -> Result<()> {
         type_at_a_shell(&mend)?;
     }
     ensure!(mends(&server.url())?.is_empty());
+    Ok(())
+}
+
+/// One cause has one mend, which leads to it.
+#[test]
+fn a_server_that_grants_no_locks_has_one_finding() -> Result<()> {
+    let safe = || RedisServer::builder().append_only(AppendOnly::EverySecond);
+    let full = safe().max_memory("1mb", "noeviction").start()?;
+    let master = safe().start()?;
+    let replica = RedisServer::builder().replica_of(&master).start()?;
+    for (server, subject, words) in
+        [(&full, "permissions", "raise maxmemory"), (&replica, "role", "URL of the master")]
+    {
+        let found = mends(&server.url())?;
+        let [(about, mend)] = &found[..] else { anyhow::bail!("{found:?}") };
+        ensure!(about == subject && mend.contains(words), "{found:?}");
+    }
     Ok(())
 }

@@ -78,3 +78,15 @@ fn finding(finding: &Finding) -> Value {
         "mend": finding.mend,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_from_the_store_do_not_reach_the_terminal_raw() {
+        let findings = vec![Finding::yellow("schema", "role \u{1b}[2J", "FROM \"\u{202e}\"")];
+        let text = as_text(&Report { findings, ..Report::default() });
+        assert!(text.contains(r"role \u{1b}[2J") && text.contains(r#"FROM "\u{202e}""#), "{text}");
+    }
+}

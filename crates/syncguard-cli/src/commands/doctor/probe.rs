@@ -19,6 +19,9 @@ pub(super) const KEY: &str = "syncguard-doctor";
 /// The mend for missing tables.
 pub(super) const SETUP: &str = "run `syncguard setup`, or add setup_schema=true to the URL, once, as a user who may create tables";
 
+/// The mend for a full memory.
+const FULL: &str = "raise maxmemory, or give locks a server of their own: no new lock is granted while the memory is full";
+
 pub(super) async fn permissions(examination: &Examination) -> Vec<Finding> {
     let backend = &examination.backend;
     let mut findings = Vec::new();
@@ -92,6 +95,7 @@ fn mend(examination: &Examination, error: &LockError) -> Option<String> {
     if error.code() == ErrorCode::AuthFailed {
         return examination.access.clone();
     }
-    // Only the message of PostgreSQL's missing tables has this word.
-    error.message().contains("setup_schema").then(|| SETUP.to_owned())
+    // The words of PostgreSQL's missing tables and of Redis's full memory.
+    let mend = |(word, mend): (&str, &str)| error.message().contains(word).then(|| mend.to_owned());
+    [("setup_schema", SETUP), ("maxmemory", FULL)].into_iter().find_map(mend)
 }

@@ -24,10 +24,11 @@ impl Typed {
         })
     }
 
-    /// Sets one setting for now and for the next start.
-    pub(super) fn set(&self, setting: &str, value: &str) -> String {
-        let cli = &self.cli;
-        format!("{cli} CONFIG SET {setting} {value} && {cli} CONFIG REWRITE")
+    /// Sets settings for now and for the next start.
+    pub(super) fn set(&self, settings: &[&str]) -> String {
+        let set = settings.iter().map(|setting| format!("{} CONFIG SET {setting}", self.cli));
+        let rewrite = format!("{} CONFIG REWRITE", self.cli);
+        set.chain([rewrite]).collect::<Vec<_>>().join(" && ")
     }
 
     /// Gives the user of the URL these rights, and takes none away: other programs may use it too.
