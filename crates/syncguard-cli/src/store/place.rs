@@ -5,7 +5,7 @@ use std::path::{Path, absolute};
 
 use syncguard::authoring::backend_url::BackendUrl;
 
-use super::url::{encoded, without_login};
+use super::url::{encoded, without_login, without_password};
 
 /// The options of a URL that say where the records are. The others say how to reach them, and may
 /// differ from one command to the next.
@@ -20,6 +20,7 @@ const OF_THE_PLACE: &[&str] = &[
     "key_prefix",
     "lock_table",
     "node",
+    "options",
     "port",
     "sentinelServiceName",
 ];
@@ -32,9 +33,14 @@ pub(super) fn of(url: &str, file: Option<&Path>) -> String {
         let file = file.as_deref().ok().and_then(Path::to_str);
         return file.map_or_else(|| url.to_owned(), |file| format!("sqlite://{}", encoded(file)));
     }
-    let url = without_login(url);
-    let Ok(parsed) = BackendUrl::parse(&url) else { return url };
-    parsed.with_only(OF_THE_PLACE)
+    let mut url = without_login(url);
+    for (name, same) in [("postgresql:", "postgres:"), ("valkey", "redis")] {
+        if let Some(rest) = url.strip_prefix(name) {
+            url = format!("{same}{rest}");
+        }
+    }
+    let place = BackendUrl::parse(&url).map(|parsed| parsed.with_only(OF_THE_PLACE));
+    place.unwrap_or_else(|_| without_password(&url))
 }
 
 #[cfg(test)]
@@ -50,6 +56,9 @@ mod tests {
                 "postgres://me:h@host/db?password=h&lock_table=a.b",
                 "postgres://host/db?lock_table=a.b",
             ),
+            ("valkeys://h?wait_replicas=1", "rediss://h"),
+            ("postgresql:///d?host=/run", "postgres:///d?host=/run"),
+            ("postgres://h/d?password=hunter2&x y", "postgres://h/d?x y"),
             ("firestore://p/d?strict_clock=true", "firestore://p/d"),
         ] {
             assert_eq!(of(url, None), place);
