@@ -97,7 +97,8 @@ fn open_left_over(path: &Path) -> Option<File> {
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
     let kept_from_others = |found: &fs::Metadata| {
-        found.is_file() && found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0
+        let is_open = Mode::from_raw_mode(found.mode()).intersects(Mode::RWXG | Mode::RWXO);
+        found.is_file() && found.uid() == geteuid().as_raw() && !is_open
     };
     file.metadata().ok().filter(kept_from_others)?;
     // Before the length is read: a process that had the lock may have written.

@@ -70,6 +70,10 @@ fn cli(scheme: &str, place: &str) -> String {
 fn rights(url: &BackendUrl<'_>, prefix: &str, place: &str) -> Vec<String> {
     let is_cluster = url.scheme().ends_with("-cluster");
     let is_sharded = is_cluster && !prefix.contains('{');
+    // In a pattern, these characters stand for others.
+    let prefix = ["\\", "*", "?", "["]
+        .iter()
+        .fold(prefix.to_owned(), |prefix, char| prefix.replace(char, &format!("\\{char}")));
     let keys = if is_sharded { format!("~{{{prefix}:*") } else { format!("~{prefix}:*") };
     let mut commands =
         "+evalsha +eval +get +set +incr +decr +del +pexpire +time +ping +info +config|get"
@@ -115,6 +119,7 @@ mod tests {
                 r"-h db -p 6379 ACL SETUSER a '~it'\''s:*' +evalsha",
             ),
             ("redis://a:p@db/2?key_prefix=b", "'+config|get' +select '+client|tracking' ("),
+            ("redis://db?key_prefix=a*", r"ACL SETUSER default '~a\*:*' +evalsha"),
             (
                 "redis-cluster://db:1?key_prefix=b",
                 "--cluster call db:1 ACL SETUSER default '~{b:*' ",
