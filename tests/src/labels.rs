@@ -34,7 +34,7 @@ pub trait Site: Send + Sync + 'static {
     /// Makes the lock of this key expire, if the store lets a test do so: the record stays where it is.
     fn expire(&self, key: &str) -> impl Future<Output = Result<bool>> + Send;
 
-    /// Lets the tables of an older version keep labels, while they are in use.
+    /// Lets the tables of the TypeScript library keep labels, while they are in use.
     fn migrate(&self) -> impl Future<Output = Result<()>> + Send;
 }
 
@@ -55,12 +55,10 @@ pub trait Other: Send + 'static {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tables {
     /// They keep labels.
-    New,
+    Ours,
     /// They keep no labels, and this library works on them. They are migrated during the run; after that, one process
     /// after the other connects anew.
-    Old,
-    /// The same, but this library migrates them when it connects, so its processes start then.
-    OldWithoutUs,
+    OfTypeScript,
 }
 
 /// The processes of each kind, and the locks that each of them takes.
@@ -85,11 +83,10 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub async fn run<S: Site>(site: S, tables: Tables, size: Size) -> Result<String> {
     let fleet = Arc::new(Fleet {
         site,
-        tables,
         books: Books::default(),
         keys: Default::default(),
         entries: watch::channel(0).0,
-        is_migrated: watch::channel(tables == Tables::New).0,
+        is_migrated: watch::channel(tables == Tables::Ours).0,
         is_over: AtomicBool::new(false),
     });
     let mut observers = JoinSet::new();
@@ -106,7 +103,7 @@ pub async fn run<S: Site>(site: S, tables: Tables, size: Size) -> Result<String>
         let fleet = Arc::clone(&fleet);
         processes.spawn(async move { fleet.theirs(number, size.rounds).await });
     }
-    if tables != Tables::New {
+    if tables != Tables::Ours {
         let fleet = Arc::clone(&fleet);
         processes.spawn(async move { fleet.migrate(size.rounds / 2).await });
     }
@@ -122,12 +119,11 @@ pub async fn run<S: Site>(site: S, tables: Tables, size: Size) -> Result<String>
         result = result.and(observer.map_err(Error::from).and_then(|ended| ended));
     }
     result?;
-    fleet.books.check(tables == Tables::Old)
+    fleet.books.check(tables == Tables::OfTypeScript)
 }
 
 struct Fleet<S> {
     site: S,
-    tables: Tables,
     books: Books,
     keys: [Watched; KEYS.len()],
     /// How many locks were taken.
@@ -146,13 +142,11 @@ struct Watched {
 impl<S: Site> Fleet<S> {
     /// A process of this library.
     async fn ours(&self, number: usize, has_label: bool, rounds: usize) -> Result<()> {
-        self.until_deployed().await?;
         let own = if has_label { format!("process {number}") } else { String::new() };
         let mut backend = self.site.connect(&own).await?;
         let mut is_new = self.keeps_labels();
         for round in 0..rounds {
             if !is_new && *self.is_migrated.borrow() {
-                // The rolling upgrade has come to this process.
                 (backend, is_new) = (self.site.connect(&own).await?, true);
             }
             let index = (number + round) % KEYS.len();
@@ -219,7 +213,6 @@ impl<S: Site> Fleet<S> {
 
     /// A process that takes no locks.
     async fn observe(&self) -> Result<()> {
-        self.until_deployed().await?;
         // The process stays the same, so it may be one that started before the migration.
         let (backend, is_new) = (self.site.connect("observer").await?, self.keeps_labels());
         while !self.is_over.load(Ordering::SeqCst) {
@@ -241,13 +234,6 @@ impl<S: Site> Fleet<S> {
         self.entries.subscribe().wait_for(|entries| *entries >= after).await?;
         self.site.migrate().await?;
         self.is_migrated.send_replace(true);
-        Ok(())
-    }
-
-    async fn until_deployed(&self) -> Result<()> {
-        if self.tables == Tables::OldWithoutUs {
-            self.is_migrated.subscribe().wait_for(|is_migrated| *is_migrated).await?;
-        }
         Ok(())
     }
 

@@ -93,7 +93,7 @@ complete -c syncguard -n "__fish_syncguard_using_subcommand extend" -s q -l quie
 complete -c syncguard -n "__fish_syncguard_using_subcommand extend" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
 complete -c syncguard -n "__fish_syncguard_using_subcommand extend" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l holder -d 'Takes away all locks of the holder with exactly this label, such as a process that is dead' -r
-complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l from -d 'Releases the lock in this file of `acquire --save`, and removes the file; `-` is standard input. Ends with status 76 if the lock was no longer held' -r -F
+complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l from -d 'Releases the lock in this file of `acquire --save`, and removes the file; `-` is standard input. Ends with status 76 if the lock was no longer held; the file then stays until its expiry' -r -F
 complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
 complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l force -d 'Confirms that the holder may lose its lock'

@@ -46,8 +46,7 @@ pub(crate) struct Record {
     pub(crate) acquired_at: Timestamp,
     pub(crate) expires_at: Timestamp,
     pub(crate) fence: Fence,
-    /// True if a process that hears signals wrote the lock. The TypeScript library and older versions of
-    /// this library write no holder.
+    /// True if a process that hears signals wrote the lock. The TypeScript library writes no holder.
     pub(crate) has_holder: bool,
     pub(crate) holder: Option<Holder>,
     pub(crate) version: Version,

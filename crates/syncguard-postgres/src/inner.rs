@@ -43,7 +43,7 @@ impl Inner {
         }
     }
 
-    /// Notes that the TypeScript library, or an older version of this library, made the lock table.
+    /// Notes that the TypeScript library made the lock table.
     pub(crate) fn keeps_no_holders(&self) {
         self.lacks_holders.store(true, Ordering::Relaxed);
     }

@@ -46,9 +46,8 @@
 //!   After a million cycles of 100 keys the file has 28 KB.
 //!
 //! The column `holder` has the fence of the lock, a space, and the label of the
-//! [holder](contract::Holder). If there is a note, a line break and the note follow. The first version of
-//! this crate can share the file: it does not know the column and leaves it as it is. So the column is valid
-//! only if its fence is the fence of the row.
+//! [holder](contract::Holder). If there is a note, a line break and the note follow. A client that
+//! knows no holders leaves the column as it is, so the column is valid only if its fence is the fence of the row.
 //!
 //! # SQLite beside other crates
 //!

@@ -24,7 +24,7 @@ pub(crate) struct Record {
     pub(crate) expires: Timestamp,
     /// The milliseconds to add to these times for Unix time.
     pub(crate) offset: i64,
-    /// True if the lock was written with a holder; older versions of this library write none.
+    /// True if the lock was written with a holder; a client that knows no holders writes none.
     pub(crate) has_holder: bool,
     /// The column of the holder, which only look-ups and listings parse.
     holder_column: Option<Box<str>>,

@@ -11,17 +11,13 @@ pub(crate) const APPLICATION_ID: i32 = 0x5379_4764;
 /// The steps from each version to the next one. A file that was just created has version 0.
 pub(crate) const MIGRATIONS: &[&str] = &[include_str!("sql/schema.sql")];
 
-/// Adds a column without a new version: older versions of this library can still use the file, and ignore
-/// the column.
-const ADD_HOLDER: &str = include_str!("sql/add_holder.sql");
-
 /// The content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     /// The file is empty.
     Empty,
     /// The file has our schema, in this version.
-    Ours { version: usize, has_holder: bool },
+    Ours { version: usize },
 }
 
 /// Refuses a file that is not ours, without changing it.
@@ -39,22 +35,17 @@ pub(crate) fn check(connection: &Connection, migrations: &[&str]) -> Result<(), 
 ///
 /// As [`check`].
 pub(crate) fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<(), Failure> {
-    if find(connection, migrations)?
-        == (Found::Ours { version: migrations.len(), has_holder: true })
-    {
+    if find(connection, migrations)? == (Found::Ours { version: migrations.len() }) {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have been faster.
-    let (version, has_holder) = match find(&transaction, migrations)? {
-        Found::Empty => (0, false),
-        Found::Ours { version, has_holder } => (version, has_holder),
+    let version = match find(&transaction, migrations)? {
+        Found::Empty => 0,
+        Found::Ours { version } => version,
     };
     for migration in &migrations[version..] {
         transaction.execute_batch(migration)?;
-    }
-    if !has_holder {
-        transaction.execute_batch(ADD_HOLDER)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(
@@ -70,19 +61,14 @@ pub(crate) fn migrate(connection: &mut Connection, migrations: &[&str]) -> Resul
 }
 
 fn find(connection: &Connection, migrations: &[&str]) -> Result<Found, Failure> {
-    let (application, version, tables, has_holder) = connection
+    let (application, version, tables) = connection
         .query_row(include_str!("sql/inspect.sql"), (), |row| {
-            Ok((
-                row.get::<_, i32>(0)?,
-                row.get::<_, i64>(1)?,
-                row.get::<_, i64>(2)?,
-                row.get::<_, bool>(3)?,
-            ))
+            Ok((row.get::<_, i32>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
         })
         .map_err(not_a_database)?;
     match (application, version, tables) {
         (APPLICATION_ID, version, _) => match usize::try_from(version) {
-            Ok(version) if version <= migrations.len() => Ok(Found::Ours { version, has_holder }),
+            Ok(version) if version <= migrations.len() => Ok(Found::Ours { version }),
             _ => Err(LockError::invalid_argument(
                 "the lock file was made by a later version of this library; use that version for all that share the file",
             )
@@ -131,21 +117,6 @@ mod tests {
             let fence = "SELECT fence FROM fences WHERE key = 'key'";
             assert_eq!(connection.query_row(fence, (), |row| row.get::<_, i64>(0)).unwrap(), 7);
             connection.execute("INSERT INTO more VALUES (1)", ()).unwrap();
-        }
-    }
-
-    /// The first version of this library made such files, and still uses them.
-    #[test]
-    fn a_file_without_holders_gets_the_column_and_keeps_its_version() {
-        let mut connection = Connection::open_in_memory().unwrap();
-        connection.execute_batch(MIGRATIONS[0]).unwrap();
-        connection.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
-        connection.pragma_update(None, "user_version", 1).unwrap();
-        check(&connection, MIGRATIONS).unwrap();
-        for _ in 0..2 {
-            migrate(&mut connection, MIGRATIONS).unwrap();
-            assert_eq!(version(&connection), 1);
-            connection.execute("UPDATE locks SET holder = 'x'", ()).unwrap();
         }
     }
 

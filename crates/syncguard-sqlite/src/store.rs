@@ -158,8 +158,8 @@ mod tests {
     use super::*;
     use crate::schema::{MIGRATIONS, migrate};
 
-    /// The statement by which the first version of this library writes a lock.
-    const OLD: &str = "INSERT INTO locks (key, lock_id, fence, boot, acquired_ms, expires_ms, offset_ms)
+    /// The statement by which a client that knows no holders writes a lock.
+    const WITHOUT_HOLDER: &str = "INSERT INTO locks (key, lock_id, fence, boot, acquired_ms, expires_ms, offset_ms)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
         ON CONFLICT (key) DO UPDATE SET
             lock_id = excluded.lock_id, fence = excluded.fence, boot = excluded.boot,
@@ -187,7 +187,9 @@ mod tests {
         assert!(has_holder());
         assert!(!lock.contention(&now).holder_polls);
 
-        connection.execute(OLD, params!["key", id.expose(), 2, "a", 5000, 6000, 0]).unwrap();
+        connection
+            .execute(WITHOUT_HOLDER, params!["key", id.expose(), 2, "a", 5000, 6000, 0])
+            .unwrap();
         assert!(!has_holder(), "{:?}", column());
         assert!(store.by_lock_id(id).unwrap().unwrap().contention(&now).holder_polls);
 

@@ -145,9 +145,6 @@ pub mod custom_backend {}
 #[doc = include_str!("guide/records.md")]
 pub mod records {}
 
-#[doc = include_str!("guide/upgrading.md")]
-pub mod upgrading {}
-
 #[doc = include_str!("guide/from_redlock.md")]
 pub mod from_redlock {}
 

@@ -1,5 +1,5 @@
-//! Processes with labels, processes without, and clients like the TypeScript library on the same keys, also while tables of
-//! an older version get the column for labels.
+//! Processes with labels, processes without, and clients like the TypeScript library on the same keys, also while its
+//! tables get the column for labels.
 
 #![allow(clippy::print_stdout, reason = "counts for a human eye")]
 
@@ -76,13 +76,13 @@ fn size() -> Size {
 async fn no_lookup_shows_the_label_of_another_lock() -> Result<()> {
     let site = Postgres::new().await?;
     site.migrate().await?;
-    println!("{}", run(site, labels::Tables::New, size()).await?);
+    println!("{}", run(site, labels::Tables::Ours, size()).await?);
     Ok(())
 }
 
-/// A rolling upgrade: the processes start on the old tables, and connect anew one after the other after `setup_schema`.
+/// The processes start on the tables of the TypeScript library, and connect anew one after the other after `setup_schema`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_column_is_added_during_the_run() -> Result<()> {
-    println!("{}", run(Postgres::new().await?, labels::Tables::Old, size()).await?);
+    println!("{}", run(Postgres::new().await?, labels::Tables::OfTypeScript, size()).await?);
     Ok(())
 }

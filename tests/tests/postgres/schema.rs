@@ -102,7 +102,7 @@ async fn tables_of_the_other_library_are_taken_as_they_are() -> Result<()> {
     assert_eq!(before.replace(&format!("{} holder text f\n", tables.locks), ""), theirs);
     works(&shared().url(), &tables.options(), "key").await?;
 
-    // An older version had no debug column, and a hand-made table may lack an index.
+    // A table that was made by hand may lack the debug column or an index.
     let change = format!(
         "ALTER TABLE {} DROP COLUMN key_debug; DROP INDEX idx_{}_lock_id",
         tables.fences, tables.locks
@@ -143,8 +143,8 @@ async fn a_role_that_may_only_use_the_tables_checks_them() -> Result<()> {
     works(&worker, &options, "key").await
 }
 
-/// Tables of an older version, for a role that may not change them: holders are not stored, and no holder counts as
-/// polling.
+/// Tables of the TypeScript library, for a role that may not change them: holders are not stored, and no holder counts
+/// as polling.
 #[tokio::test]
 async fn tables_without_the_column_for_holders_work() -> Result<()> {
     let client = connect(&shared().url()).await;

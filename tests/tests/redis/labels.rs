@@ -76,6 +76,6 @@ return redis.call('DEL', KEYS[1], name)";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_lookup_shows_the_label_of_another_lock() -> Result<()> {
     let size = Size { labelled: 2, unlabelled: 1, others: 2, rounds: either(60, 2_000) };
-    println!("{}", run(Redis { prefix: fresh("labels") }, Tables::New, size).await?);
+    println!("{}", run(Redis { prefix: fresh("labels") }, Tables::Ours, size).await?);
     Ok(())
 }

@@ -6,7 +6,6 @@ mod damaged;
 mod durability;
 mod faults;
 mod inventory;
-mod labels;
 mod late;
 mod model;
 mod support;

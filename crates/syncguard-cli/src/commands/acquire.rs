@@ -7,7 +7,8 @@ use std::time::Duration;
 use clap::Args;
 use syncguard::LockConfig;
 
-use super::saved_lock::{NewFile, SavedLock};
+use super::record_file::NewFile;
+use super::saved_lock::SavedLock;
 use crate::caller;
 use crate::exit::{Failure, Status};
 use crate::lock_options::{HolderOptions, WaitOptions};
@@ -74,13 +75,14 @@ pub(crate) async fn run(
         Acquired::Ended(status) => return Ok(status),
     };
     let lock = SavedLock {
+        store: Some(store.place()),
         key: options.key.clone(),
         lock_id: guard.lock_id(),
         fence: guard.fence().to_string(),
         expires_at: guard.expires_at(),
     };
     let recorded = match file {
-        Some(file) => file.write(&lock),
+        Some(file) => file.write(&lock.line()),
         None => print_json(&lock.as_json()).map_err(Failure::output),
     };
     match recorded {

@@ -7,7 +7,8 @@ use clap::Args;
 use syncguard::contract::ExtendRequest;
 use syncguard::{ExtendResult, Key, LockBackend as _};
 
-use super::saved_lock::{SavedLock, is_stdin, shown};
+use super::record_file::{is_stdin, shown};
+use super::saved_lock::SavedLock;
 use crate::exit::{Failure, Status};
 use crate::output::print_json;
 use crate::store::Store;
@@ -30,7 +31,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Failure> {
-    let mut lock = SavedLock::read(&options.from)?;
+    let mut lock = SavedLock::read(&options.from, store)?;
     // By its id alone, whatever its expiry is: an earlier extend may not have reached the file.
     let request =
         ExtendRequest::new(lock.lock_id, options.ttl)?.with_key_hint(Key::new(lock.key.as_str())?);

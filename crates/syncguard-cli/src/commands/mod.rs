@@ -14,6 +14,7 @@ pub(crate) mod ls;
 mod permit_key;
 mod permits;
 mod recipe;
+mod record_file;
 pub(crate) mod release;
 mod saved_lock;
 pub(crate) mod setup;

@@ -1,6 +1,7 @@
 //! The choice of the store, and the parts of its URL that may be shown.
 
 mod default;
+mod place;
 mod url;
 
 use std::env;
@@ -73,6 +74,11 @@ impl Store {
     /// The URL as given, with its password.
     pub(crate) fn expose(&self) -> &str {
         &self.url
+    }
+
+    /// Where the locks are: the URL without its login and the options that do not matter for that.
+    pub(crate) fn place(&self) -> String {
+        place::of(&self.url, self.file().as_deref())
     }
 
     /// The file that holds the locks, if the store is a file.

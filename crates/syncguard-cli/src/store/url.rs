@@ -43,6 +43,17 @@ pub(crate) fn without_password(url: &str) -> String {
     if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) }
 }
 
+/// The URL without the user and the password before the host.
+pub(super) fn without_login(url: &str) -> String {
+    let mut url = url.to_owned();
+    let login =
+        authority(&url).and_then(|(start, text)| Some((start, start + text.rfind('@')? + 1)));
+    if let Some((start, end)) = login {
+        url.replace_range(start..end, "");
+    }
+    url
+}
+
 pub(super) fn has_parameter(url: &str, name: &str) -> bool {
     let query = url.split_once('?').map_or("", |(_, query)| query);
     query.split('&').any(|parameter| parameter.split('=').next() == Some(name))

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use rustix::process::Signal;
 use syncguard_test_services::postgres::PostgresServer;
-use syncguard_test_services::{install, tools};
+use syncguard_test_services::{install, tools, wait};
 use yaml_rust2::{Yaml, YamlLoader};
 
-use crate::harness::{Finished, Harness};
+use crate::harness::{Finished, Harness, LONG, until_gone};
+use crate::processes::{children, name};
 
 pub(crate) fn shown(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../syncguard/src/guide/shell").join(name)
@@ -214,11 +216,32 @@ fn the_job_of_kubernetes_works() -> Result<()> {
 }
 
 /// A shell script of the guide, on this store.
-fn script(harness: &Harness, name: &str, arguments: &[&str]) -> Result<Finished> {
+fn prepared(harness: &Harness, name: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new("sh");
     command.arg(shown(name)).args(arguments).env("SYNCGUARD_STORE", &harness.url);
     command.env("PATH", format!("{}:/usr/bin:/bin", bin().display()));
-    Ok(Finished::of(&command.output()?))
+    command
+}
+
+fn script(harness: &Harness, name: &str, arguments: &[&str]) -> Result<Finished> {
+    Ok(Finished::of(&prepared(harness, name, arguments).output()?))
+}
+
+/// SIGTERM, as of a job that is cancelled, ends the step with all its processes, and gives the lock back.
+pub(crate) fn gives_back_at_a_signal(
+    harness: &Harness,
+    key: &str,
+    with_steps: impl Fn(&[&str]) -> Command,
+) -> Result<()> {
+    let step = "sleep 1000 & echo $!; wait; echo more";
+    let mut running = Harness::spawn(with_steps(&[step, "echo more"]))?;
+    let sleeper = running.numbers()?;
+    running.signal(Signal::TERM)?;
+    let done = running.ended()?.expect(143)?;
+    ensure!(!done.stdout.contains("more"), "{done:?}");
+    until_gone(&sleeper)?;
+    ensure!(harness.is_free(key)?);
+    Ok(())
 }
 
 #[test]
@@ -239,7 +262,21 @@ fn the_agent_holds_its_lock_during_all_steps() -> Result<()> {
     let lose = "syncguard release repo:main --force >&2";
     let done = script(&harness, "agent.sh", &[lose, "echo more"])?.expect(76)?;
     ensure!(!done.stdout.contains("more"), "{done:?}");
-    Ok(())
+    let harness = Harness::file()?;
+    gives_back_at_a_signal(&harness, "repo:main", |steps| prepared(&harness, "agent.sh", steps))?;
+    // A signal while the agent waits ends the waiter.
+    let holder = harness.holder("repo:main", &[])?;
+    let agent = Harness::spawn(prepared(&harness, "agent.sh", &["echo more"]))?;
+    let agents = agent.pid()?;
+    let mut waiters = Vec::new();
+    wait::until("a waiter", LONG, || {
+        waiters = children(agents).into_iter().filter(|pid| name(*pid).0 == "syncguard").collect();
+        Ok(!waiters.is_empty())
+    })?;
+    agent.signal(Signal::TERM)?;
+    agent.ended()?.expect(143)?;
+    until_gone(&waiters)?;
+    holder.end()?.expect(0).map(drop)
 }
 
 #[test]
@@ -249,7 +286,17 @@ fn the_session_holds_its_lock_until_its_end() -> Result<()> {
     ensure!(done.stdout == "released\n" && done.stderr.is_empty(), "{done:?}");
     let holder = harness.holder("db:replica", &[])?;
     script(&harness, "session.sh", &[])?.expect(75)?;
-    holder.end()?.expect(0).map(drop)
+    holder.end()?.expect(0)?;
+    // An extend that fails leaves the record, and the end of the shell gives the lock back.
+    let text = fs::read_to_string(shown("session.sh"))?;
+    let line = text.replace("syncguard extend", "syncguard --store x: extend");
+    ensure!(line != text);
+    let folder = tempfile::tempdir()?;
+    let copy = folder.path().join("session.sh").display().to_string();
+    fs::write(&copy, line)?;
+    let done = script(&harness, &copy, &[])?.expect(64)?;
+    ensure!(done.stdout == "released\n" && harness.is_free("db:replica")?, "{done:?}");
+    Ok(())
 }
 
 #[test]

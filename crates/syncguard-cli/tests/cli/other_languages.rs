@@ -6,11 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use regex::Regex;
 use syncguard_test_services::{install, tools};
 
-use crate::guide::bin;
+use crate::guide::{bin, gives_back_at_a_signal};
 use crate::harness::{Finished, Harness};
 
 fn shown(name: &str) -> PathBuf {
@@ -18,16 +18,19 @@ fn shown(name: &str) -> PathBuf {
     guide.join("other_languages").join(name)
 }
 
-/// Runs a program of the page on this store. The first words are what starts it.
-fn run(harness: &Harness, starts: &[OsString], arguments: &[&str]) -> Result<Finished> {
+/// A program of the page, on this store. The first words are what starts it.
+fn prepared(harness: &Harness, starts: &[OsString], arguments: &[&str]) -> Command {
     let mut path = bin().into_os_string();
     path.push(":");
     path.push(env::var_os("PATH").unwrap_or_default());
-    let (program, rest) = starts.split_first().context("a program")?;
-    let mut command = Command::new(program);
-    command.args(rest).args(arguments).env("PATH", path);
+    let mut command = Command::new("env");
+    command.args(starts).args(arguments).env("PATH", path);
     command.env("SYNCGUARD_STORE", &harness.url).env_remove("SYNCGUARD_STORE_FILE");
-    Ok(Finished::of(&command.output()?))
+    command
+}
+
+fn run(harness: &Harness, starts: &[OsString], arguments: &[&str]) -> Result<Finished> {
+    Ok(Finished::of(&prepared(harness, starts, arguments).output()?))
 }
 
 fn python(name: &str) -> Result<Vec<OsString>> {
@@ -73,7 +76,15 @@ fn runs_steps_under_a_lock(starts: &[OsString]) -> Result<()> {
     let nowhere = Harness::at("no-such-store://".to_owned(), None);
     let done = run(&nowhere, starts, &["job", "echo more"])?.expect(64)?;
     ensure!(done.stdout.is_empty() && !done.stderr.contains("Traceback"), "{done:?}");
-    Ok(())
+
+    // A key that looks like an option is a key.
+    let look = "syncguard status --json -- --store=sqlite:x";
+    let done = run(&harness, starts, &["--store=sqlite:x", look])?.expect(0)?;
+    ensure!(done.stdout.contains("\"held\":true"), "{done:?}");
+
+    gives_back_at_a_signal(&harness, "job", |steps| {
+        prepared(&harness, starts, &[&["job"], steps].concat())
+    })
 }
 
 /// `run KEY COMMAND…`: one program under the lock.
@@ -97,6 +108,10 @@ fn runs_a_program_under_a_lock(starts: &[OsString]) -> Result<()> {
     let done = run(&["job", "sh", "-c", lose])?.expect(76)?;
     ensure!(done.stderr.contains("the lock was lost"), "{done:?}");
     ensure!(harness.is_free("job")?);
+
+    // A key that looks like an option is a key, and the next word is the command.
+    let done = run(&["--quiet", "sh", "-c", "echo \"$SYNCGUARD_KEY\""])?.expect(0)?;
+    ensure!(done.stdout == "--quiet\n", "{done:?}");
     Ok(())
 }
 
@@ -133,7 +148,7 @@ fn calls(name: &str, call: &str) -> Result<Vec<Vec<String>>> {
 /// compared with those of the program in Python.
 #[test]
 fn steps_in_go() -> Result<()> {
-    let mut go = calls("steps.go", r#"syncguard\((?:lock|""), (".*")\)"#)?;
+    let mut go = calls("steps.go", r#"syncguard\((?:lock|""), (".*)\)"#)?;
     let mut python = calls("steps.py", r#"syncguard\((".*)\)"#)?;
     ensure!(go.len() == 3, "{go:?}");
     go.sort();

@@ -69,8 +69,7 @@ pub struct Contention {
     /// [`TIME_TOLERANCE`]. `None` if the store does not say.
     pub free_within: Option<Duration>,
     /// True if the holder is a client that only polls. On a store that keeps [holders](crate::contract::Holder), that
-    /// is a lock without a holder, from the TypeScript library or an older version of this library, or a lock of a
-    /// process that hears no signals and says so. `false` if the store cannot tell.
+    /// is a lock without a holder, from the TypeScript library, or a lock of a process that hears no signals and says so. `false` if the store cannot tell.
     pub holder_polls: bool,
 }
 

@@ -18,8 +18,8 @@ use crate::value::{IntoKey, LockError};
 /// use std::time::Duration;
 /// use syncguard_core::{LockBackend, LockError, Locker};
 ///
-/// async fn handle<B: LockBackend>(locker: &Locker<B>, event: &str) -> Result<(), LockError> {
-///     locker.lock(format!("webhook:{event}"), async |_held| { /* … */ }).await
+/// async fn book<B: LockBackend>(locker: &Locker<B>, account: u64) -> Result<(), LockError> {
+///     locker.lock(format!("account:{account}"), async |_held| { /* … */ }).await
 /// }
 ///
 /// fn configure<B: LockBackend>(backend: B) -> Locker<B> {

@@ -7,7 +7,10 @@ CREATE TABLE locks (
     boot        TEXT    NOT NULL,
     acquired_ms INTEGER NOT NULL,
     expires_ms  INTEGER NOT NULL,
-    offset_ms   INTEGER NOT NULL
+    offset_ms   INTEGER NOT NULL,
+    -- The fence and the holder of the lock, for people to read. A client that knows no holders leaves this column as it
+    -- is; the fence shows whether the holder belongs to the lock.
+    holder      TEXT
 ) STRICT, WITHOUT ROWID;
 
 -- The last fence of each key that was ever locked. Rows are never deleted, or fences would repeat.

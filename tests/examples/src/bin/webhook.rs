@@ -3,7 +3,7 @@
 //! A sender delivers an event again until it sees a success, and sometimes twice at once. Three
 //! things together make that harmless:
 //!
-//! 1. The **lock** on the event's id lets one delivery at a time go on, in all of your processes.
+//! 1. The **lock** of the event lets one delivery at a time go on, in all of your processes.
 //! 2. The **record** of processed events tells those that waited, and those of next week, that there
 //!    is nothing to do. A lock alone cannot: it is forgotten as soon as it is released.
 //! 3. **One transaction** for the record and for what the event changes, so that a crash leaves both
@@ -27,9 +27,10 @@ use std::{env, process};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Router, routing::post};
+use syncguard::contract::HashId;
 use syncguard::postgres::deadpool_postgres::{Client, Manager, Pool, Runtime, Timeouts};
 use syncguard::postgres::tokio_postgres::NoTls;
-use syncguard::{AcquisitionOptions, AutoExtend, Backoff, DynBackend, Locker};
+use syncguard::{AcquisitionOptions, AutoExtend, Backoff, DynBackend, Key, Locker};
 use tokio::signal::unix::{SignalKind, signal};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -127,7 +128,7 @@ async fn process(app: &App, event: &str, body: &str) -> Result<bool> {
         transaction.commit().await?;
         Ok(true)
     };
-    let guarded = app.locks.lock(format!("webhook:{event}"), async |held| {
+    let guarded = app.locks.lock(bucket(event)?, async |held| {
         tokio::select! {
             biased;
             reason = held.lost() => Err(format!("the lock was lost: {reason:?}").into()),
@@ -135,6 +136,13 @@ async fn process(app: &App, event: &str, body: &str) -> Result<bool> {
         }
     });
     guarded.await?
+}
+
+/// One of 65 536 keys, since each key that was ever locked leaves a fence counter in the store for ever, and events have
+/// no end. Events of one bucket wait for each other.
+fn bucket(event: &str) -> Result<String> {
+    let hash = HashId::from(&Key::new(event)?).to_string();
+    Ok(format!("webhook:{hash:.4}"))
 }
 
 /// A call to another service, which our transaction cannot undo: the lock keeps it from happening twice at once.

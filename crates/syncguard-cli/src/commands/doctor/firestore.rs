@@ -22,7 +22,21 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
         }
     }
     let findings = backend.clock_drift().map(clock).into_iter().collect();
-    Ok(Examination { backend: DynBackend::new(backend), findings, round_trips: (2, 2) })
+    Ok(Examination {
+        backend: DynBackend::new(backend),
+        findings,
+        access: Some(access(url)),
+        round_trips: (2, 2),
+    })
+}
+
+/// What gives this user the rights that locks need.
+fn access(url: &str) -> String {
+    let project =
+        url.trim_start_matches("firestore://").split(['/', '?']).next().unwrap_or_default();
+    format!(
+        "gcloud projects add-iam-policy-binding {project} --member=MEMBER --role=roles/datastore.user"
+    )
 }
 
 fn clock(drift: ClockDrift) -> Finding {

@@ -8,14 +8,17 @@ use serde_json::{Value, json};
 use super::cost::Times;
 use super::finding::{Finding, Level};
 use super::report::Report;
+use crate::escape::escape_for_terminal;
 use crate::output::colored;
 
 pub(super) fn as_text(report: &Report) -> String {
     let mut text = String::new();
     for finding in &report.findings {
-        let _ = writeln!(text, "{} {}: {}", mark(finding.level), finding.about, finding.says);
+        // A text may have the name of a role or a table in it, which somebody else has chosen.
+        let says = escape_for_terminal(&finding.says);
+        let _ = writeln!(text, "{} {}: {says}", mark(finding.level), finding.about);
         if let Some(mend) = &finding.mend {
-            let _ = writeln!(text, "         {mend}");
+            let _ = writeln!(text, "         {}", escape_for_terminal(mend));
         }
     }
     if let Some(cost) = &report.cost {
@@ -74,4 +77,16 @@ fn finding(finding: &Finding) -> Value {
         "says": finding.says,
         "mend": finding.mend,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_from_the_store_do_not_reach_the_terminal_raw() {
+        let findings = vec![Finding::yellow("schema", "role \u{1b}[2J", "FROM \"\u{202e}\"")];
+        let text = as_text(&Report { findings, ..Report::default() });
+        assert!(text.contains(r"role \u{1b}[2J") && text.contains(r#"FROM "\u{202e}""#), "{text}");
+    }
 }

@@ -14,6 +14,8 @@ mod report;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
+use std::mem;
+
 use clap::Args;
 use syncguard::LockBackend as _;
 
@@ -49,17 +51,19 @@ pub(crate) struct Options {
 pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Failure> {
     let mut report = Report::default();
     match examine(store).await {
-        Ok(examination) => {
+        Ok(mut examination) => {
             report.backend = examination.backend.capabilities().backend;
-            report.findings = examination.findings;
+            report.findings = mem::take(&mut examination.findings);
             let refuses =
                 |report: &Report| report.findings.iter().any(|finding| finding.is_refusal);
             // One cause is reported once.
             if !refuses(&report) {
-                report.findings.extend(probe::permissions(&examination.backend).await);
+                report.findings.extend(probe::permissions(&examination).await);
             }
-            // Only operations that work are measured.
-            if !refuses(&report) {
+            // Only operations that work are measured, and only locks that work can be waited for.
+            if refuses(&report) {
+                report.findings.retain(|finding| finding.about != "signals");
+            } else {
                 let cost =
                     cost::measure(&examination.backend, options.rounds, examination.round_trips);
                 report.cost = Some(cost.await?);
@@ -68,7 +72,13 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
         // A store that is away is no finding: a script that waits for the store expects the usual
         // status.
         Err(failure) if failure.status() == Status::UNAVAILABLE => return Err(failure),
-        Err(failure) => report.findings.push(Finding::of_connecting(&failure)),
+        Err(failure) => {
+            let finding = Finding::of_connecting(&failure);
+            report.findings.push(match access(store, &finding) {
+                Some(access) => finding.with_mend(access),
+                None => finding,
+            });
+        }
     }
     let printed = if options.json {
         print_json(&format::as_json(&report))
@@ -79,6 +89,17 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
     let worst = report.findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Green);
     let is_bad = worst == Level::Red || (options.strict && worst == Level::Yellow);
     Ok(if is_bad { Status::CONFIGURATION } else { Status::SUCCESS })
+}
+
+/// What lets a user in that Redis knows, and lets do nothing.
+#[cfg(feature = "redis")]
+fn access(store: &Store, finding: &Finding) -> Option<String> {
+    finding.says.contains("access rules").then(|| redis::access(store.expose())).flatten()
+}
+
+#[cfg(not(feature = "redis"))]
+fn access(_: &Store, _: &Finding) -> Option<String> {
+    None
 }
 
 async fn examine(store: &Store) -> Result<Examination, Failure> {
@@ -97,7 +118,7 @@ async fn examine(store: &Store) -> Result<Examination, Failure> {
         // The error of `connect` says what is wrong with the URL.
         _ => {
             let backend = store.connect().await?;
-            Ok(Examination { backend, findings: Vec::new(), round_trips: (1, 1) })
+            Ok(Examination { backend, findings: Vec::new(), round_trips: (1, 1), access: None })
         }
     }
 }

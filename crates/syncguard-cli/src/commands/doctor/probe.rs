@@ -10,6 +10,7 @@ use syncguard::{DynBackend, ErrorCode, ExtendResult, LockBackend as _, LockError
 use tokio::time::sleep;
 
 use super::finding::Finding;
+use super::report::Examination;
 use crate::exit::Failure;
 
 /// The only key that the doctor locks.
@@ -18,7 +19,11 @@ pub(super) const KEY: &str = "syncguard-doctor";
 /// The mend for missing tables.
 pub(super) const SETUP: &str = "run `syncguard setup`, or add setup_schema=true to the URL, once, as a user who may create tables";
 
-pub(super) async fn permissions(backend: &DynBackend) -> Vec<Finding> {
+/// The mend for a full memory.
+const FULL: &str = "raise maxmemory, or give locks a server of their own: no new lock is granted while the memory is full";
+
+pub(super) async fn permissions(examination: &Examination) -> Vec<Finding> {
+    let backend = &examination.backend;
     let mut findings = Vec::new();
     match try_each_operation(backend).await {
         Ok(()) => {
@@ -28,7 +33,7 @@ pub(super) async fn permissions(backend: &DynBackend) -> Vec<Finding> {
             ));
         }
         Err((operation, error)) => {
-            let mend = mend(backend.capabilities().backend, &error);
+            let mend = mend(examination, &error);
             let failure = Failure::from(error);
             if let Some(pooler) = Finding::of_pooler(&failure) {
                 return vec![pooler];
@@ -86,19 +91,11 @@ pub(super) async fn acquire(backend: &DynBackend) -> Result<Acquired, LockError>
     Err(LockError::new(ErrorCode::AcquisitionTimeout, message))
 }
 
-fn mend(backend: &str, error: &LockError) -> Option<String> {
-    let text = match (backend, error.code()) {
-        ("redis", ErrorCode::AuthFailed) => {
-            "ACL SETUSER name +@read +@write +@scripting +@pubsub +@connection +time ~syncguard:* &syncguard:*"
-        }
-        ("postgres", ErrorCode::AuthFailed) => {
-            "GRANT SELECT, INSERT, UPDATE, DELETE ON syncguard_locks, syncguard_fence_counters TO name"
-        }
-        ("firestore", ErrorCode::AuthFailed) => {
-            "gcloud projects add-iam-policy-binding PROJECT --member=MEMBER --role=roles/datastore.user"
-        }
-        ("postgres", _) if error.message().contains("setup_schema") => SETUP,
-        _ => return None,
-    };
-    Some(text.to_owned())
+fn mend(examination: &Examination, error: &LockError) -> Option<String> {
+    if error.code() == ErrorCode::AuthFailed {
+        return examination.access.clone();
+    }
+    // The words of PostgreSQL's missing tables and of Redis's full memory.
+    let mend = |(word, mend): (&str, &str)| error.message().contains(word).then(|| mend.to_owned());
+    [("setup_schema", SETUP), ("maxmemory", FULL)].into_iter().find_map(mend)
 }

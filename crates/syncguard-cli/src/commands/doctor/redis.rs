@@ -1,10 +1,13 @@
 //! Examines Redis and Valkey.
 
+mod typed;
+
 use syncguard::authoring::backend_url::BackendUrl;
 use syncguard::contract::{SignalStatus, WatchRequest};
 use syncguard::redis::{DurabilityRisk, KeyLayout, RedisBackend, WaitReplicas};
 use syncguard::{DynBackend, Key, LockBackend as _};
 
+use self::typed::Typed;
 use super::finding::Finding;
 use super::probe::KEY;
 use super::report::Examination;
@@ -13,11 +16,17 @@ use crate::exit::Failure;
 pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
     let parsed = BackendUrl::parse(url)?;
     let wait = parsed.number::<u8>("wait_replicas", 1..=u8::MAX)?.map(WaitReplicas::new);
+    let typed = Typed::for_store(&parsed)?;
     let backend = RedisBackend::connect(url).await?;
     // The report knows the state of signals only after a watch.
     let _watch = backend.watch(WatchRequest::new(Key::new(KEY)?)).await;
     let report = backend.durability_report().await?;
-    let mut findings: Vec<Finding> = report.risks(wait).iter().map(finding).collect();
+    let mut risks = report.risks(wait);
+    // Another server will have the locks, so the settings of this one do not matter.
+    if risks.contains(&DurabilityRisk::IsReplica) {
+        risks = vec![DurabilityRisk::IsReplica];
+    }
+    let mut findings: Vec<Finding> = risks.iter().map(|risk| finding(risk, &typed)).collect();
     if findings.is_empty() {
         findings
             .push(Finding::green("durability", "locks and fences survive a crash of the server"));
@@ -35,13 +44,15 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
     }
     if report.signals == SignalStatus::Failing {
         let says = "waiters get no signals of releases, and poll instead";
-        findings.push(Finding::yellow(
-            "signals",
-            says,
-            "ACL SETUSER name +client|tracking +@pubsub",
-        ));
+        findings.push(Finding::yellow("signals", says, typed.allow(&["+client|tracking"])));
     }
-    Ok(Examination { backend: DynBackend::new(backend), findings, round_trips: (1, 1) })
+    let access = Some(typed.allow_locks());
+    Ok(Examination { backend: DynBackend::new(backend), findings, round_trips: (1, 1), access })
+}
+
+/// The rights that locks need, for a user that may not even connect.
+pub(super) fn access(url: &str) -> Option<String> {
+    Some(Typed::for_store(&BackendUrl::parse(url).ok()?).ok()?.allow_locks())
 }
 
 fn layout(layout: KeyLayout) -> String {
@@ -56,33 +67,29 @@ fn layout(layout: KeyLayout) -> String {
     }
 }
 
-fn finding(risk: &DurabilityRisk) -> Finding {
+fn finding(risk: &DurabilityRisk, typed: &Typed) -> Finding {
     // The library formats a risk as "problem: remedy".
     let text = risk.to_string();
     let (says, todo) = text.split_once(": ").unwrap_or((&text, ""));
     let (about, mend) = match risk {
-        DurabilityRisk::NotPersistent => (
-            "persistence",
-            "redis-cli CONFIG SET appendonly yes && redis-cli CONFIG SET appendfsync everysec && redis-cli CONFIG REWRITE",
-        ),
-        DurabilityRisk::NotSynced => {
-            ("persistence", "redis-cli CONFIG SET appendfsync everysec && redis-cli CONFIG REWRITE")
+        DurabilityRisk::NotPersistent => {
+            ("persistence", typed.set(&["appendonly yes", "appendfsync everysec"]))
         }
-        DurabilityRisk::Evicts(_) => (
-            "eviction",
-            "redis-cli CONFIG SET maxmemory-policy noeviction && redis-cli CONFIG REWRITE",
-        ),
-        DurabilityRisk::IsReplica => ("role", "use the URL of the master, or redis-sentinel://"),
+        DurabilityRisk::NotSynced => ("persistence", typed.set(&["appendfsync everysec"])),
+        DurabilityRisk::Evicts(_) => ("eviction", typed.set(&["maxmemory-policy noeviction"])),
+        DurabilityRisk::IsReplica => {
+            ("role", "use the URL of the master, or redis-sentinel://".to_owned())
+        }
         DurabilityRisk::FailoverLosesWrites => {
             return Finding::yellow("replication", says, "add wait_replicas=1 to the URL");
         }
         DurabilityRisk::TooFewReplicas => {
-            ("replication", "connect the replicas, or lower wait_replicas in the URL")
+            ("replication", "connect the replicas, or lower wait_replicas in the URL".to_owned())
         }
         DurabilityRisk::Unverified => {
-            return Finding::yellow("durability", says, "ACL SETUSER name +info +config|get");
+            return Finding::yellow("durability", says, typed.allow(&["+info", "+config|get"]));
         }
-        _ => ("durability", todo),
+        _ => ("durability", todo.to_owned()),
     };
     Finding::red(about, says, mend)
 }

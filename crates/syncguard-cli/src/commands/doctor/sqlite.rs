@@ -15,7 +15,12 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
         findings
             .push(Finding::green("durability", "locks and fences survive a crash and a power cut"));
     }
-    Ok(Examination { backend: DynBackend::new(backend), findings, round_trips: (0, 0) })
+    Ok(Examination {
+        backend: DynBackend::new(backend),
+        findings,
+        access: None,
+        round_trips: (0, 0),
+    })
 }
 
 fn finding(risk: DurabilityRisk) -> Finding {

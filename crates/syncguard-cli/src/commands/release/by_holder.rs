@@ -38,9 +38,10 @@ pub(super) async fn release(
         output.note("no lock with this label is held");
         return Ok(if corrupt.is_empty() { Status::SUCCESS } else { Status::INTERNAL });
     }
-    output
-        .note(format_args!("the locks of this holder:\n{}", table(&HEADER, locks.iter().map(row))));
-    if !is_confirmed(options, format!("Take them away ({})?", locks.len())).await? {
+    // A part of the question, and no note: notes show no keys.
+    let shown = table(&HEADER, locks.iter().map(row));
+    let question = format!("the locks of this holder:\n{shown}\nTake them away ({})?", locks.len());
+    if !is_confirmed(options, question).await? {
         output.note("nothing was changed");
         return Ok(Status::SUCCESS);
     }

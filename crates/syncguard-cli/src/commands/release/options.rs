@@ -36,7 +36,8 @@ pub(super) struct Which {
     #[arg(long, value_name = "LABEL")]
     pub(super) holder: Option<String>,
     /// Releases the lock in this file of `acquire --save`, and removes the file; `-` is standard
-    /// input. Ends with status 76 if the lock was no longer held
+    /// input. Ends with status 76 if the lock was no longer held; the file then stays until its
+    /// expiry
     #[arg(long, value_name = "FILE")]
     pub(super) from: Option<PathBuf>,
 }

@@ -2,8 +2,8 @@
 import subprocess
 import sys
 
-key, *command = sys.argv[1:]
-status = subprocess.run(["syncguard", "run", "--no-wait", key, "--", *command]).returncode
+# Behind the two dashes, a key that begins with a dash is no option.
+status = subprocess.run(["syncguard", "run", "--no-wait", "--", *sys.argv[1:]]).returncode
 if status == 75:
     print("another process does the work", file=sys.stderr)
 elif status == 76:

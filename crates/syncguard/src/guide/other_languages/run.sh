@@ -1,7 +1,5 @@
 # Run it as: sh run.sh KEY COMMAND...
-key=$1
-shift
-syncguard run --no-wait "$key" -- "$@"
+syncguard run --no-wait -- "$@"
 status=$?
 case $status in
 75) echo "another process does the work" >&2 ;;

@@ -2,12 +2,15 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
+	"syscall"
 )
 
 // syncguard runs the command with the lock as its input, and returns its output.
@@ -18,8 +21,17 @@ func syncguard(lock string, arguments ...string) (string, error) {
 	return string(output), err
 }
 
-func work(key string, steps []string) (err error) {
-	lock, err := syncguard("", "acquire", key, "--no-wait", "--ttl", "1m", "--json")
+// run ends the step if the context ends, and within the minute. `timeout` hands a signal on to all processes of the step.
+func run(ctx context.Context, step, fence string) error {
+	command := exec.CommandContext(ctx, "timeout", "-k", "5s", "50s", "sh", "-c", step)
+	command.Env = append(os.Environ(), "FENCE="+fence)
+	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	return command.Run()
+}
+
+func work(ctx context.Context, key string, steps []string) (err error) {
+	lock, err := syncguard("", "acquire", "--no-wait", "--ttl", "1m", "--json", "--", key)
 	if err != nil {
 		return err
 	}
@@ -40,10 +52,7 @@ func work(key string, steps []string) (err error) {
 			return err
 		}
 		lock = extended
-		command := exec.Command("sh", "-c", step)
-		command.Env = append(os.Environ(), "FENCE="+held.Fence)
-		command.Stdout, command.Stderr = os.Stdout, os.Stderr
-		if err := command.Run(); err != nil {
+		if err := run(ctx, step, held.Fence); err != nil {
 			return err
 		}
 	}
@@ -51,7 +60,12 @@ func work(key string, steps []string) (err error) {
 }
 
 func main() {
-	err := work(os.Args[1], os.Args[2:])
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	err := work(ctx, os.Args[1], os.Args[2:])
+	if ctx.Err() != nil {
+		os.Exit(143)
+	}
 	var ended *exec.ExitError
 	if errors.As(err, &ended) {
 		os.Exit(ended.ExitCode())

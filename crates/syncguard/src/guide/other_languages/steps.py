@@ -1,6 +1,7 @@
 # Run it as: python3 steps.py KEY STEP...
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -13,7 +14,7 @@ def syncguard(*arguments, lock=""):
 
 class Lock:
     def __init__(self, key):
-        self.line = syncguard("acquire", key, "--no-wait", "--ttl", "1m", "--json")
+        self.line = syncguard("acquire", "--no-wait", "--ttl", "1m", "--json", "--", key)
         self.fence = json.loads(self.line)["fence"]
 
     def extend(self):
@@ -31,11 +32,40 @@ class Lock:
                 raise
 
 
+class Steps:
+    """Runs one step after the other. A signal ends the step, and no other step begins."""
+
+    process = None
+    signal = None
+
+    def end(self, number, _frame):
+        self.signal = number
+        if self.process is not None:
+            self.process.terminate()
+
+    def run(self, step, fence):
+        env = {**os.environ, "FENCE": fence}
+        # Less than the minute. `timeout` also hands a signal on to all processes of the step.
+        command = ["timeout", "-k", "5s", "50s", "sh", "-c", step]
+        self.process = subprocess.Popen(command, env=env)
+        if self.signal is not None:
+            self.end(self.signal, None)
+        status = self.process.wait()
+        self.process = None
+        if self.signal is not None:
+            status = 128 + self.signal
+        if status != 0:
+            raise subprocess.CalledProcessError(status, step)
+
+
+steps = Steps()
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, steps.end)
 try:
     with Lock(sys.argv[1]) as lock:
         for step in sys.argv[2:]:
             # Another minute for this step.
             lock.extend()
-            subprocess.run(step, shell=True, check=True, env={**os.environ, "FENCE": lock.fence})
+            steps.run(step, lock.fence)
 except subprocess.CalledProcessError as error:
     sys.exit(error.returncode)

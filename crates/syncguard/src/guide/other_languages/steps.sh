@@ -1,17 +1,29 @@
 # Run it as: sh steps.sh KEY STEP...
 key=$1
 shift
-lock=$(syncguard acquire "$key" --no-wait --ttl 1m --json) || exit
+lock= step=
+end() {
+    trap '' HUP INT TERM
+    # A step that still runs ends first.
+    [ -z "$step" ] || { kill "$step" && wait "$step"; } 2>/dev/null
+    [ -z "$lock" ] || printf '%s' "$lock" | syncguard release --from - >/dev/null
+}
+# After a failed step or a signal the script ends with that status.
+trap end EXIT
+trap 'exit 143' HUP INT TERM
+lock=$(syncguard acquire --no-wait --ttl 1m --json -- "$key") || exit
 FENCE=$(printf '%s' "$lock" | sed 's/.*"fence":"\([0-9]*\)".*/\1/')
 export FENCE
-release() { printf '%s' "$lock" | syncguard release --from - >/dev/null; }
-# After a failed step the script ends with the status of the step.
-trap release EXIT
-for step in "$@"; do
+for line in "$@"; do
     # Another minute for this step.
     extended=$(printf '%s' "$lock" | syncguard extend --from - --ttl 1m) || exit
     lock=$extended
-    sh -c "$step" || exit
+    # Less than the minute. `timeout` also hands a signal on to all processes of the step. In the background, since a
+    # shell hears no signal while it waits for a command.
+    timeout -k 5s 50s sh -c "$line" &
+    step=$!
+    wait "$step" || exit
+    step=
 done
 trap - EXIT
-release
+end

@@ -27,7 +27,6 @@ impl Bare {
             connection.query_row("SELECT count(*) FROM sqlite_schema", (), |row| row.get(0))?;
         if made == 0 {
             connection.execute_batch(sql!("schema"))?;
-            connection.execute_batch(sql!("add_holder"))?;
         }
         // One for each process.
         Ok(Self { connection, ids: u64::from(std::process::id()) << 32 })

@@ -16,7 +16,7 @@ use crate::far::Far;
 use crate::job::{Contest, Job, Store, Way};
 #[cfg(feature = "etcd")]
 use crate::locks::Etcd;
-use crate::locks::{Advisory, Ours, Pauses, Poller, Rslock, Tokio};
+use crate::locks::{Advisory, Ours, Poller, Rslock, Tokio};
 use crate::process::tell;
 use crate::{contest, crash, requests, weight};
 
@@ -68,13 +68,7 @@ async fn contest_with<B: LockBackend>(
             contest::run(contest, Ours(Locker::new(far)), calls).await?
         }
         (Way::Deaf, _) => contest::run(contest, Ours(Locker::new(Deaf(backend))), calls).await?,
-        (Way::TypeScript, _) => {
-            let poller = Poller::new(store, Pauses::TYPE_SCRIPT).await?;
-            contest::run(contest, poller, calls).await?
-        }
-        (Way::Before, _) => {
-            contest::run(contest, Poller::new(store, Pauses::BEFORE).await?, calls).await?
-        }
+        (Way::TypeScript, _) => contest::run(contest, Poller::new(store).await?, calls).await?,
         (Way::Tokio, _) => contest::run(contest, Tokio(Arc::new(Mutex::new(()))), calls).await?,
         (Way::Rslock, Store::Redis { url }) => {
             contest::run(contest, Rslock::new(url), calls).await?

@@ -40,8 +40,6 @@ enum Asked {
     Soon,
     /// At least this part of the turns, and at most this part of their waits in vain.
     Share { least: f64, in_vain: f64 },
-    /// At most this part of their waits in vain.
-    InVain(f64),
 }
 
 const fn group(way: Way, processes: usize, tasks: usize) -> Group {
@@ -80,7 +78,7 @@ const fn two_beside_two(name: &'static str, guests: Way, asked: Asked) -> Beside
     }
 }
 
-const ROWS: [Beside; 10] = [
+const ROWS: [Beside; 9] = [
     far("1 ms away, 1 task", 1, 1, 500),
     far("2 ms away, 2 tasks", 2, 5, 1_000),
     far("5 ms away, 1 task", 1, 5, 2_500),
@@ -93,7 +91,6 @@ const ROWS: [Beside; 10] = [
         Way::TypeScript,
         Asked::Share { least: 0.3, in_vain: 0.02 },
     ),
-    two_beside_two("2 beside 2 from before", Way::Before, Asked::InVain(0.03)),
     Beside {
         name: "16 beside 16 that poll",
         asked: Asked::Share { least: 0.35, in_vain: 0.0 },
@@ -155,9 +152,6 @@ impl Beside {
                 // Without signals, the processes have no means to share.
                 let least = Some(least).filter(|_| !matches!(store, Store::Firestore { .. }));
                 report.at_least(self.name, "share of the guests", share, least);
-                report.at_most(self.name, "part of the waits in vain", in_vain, Some(bound));
-            }
-            Asked::InVain(bound) => {
                 report.at_most(self.name, "part of the waits in vain", in_vain, Some(bound));
             }
         }

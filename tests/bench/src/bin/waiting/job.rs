@@ -113,8 +113,6 @@ pub(crate) enum Way {
     Deaf,
     /// The TypeScript library, by its records and its pauses.
     TypeScript,
-    /// This library before it had signals, by its records and its pauses.
-    Before,
     /// `tokio::sync::Mutex`, in one process.
     Tokio,
     Rslock,

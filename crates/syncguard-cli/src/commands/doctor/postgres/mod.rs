@@ -58,8 +58,17 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
     if parsed.flag("unprepared_statements")? != Some(true) {
         findings.extend(pooler::examine(&backend).await);
     }
-    Ok(Examination { backend: DynBackend::new(backend), findings, round_trips: (1, 1) })
+    Ok(Examination {
+        backend: DynBackend::new(backend),
+        findings,
+        access: Some(GRANT.to_owned()),
+        round_trips: (1, 1),
+    })
 }
+
+/// What gives this user the rights that locks need.
+const GRANT: &str =
+    "GRANT SELECT, INSERT, UPDATE, DELETE ON syncguard_locks, syncguard_fence_counters TO name";
 
 fn of_missing_tables(missing: &[&Table]) -> Finding {
     let names: Vec<String> = missing.iter().map(ToString::to_string).collect();

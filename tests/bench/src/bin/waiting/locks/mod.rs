@@ -15,7 +15,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 pub(crate) use self::advisory::Advisory;
 #[cfg(feature = "etcd")]
 pub(crate) use self::etcd::Etcd;
-pub(crate) use self::poller::{Pauses, Poller};
+pub(crate) use self::poller::Poller;
 pub(crate) use self::rslock::Rslock;
 
 /// A lock that can be waited for. A failure is the name of its kind.

@@ -1,5 +1,4 @@
-//! Clients that only poll, by the records and the pauses that they have: the TypeScript library, and this library
-//! before it had signals.
+//! A client that only polls: the TypeScript library, by its records and its pauses.
 
 use std::time::{Duration, SystemTime};
 
@@ -23,23 +22,12 @@ use crate::support::{Raw, document, text};
 
 const TTL_MS: u64 = 30_000;
 
-/// The pauses between looks: they double from 100 ms on, half of each is random, and 5 s are the limit.
-#[derive(Clone, Copy)]
-pub(crate) struct Pauses {
-    retries: u32,
-    longest: Duration,
-}
-
-impl Pauses {
-    pub(crate) const TYPE_SCRIPT: Self = Self { retries: 10, longest: Duration::from_secs(5) };
-    /// Of this library before it had signals.
-    pub(crate) const BEFORE: Self = Self { retries: u32::MAX, longest: Duration::from_millis(500) };
-}
+/// How often the client looks again. The pauses double from 100 ms on, half of each is random, and 5 s are the limit.
+const RETRIES: u32 = 10;
 
 pub(crate) struct Poller {
     store: Store,
     client: Client,
-    pauses: Pauses,
 }
 
 enum Client {
@@ -49,7 +37,7 @@ enum Client {
 }
 
 impl Poller {
-    pub(crate) async fn new(store: &Store, pauses: Pauses) -> Result<Self> {
+    pub(crate) async fn new(store: &Store) -> Result<Self> {
         let client = match store {
             Store::Redis { url } => Client::Redis(floor::redis::client(url).await?),
             Store::Postgres { port, .. } => {
@@ -61,7 +49,7 @@ impl Poller {
             Store::Firestore { url, port } => Client::Firestore(Raw::at(url, *port)),
             store => bail!("nobody polls {store:?}"),
         };
-        Ok(Self { store: store.clone(), client, pauses })
+        Ok(Self { store: store.clone(), client })
     }
 
     async fn take(&self, key: &str, id: &str) -> Result<bool> {
@@ -113,11 +101,11 @@ impl Poller {
     async fn polls(&self, key: &str, id: &str) -> Result<bool> {
         const LIMIT: Duration = Duration::from_secs(5);
         let began = clock::now();
-        for retry in 0..=self.pauses.retries {
+        for retry in 0..=RETRIES {
             if self.take(key, id).await? {
                 return Ok(true);
             }
-            let pause = Duration::from_millis(100 << retry.min(10)).min(self.pauses.longest);
+            let pause = Duration::from_millis(100 << retry).min(LIMIT);
             let left = LIMIT.saturating_sub(Duration::from_nanos(clock::now() - began));
             let pause = jittered(pause);
             tokio::time::sleep(pause.min(left)).await;
@@ -134,7 +122,7 @@ impl Lock for Poller {
     type Guard = (String, String);
 
     async fn for_waiter(&self) -> Result<Self> {
-        Self::new(&self.store, self.pauses).await
+        Self::new(&self.store).await
     }
 
     async fn acquire(&self, key: &str) -> Result<Self::Guard, String> {
