@@ -21,7 +21,7 @@ use crate::time::{now, utc_now};
 
 pub(super) async fn run(
     store: &Store,
-    source: &Source,
+    source: &Source<'_>,
     first: Listing,
     mut signals: Signals,
 ) -> Result<Status, Failure> {
