@@ -48,7 +48,7 @@ fn a_command_of_another_user_is_said_to_go_on() -> Result<()> {
         let mut command = as_root(install::require(&tools::SETPRIV)?);
         command.args(["--bounding-set", "-kill", "--inh-caps", "-kill", "env", &url]);
         command.arg(env!("CARGO_BIN_EXE_syncguard"));
-        command.args(["run", "--grace", "100ms", "k", "--", "sh", "-c", &line]);
+        command.args(["run", "--ttl", "2s", "--grace", "100ms", "k", "--", "sh", "-c", &line]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(&log)?);
         let mut child = command.spawn()?;
         let mut pid = String::new();
@@ -98,7 +98,7 @@ fn process_1_reaps_the_orphans_of_its_commands() -> Result<()> {
     command.args(["--mount", "--fork", "--pid", "--mount-proc", "env"]);
     command.arg(format!("SYNCGUARD_STORE={}", harness.url)).arg(env!("CARGO_BIN_EXE_syncguard"));
     let line = "for i in 1 2 3; do (sleep 0.2 &) ; done; echo held; read -r end; exit 0";
-    command.args(["run", "--loop", "--tick", "0 0 29 2 *", "--missed", "last", "k", "--"]);
+    command.args(["run", "--loop", "--tick", "* * * * * *", "k", "--"]);
     command.args(["sh", "-c", line]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn()?;
     let mut line = String::new();
