@@ -63,12 +63,7 @@ impl Store {
                 }
             }
         };
-        let store = store.for_access(access);
-        if let Some(path) = store.missing_file().filter(|_| access == Access::Look) {
-            let path = path.display();
-            output.note(format_args!("{path} does not exist yet, so nothing was locked in it"));
-        }
-        Ok(store)
+        Ok(store.for_access(access))
     }
 
     /// The store of a URL from the command line. `place` names the option or argument.
