@@ -48,7 +48,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// What the command does with the store that the global options name.
+    /// The use that the command makes of the store that the global options name.
     pub(crate) fn access(&self) -> Access {
         match self {
             Self::Run(options) if options.has_schedule() => Access::Share,

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-/// How many messages wait for the reader. What comes then is dropped and counted.
+/// How many messages wait for the reader. Later messages are dropped and counted.
 const WAITING: usize = 256;
 
 /// How long this program waits at its end until its last messages are written. A reader that reads needs far less.

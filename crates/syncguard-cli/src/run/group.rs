@@ -6,7 +6,7 @@ use std::fs;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process, test_kill_process_group};
 
-/// What is left of a process group. Processes that have ended do not count.
+/// The processes that are left of a group. Processes that have ended do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
     Nothing,

@@ -96,7 +96,7 @@ impl Job {
         }
     }
 
-    /// What is left of the group.
+    /// The processes that are left of the group.
     pub(super) fn rest(&self) -> Rest {
         rest_of(self.group)
     }

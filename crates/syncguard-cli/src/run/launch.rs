@@ -44,7 +44,7 @@ pub(crate) fn main(mut arguments: std::iter::Skip<ArgsOs>) -> ExitCode {
     }
     let mut command = Command::new(path);
     command.arg0(&name).args(arguments);
-    // All of syncguard may have been frozen, as by `docker pause`. This is the last look.
+    // The whole of syncguard may have been frozen, as by `docker pause`. This is the last look.
     if is_over(&deadline) {
         tell("the lock was over before the command could begin; it was not started");
         return Status::LOST.into();

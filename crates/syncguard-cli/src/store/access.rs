@@ -1,6 +1,6 @@
-//! What a command does with its store.
+//! The use that a command makes of its store.
 
-/// What a command does with its store.
+/// The use that a command makes of its store.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     /// It takes a lock.

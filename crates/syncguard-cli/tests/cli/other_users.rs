@@ -1,4 +1,4 @@
-//! What needs root, or `sudo`: commands that run as another user, and process 1 of a container.
+//! Tests that need root, or `sudo`: commands that run as another user, and process 1 of a container.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -29,7 +29,7 @@ fn a_reader_that_has_gone_hears_nothing() -> Result<()> {
         &["doctor", "--rounds", "1"],
         &["completions", "bash"],
         &["man", "run"],
-        // All the locks are taken away.
+        // Each of the locks is taken away.
         &["release", "--holder", "x", "--force", "--quiet"],
     ] {
         let (reader, writer) = pipe()?;

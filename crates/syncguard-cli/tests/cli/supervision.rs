@@ -190,7 +190,7 @@ fn a_command_that_does_not_listen_is_killed_without_a_watchdog_too() -> Result<(
     until_gone(&pids)
 }
 
-/// All of `syncguard` was frozen between the grant and the start, as by `docker pause`.
+/// The whole of `syncguard` was frozen between the grant and the start, as by `docker pause`.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_command_is_not_started_when_its_lock_is_over() -> Result<()> {
