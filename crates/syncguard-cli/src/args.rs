@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::global_options::GlobalOptions;
+use crate::store::Access;
 use crate::{commands, run};
 
 /// Locks for shells, cron, systemd and CI: one holder at a time, on any machine.
@@ -46,6 +47,18 @@ pub(crate) enum Command {
     Man(commands::generate::ManOptions),
 }
 
+impl Command {
+    /// The use that the command makes of the store that the global options name.
+    pub(crate) fn access(&self) -> Access {
+        match self {
+            Self::Run(options) if options.has_schedule() => Access::Share,
+            Self::Run(_) | Self::Acquire(_) => Access::Lock,
+            Self::Fence(options) if options.raises() => Access::Share,
+            _ => Access::Look,
+        }
+    }
+}
+
 const EXIT_STATUSES: &str = "\
 Exit statuses:
   0    done; `run` ends as its command, with 128+N where signal N ended it
@@ -63,6 +76,7 @@ Exit statuses:
   81   `run --tick`: no tick is due, or the last one is too late
   126  the command cannot be executed
   127  the command was not found
+  141  the reader of the output has gone
 
 The store is --store, --store-file, the file named by SYNCGUARD_STORE_FILE,
 SYNCGUARD_STORE, or a file of this user, $XDG_STATE_HOME/syncguard/locks.db.";

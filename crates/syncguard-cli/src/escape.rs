@@ -45,6 +45,16 @@ pub(crate) fn escape_json(json: &str) -> String {
 mod tests {
     use super::*;
 
+    /// So that a label looks the same wherever it is shown.
+    #[test]
+    fn no_label_has_a_character_that_is_escaped() {
+        use syncguard::contract::Holder;
+
+        for char in ('\0'..=char::MAX).filter(|char| is_invisible(*char)) {
+            assert!(Holder::new(format!("a{char}")).is_err(), "{char:?}");
+        }
+    }
+
     #[test]
     fn invisible_characters_are_escaped_and_all_others_stay() {
         for (text, terminal, json) in [

@@ -42,6 +42,8 @@ impl Status {
     pub(crate) const MISSED: Self = Self(81);
     pub(crate) const NOT_EXECUTABLE: Self = Self(126);
     pub(crate) const NOT_FOUND: Self = Self(127);
+    /// 128 + SIGPIPE, as for other programs whose reader has gone.
+    pub(crate) const NO_READER: Self = Self(141);
 
     pub(crate) const fn new(status: u8) -> Self {
         Self(status)
@@ -70,11 +72,12 @@ impl From<Status> for ExitCode {
 pub(crate) struct Failure {
     status: Status,
     message: String,
+    is_silent: bool,
 }
 
 impl Failure {
     pub(crate) fn new(status: Status, message: impl Into<String>) -> Self {
-        Self { status, message: message.into() }
+        Self { status, message: message.into(), is_silent: false }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -89,7 +92,18 @@ impl Failure {
     /// Standard output, or the terminal, refused the output.
     #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
     pub(crate) fn output(error: io::Error) -> Self {
-        Self::system("the output cannot be written", &error)
+        let failure = Self::system("the output cannot be written", &error);
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => {
+                Self { status: Status::NO_READER, is_silent: true, ..failure }
+            }
+            _ => failure,
+        }
+    }
+
+    /// True if no message is wanted: the reader of the output has gone, as behind `| head -1`.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.is_silent
     }
 
     pub(crate) fn status(&self) -> Status {

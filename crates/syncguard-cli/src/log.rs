@@ -1,7 +1,6 @@
 //! Shows the library's log on standard error.
 
 use std::fmt::{self, Debug, Write as _};
-use std::io;
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -14,6 +13,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::args::Cli;
+use crate::messages::Messages;
 use crate::shell_messages::for_shell;
 
 /// Shows nothing, `INFO` and above, or everything. A loop shows warnings as well: it outlasts failures, of which no
@@ -27,7 +27,7 @@ pub(crate) fn init(cli: &Cli) {
     };
     // Matches all crates whose names begin with `syncguard`.
     let ours = Targets::new().with_target("syncguard", level);
-    let lines = layer().with_writer(io::stderr).with_ansi(false);
+    let lines = layer().with_writer(|| Messages).with_ansi(false);
     let registry = tracing_subscriber::registry();
     if level == Level::TRACE {
         // For programmers: with the module that logged the line.

@@ -22,7 +22,9 @@ mod holder;
 mod lock_options;
 #[cfg(feature = "log")]
 mod log;
+mod messages;
 mod output;
+mod permit_key;
 mod run;
 mod shell_messages;
 mod signals;
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
             if is_shell_line(&error) {
                 let says = "-c is no option: a shell runs a line, as in `syncguard run KEY -- sh -c 'LINE'`";
                 Output::new(false).error(says);
+                messages::finish();
                 return Status::USAGE.into();
             }
             // If printing fails, the failure cannot be reported either.
@@ -67,13 +70,14 @@ fn main() -> ExitCode {
     #[cfg(feature = "log")]
     log::init(&cli);
     let output = Output::new(cli.global.quiet);
-    match start(cli, output) {
-        Ok(status) => status.into(),
-        Err(failure) => {
+    let status = start(cli, output).unwrap_or_else(|failure| {
+        if !failure.is_silent() {
             output.error(&failure);
-            failure.status().into()
         }
-    }
+        failure.status()
+    });
+    messages::finish();
+    status.into()
 }
 
 /// Returns whether the user wrote `syncguard run -c LINE`, as for `flock`.
@@ -106,7 +110,8 @@ fn expect_files() -> std::io::Result<()> {
 }
 
 async fn dispatch(cli: Cli, output: Output) -> Result<Status, Failure> {
-    let store = || Store::find(&cli.global, output);
+    let access = cli.command.access();
+    let store = || Store::find(&cli.global, access, output);
     match cli.command {
         Command::Run(options) => run::run(&options, store()?, output).await,
         Command::Acquire(options) => commands::acquire::run(&options, store()?, output).await,

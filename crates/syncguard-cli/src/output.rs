@@ -2,11 +2,13 @@
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 
 use crate::escape::escape_json;
+use crate::messages::{self, Messages};
 
 /// Prints messages that are not results.
 #[derive(Clone, Copy)]
@@ -38,8 +40,8 @@ impl Output {
     }
 
     fn write(text: &dyn Display) {
-        // A failure here cannot be reported anywhere.
-        let _ = writeln!(io::stderr().lock(), "syncguard: {text}");
+        // One write, so that a message is dropped as a whole. It never fails.
+        let _ = Messages.write_all(format!("syncguard: {text}\n").as_bytes());
     }
 }
 
@@ -47,16 +49,19 @@ impl Output {
 pub(crate) struct StatusLine(());
 
 impl StatusLine {
+    /// Shows a text, as much as the terminal is wide: a line that is wrapped could not be erased.
     #[expect(clippy::unused_self, reason = "only the owner of the line writes on it")]
     pub(crate) fn show(&self, text: &str) {
-        // A failure here cannot be reported anywhere.
-        let _ = write!(io::stderr().lock(), "\r{text}\x1b[K");
+        // Without the wrapping of lines, which is the usual mode of a terminal.
+        let _ = Messages.write_all(format!("\r\x1b[?7l{text}\x1b[K\x1b[?7h").as_bytes());
     }
 }
 
 impl Drop for StatusLine {
     fn drop(&mut self) {
-        let _ = write!(io::stderr().lock(), "\r\x1b[K");
+        let _ = Messages.write_all(b"\r\x1b[K");
+        // A command that starts next may write on the line.
+        messages::wait_until_written(Duration::from_millis(100));
     }
 }
 

@@ -45,10 +45,10 @@ impl Signals {
     /// Waits for a signal that asks this process to end. For use while no command runs.
     pub(crate) async fn next_ending(&mut self) -> Signal {
         loop {
-            if let Event::Signal(signal) = self.next().await
-                && asks_to_end(signal)
-            {
-                return signal;
+            match self.next().await {
+                Event::Signal(signal) if asks_to_end(signal) => return signal,
+                Event::Signal(_) => {}
+                Event::Child => reap_orphans(&[]),
             }
         }
     }
@@ -84,6 +84,26 @@ pub(crate) enum Event {
 pub(crate) fn asks_to_end(signal: Signal) -> bool {
     [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT].contains(&signal)
 }
+
+/// Reaps the children that this process has not started: as process 1 of a container it gets the orphans of its commands.
+/// Only the runtime may wait for this process's own children. One of them that has ended and that the runtime has not
+/// waited for yet holds up the orphans until the next look.
+#[cfg(target_os = "linux")]
+pub(crate) fn reap_orphans(own: &[Option<u32>]) {
+    use nix::sys::wait::{Id, WaitPidFlag, waitid};
+
+    let ended = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG;
+    let look = || waitid(Id::All, ended | WaitPidFlag::WNOWAIT).ok()?.pid();
+    while let Some(pid) = look() {
+        let is_own = own.contains(&u32::try_from(pid.as_raw()).ok());
+        if is_own || waitid(Id::Pid(pid), ended).is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn reap_orphans(_: &[Option<u32>]) {}
 
 /// The mask of the signals that were ignored when this process started; 0 if the system does not
 /// tell.

@@ -372,9 +372,9 @@ macro_rules! __for_each_case {
                 a_used_up_window_is_taken_before_its_time:
                     "A used-up window answers Taken before the window's time as well.",
                 a_held_key_is_locked_below_the_limit:
-                    "A held key whose counter is below the window's limit answers Locked, before the window's time as well.",
+                    "From the window's time on, a held key whose counter is below the window's limit answers Locked.",
                 a_window_is_too_early_before_its_time:
-                    "Before the window's time by the store's clock a free key answers TooEarly, and how long it is until then.",
+                    "Before the window's time by the store's clock a key, held or free, answers TooEarly, and how long it is until then.",
                 a_window_opens_at_its_time:
                     "From the window's time on, to the millisecond of the store's clock, the lock is granted.",
                 a_plain_acquire_goes_on_from_a_windows_fence:

@@ -140,14 +140,19 @@ async fn look(
         return Ok(Look::Decided(granted(inner, request, held)));
     }
     let refused = |refusal| Ok(Look::Decided(AcquireResult::Refused(refusal)));
-    let window = request.fence_window;
     // A corrupt counter matters only once it is needed.
     let counter = counter.map(Counter::read).transpose();
-    if let Some(window) = window {
+    if let Some(window) = request.fence_window {
         let counter = counter.as_ref().map_err(LockError::clone)?;
         let last_fence = last_fence(lock.as_ref(), counter.as_ref(), &request.key);
         if let Some(refusal) = window.refuses_counter(last_fence) {
             return refused(refusal);
+        }
+        if window.not_before().is_some() {
+            inner.check_clock()?;
+            if let Some(refusal) = window.refuses_time(inner.earliest_server_time()?) {
+                return refused(refusal);
+            }
         }
     }
     if let Some(held) = held {
@@ -164,11 +169,6 @@ async fn look(
     inner.check_clock()?;
     let counter = counter?;
     let last_fence = last_fence(lock.as_ref(), counter.as_ref(), &request.key);
-    if let Some(window) = window
-        && let Some(refusal) = window.refuses_time(inner.earliest_server_time()?)
-    {
-        return refused(refusal);
-    }
     Ok(Look::Free(Free { lock, counter, last_fence, now }))
 }
 

@@ -85,11 +85,11 @@ impl Store {
         if let Some(refusal) = window.and_then(|window| window.refuses_counter(counter)) {
             return Ok(AcquireResult::Refused(refusal));
         }
-        if let Some(held) = live {
-            return Ok(AcquireResult::Locked(Contention::until(held.expires_at, now)));
-        }
         if let Some(refusal) = window.and_then(|window| window.refuses_time(now)) {
             return Ok(AcquireResult::Refused(refusal));
+        }
+        if let Some(held) = live {
+            return Ok(AcquireResult::Locked(Contention::until(held.expires_at, now)));
         }
         // The steps that can fail come before the first change.
         let fence = request.next_fence(counter)?;

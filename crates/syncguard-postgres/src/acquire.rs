@@ -102,7 +102,9 @@ fn decide(
         let fence: Fence = column::<&str>(row, 1)?.parse()?;
         return Ok(acquired(Acquired::new(request.lock_id, written_time(expires_at)?, fence)));
     }
-    let live = Record::from_row(row, 4)?.filter(Record::is_live);
+    let stored = Record::from_row(row, 4)?;
+    let seen_at = stored.as_ref().map(|stored| stored.now);
+    let live = stored.filter(Record::is_live);
     if let Some(held) = &live {
         inner.pool.clock().learn(answer.sent, held.now);
         if held.lock_id == request.lock_id {
@@ -117,17 +119,17 @@ fn decide(
     {
         return Ok(Verdict::Answer(AcquireResult::Refused(refusal)));
     }
-    if let Some(held) = live {
+    let judged_at = column::<Option<i64>>(row, 12)?.map(written_time).transpose()?.or(seen_at);
+    let refusal =
+        request.fence_window.zip(judged_at).and_then(|(window, at)| window.refuses_time(at));
+    if let Some(held) = live.filter(|_| refusal.is_none()) {
         let polls = keeps_holders && !has_holder(column(row, 11)?, held.fence);
         return Ok(locked(Contention::until(held.expires_at, held.now).with_holder_polls(polls)));
     }
     if let Some(counter) = counter {
         check_counter(storage_key, counter).map_err(|error| error.with_key(&request.key))?;
     }
-    if let Some(window) = request.fence_window
-        && let Some(judged_at) = column::<Option<i64>>(row, 12)?
-        && let Some(refusal) = window.refuses_time(written_time(judged_at)?)
-    {
+    if let Some(refusal) = refusal {
         return Ok(Verdict::Answer(AcquireResult::Refused(refusal)));
     }
     let pinned = column::<Option<bool>>(row, 3)?.unwrap_or(false);

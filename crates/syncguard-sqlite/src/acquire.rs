@@ -33,7 +33,7 @@ pub(crate) async fn acquire(
 struct Acquire(AcquireRequest, Holder);
 
 impl Acquire {
-    /// Returns the answer if the key's lock is live, or the counter has reached the limit of the request's window.
+    /// Returns the answer if the key's lock is live, or the request's window refuses it.
     fn answer_at_once(
         &self,
         store: Store<'_>,
@@ -47,7 +47,11 @@ impl Acquire {
         }
         if let Some(window) = self.0.fence_window {
             let counter = store.counter(&self.0.key)?.unwrap_or(Fence::ZERO);
-            if let Some(refusal) = window.refuses_counter(counter) {
+            let refusal = match window.refuses_counter(counter) {
+                None => window.refuses_time(now.wall()?),
+                taken => taken,
+            };
+            if let Some(refusal) = refusal {
                 return Ok(Some(AcquireResult::Refused(refusal)));
             }
         }
@@ -63,15 +67,10 @@ impl Operation for Acquire {
     }
 
     fn write(&self, store: Store<'_>, now: &Moment) -> Result<AcquireResult, Failure> {
-        let AcquireRequest { key, lock_id, ttl, fence_window: window, .. } = &self.0;
+        let AcquireRequest { key, lock_id, ttl, .. } = &self.0;
         let before = store.by_key(key)?;
         if let Some(answer) = self.answer_at_once(store, before.as_ref(), now)? {
             return Ok(answer);
-        }
-        if let Some(window) = window
-            && let Some(refusal) = window.refuses_time(now.wall()?)
-        {
-            return Ok(AcquireResult::Refused(refusal));
         }
         if store.by_lock_id(*lock_id)?.is_some_and(|other| other.key != *key) {
             return Err(lock_id_in_use().into());

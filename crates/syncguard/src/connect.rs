@@ -1,5 +1,6 @@
 //! A backend from a URL.
 
+use syncguard_core::authoring::backend_url::BackendUrl;
 use syncguard_core::{DynBackend, LockError};
 
 /// Connects to the store that a URL names, with the options that follow as `?name=value&…`.
@@ -90,9 +91,12 @@ pub async fn connect(url: &str) -> Result<DynBackend, LockError> {
         "postgres" | "postgresql" => postgres(url).await,
         "sqlite" => sqlite(url).await,
         scheme if scheme.starts_with("redis") || scheme.starts_with("valkey") => redis(url).await,
-        _ => Err(LockError::invalid_argument(
-            "the URL names no known store; it starts with memory:, sqlite:, redis://, postgres:// or firestore://",
-        )),
+        _ => {
+            BackendUrl::parse(url)?;
+            Err(LockError::invalid_argument(
+                "the URL names no known store; it starts with memory:, sqlite:, redis://, postgres:// or firestore://",
+            ))
+        }
     }
 }
 

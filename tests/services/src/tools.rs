@@ -26,6 +26,9 @@ pub const PYTHON3: Program = tool(&["python3"], "python3");
 /// Gives a program another wall clock.
 pub const FAKETIME: Program = tool(&["faketime"], "faketime");
 
+/// Gives a program other users and rights.
+pub const SETPRIV: Program = tool(&["setpriv"], "util-linux");
+
 /// Gives a program its own namespaces.
 pub const UNSHARE: Program = tool(&["unshare"], "util-linux");
 

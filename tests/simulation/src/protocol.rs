@@ -180,7 +180,7 @@ impl Window {
         (counter >= self.below).then_some(Refused::Taken { counter })
     }
 
-    /// Checked if the key is free.
+    /// Checked next, before the lock of another caller as well.
     pub(crate) fn is_early(&self, now: u64) -> Option<Refused> {
         (now < self.not_before).then(|| Refused::TooEarly { wait: self.not_before - now })
     }

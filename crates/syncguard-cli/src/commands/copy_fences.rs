@@ -38,6 +38,9 @@ pub(crate) async fn run(options: &Options, output: Output) -> Result<Status, Fai
     if from.expose() == to.expose() {
         return Err(Failure::usage("--from and --to are the same store"));
     }
+    if from.missing_file().is_some() {
+        return Err(Failure::usage("the file of the old store does not exist"));
+    }
     let (from, to) = (from.connect().await?, to.connect().await?);
     if !options.while_held {
         expect_no_locks(&from).await?;

@@ -45,6 +45,13 @@ struct Raise {
     json: bool,
 }
 
+impl Options {
+    /// True if the counter is raised.
+    pub(crate) fn raises(&self) -> bool {
+        matches!(self.command, Command::Raise(_))
+    }
+}
+
 pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Failure> {
     let (key, json, fence) = match &options.command {
         Command::Show(show) => {

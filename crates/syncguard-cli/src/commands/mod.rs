@@ -11,7 +11,6 @@ pub(crate) mod generate;
 mod listing;
 mod lock_key;
 pub(crate) mod ls;
-mod permit_key;
 mod permits;
 mod recipe;
 mod record_file;

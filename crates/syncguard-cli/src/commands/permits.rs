@@ -6,8 +6,8 @@ use tokio::task::JoinSet;
 
 use super::listing;
 use super::lock_key::key_of;
-use super::permit_key::{INFIX, MAX_PERMITS, split};
 use crate::exit::Failure;
+use crate::permit_key::{INFIX, MAX_PERMITS, split};
 
 /// The number of permits that are looked up at once on Redis, where a listing would scan all keys.
 const PROBED_ON_REDIS: u32 = 64;

@@ -3,8 +3,8 @@
 use syncguard::LockInfo;
 
 use super::lock_key::key_of;
-use super::permit_key;
 use crate::holder;
+use crate::permit_key;
 
 /// The recipes that are told by the note of their locks, with the word for one such lock.
 const BY_NOTE: [(&str, Option<&str>); 3] =

@@ -3,16 +3,20 @@
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitStatus;
-use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use syncguard::Held;
 use tokio::process::{Child, Command};
 
+use super::allowance::{allowed_time, time_to_begin};
+use super::group::{Rest, RunsAsAnother, rest_of};
 use super::launch;
+use super::options::LossAction;
 use super::program::Program;
 use super::terminal::Terminal;
 use super::this_program::this_program;
-use super::watchdog::Watchdog;
+use super::watchdog::{Watchdog, deadline_of};
 use crate::exit::Failure;
 use crate::signals;
 
@@ -25,16 +29,17 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Starts the command. The watchdog ends it after `allowed` if no further order comes. Call this
-    /// on the main thread: the parent-death signal follows the end of the calling thread.
+    /// Starts the command, unless its lock is over by then. The watchdog ends it when the lock is over, if no further
+    /// order comes. Call this on the main thread: the parent-death signal follows the end of the calling thread.
     pub(super) async fn start(
         program: &Program,
         arguments: &[OsString],
         environment: &[(&str, String)],
-        allowed: Option<Duration>,
+        held: &Held,
+        loss_action: LossAction,
     ) -> Result<Self, Failure> {
         let mut watchdog = Watchdog::start()?;
-        if let Some(allowed) = allowed {
+        if let Some(allowed) = allowed_time(held, loss_action) {
             watchdog.allow_for(allowed).await;
         }
         let mut command = Command::new(this_program()?);
@@ -44,6 +49,7 @@ impl Job {
             .arg(launch::NAME)
             .arg(std::process::id().to_string())
             .arg(watchdog.id().unwrap_or_default().to_string())
+            .arg(deadline_of(time_to_begin(held)))
             .arg(launch::waits_argument(may_lend));
         command.arg(&program.path).arg(&program.name).args(arguments);
         for name in ["SYNCGUARD_SLOT", "SYNCGUARD_TICK", "SYNCGUARD_ATTEMPT"] {
@@ -71,20 +77,33 @@ impl Job {
     /// Forwards a signal. Signals to end, stop or continue go to the whole group, as from a
     /// terminal. Other signals go to the command alone: its children may not handle them, and would
     /// die.
-    pub(super) fn signal(&self, signal: Signal) {
-        // The processes may have ended already.
-        let _ = if signals::asks_to_end(signal)
+    ///
+    /// # Errors
+    ///
+    /// Fails if no process got the signal, because all of them run as another user.
+    pub(super) fn signal(&self, signal: Signal) -> Result<(), RunsAsAnother> {
+        let sent = if signals::asks_to_end(signal)
             || [Signal::KILL, Signal::TSTP, Signal::CONT].contains(&signal)
         {
             kill_process_group(self.group, signal)
         } else {
             kill_process(self.group, signal)
         };
+        match sent {
+            // The processes may have ended already.
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(_) => Err(RunsAsAnother),
+        }
     }
 
-    /// Returns whether any process of the group is left.
-    pub(super) fn is_alive(&self) -> bool {
-        test_kill_process_group(self.group).is_ok()
+    /// The processes that are left of the group.
+    pub(super) fn rest(&self) -> Rest {
+        rest_of(self.group)
+    }
+
+    /// Reaps orphans of commands, if this process gets them. Those of this group would count as alive.
+    pub(super) fn reap_orphans(&self) {
+        signals::reap_orphans(&[self.child.id(), self.watchdog.id()]);
     }
 
     /// The signal that stopped the command, such as SIGTSTP after Ctrl-Z. `None` if the command is

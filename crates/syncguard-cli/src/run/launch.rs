@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
-use super::watchdog::watch_own_group;
+use super::watchdog::{is_over, watch_own_group};
 use crate::exit::Status;
 
 /// The first argument of the launch process.
@@ -19,14 +19,16 @@ pub(super) fn waits_argument(for_terminal: bool) -> &'static str {
     if for_terminal { "waits" } else { "goes" }
 }
 
-/// Runs `__launch PARENT WATCHDOG waits|goes PATH NAME ARGUMENTS…`.
+/// Runs `__launch PARENT WATCHDOG DEADLINE waits|goes PATH NAME ARGUMENTS…`.
 pub(crate) fn main(mut arguments: std::iter::Skip<ArgsOs>) -> ExitCode {
     let parent = arguments.next();
     let parent = parent.as_ref().and_then(|parent| parent.to_str()?.parse::<i32>().ok());
     let watchdog = arguments.next();
     let watchdog = watchdog.as_ref().and_then(|watchdog| watchdog.to_str()?.parse::<u32>().ok());
+    let deadline = arguments.next();
     let waits = arguments.next();
-    let (Some(parent), Some(path), Some(name)) = (parent, arguments.next(), arguments.next())
+    let (Some(parent), Some(deadline), Some(path), Some(name)) =
+        (parent, deadline, arguments.next(), arguments.next())
     else {
         return Status::USAGE.into();
     };
@@ -40,13 +42,25 @@ pub(crate) fn main(mut arguments: std::iter::Skip<ArgsOs>) -> ExitCode {
     if waits.is_some_and(|word| word == waits_argument(true)) {
         wait_for_terminal();
     }
+    let mut command = Command::new(path);
+    command.arg0(&name).args(arguments);
+    // The whole of syncguard may have been frozen, as by `docker pause`. This is the last look.
+    if is_over(&deadline) {
+        tell("the lock was over before the command could begin; it was not started");
+        return Status::LOST.into();
+    }
     // `exec` returns only if it fails.
-    let error = Command::new(path).arg0(&name).args(arguments).exec();
-    let _ = writeln!(std::io::stderr().lock(), "syncguard: {}: {error}", name.display());
+    let error = command.exec();
+    tell(&format!("{}: {error}", name.display()));
     match error.kind() {
         ErrorKind::NotFound => Status::NOT_FOUND.into(),
         _ => Status::NOT_EXECUTABLE.into(),
     }
+}
+
+/// A failure here cannot be reported anywhere.
+fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "syncguard: {text}");
 }
 
 /// Asks the system to kill this process, and the command that it becomes, when the parent ends.

@@ -1,6 +1,8 @@
 //! `syncguard run`: a command under a lock.
 
 mod acquire;
+mod allowance;
+mod group;
 mod job;
 pub(crate) mod launch;
 mod lock_file;

@@ -97,6 +97,15 @@ impl Options {
         is_loop
     }
 
+    /// True if commands are run for the ticks of a schedule.
+    pub(crate) fn has_schedule(&self) -> bool {
+        #[cfg(feature = "ticks")]
+        let has_schedule = self.ticks.tick.is_some();
+        #[cfg(not(feature = "ticks"))]
+        let has_schedule = false;
+        has_schedule
+    }
+
     /// # Errors
     ///
     /// Fails if an option is wrong, before anything is sent.

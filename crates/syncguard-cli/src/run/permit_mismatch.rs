@@ -8,6 +8,7 @@ use syncguard::{DynBackend, Key, LockBackend as _, LockError};
 use tokio::task::JoinSet;
 
 use crate::exit::Failure;
+use crate::permit_key::{INFIX, MAX_PERMITS, split};
 
 /// The number of permits above the caller's own that are checked on Redis, where a listing would
 /// scan all keys.
@@ -31,9 +32,9 @@ pub(super) async fn check(backend: &DynBackend, key: &Key, permits: u32) -> Resu
     // A failed check refuses nothing: if the store does not work, the acquire reports it.
     match tokio::time::timeout(TIME_LIMIT, held).await {
         Ok(Ok(Some(slot))) => Err(Failure::usage(format!(
-            "permit {slot} is held, and --permits {permits} ends at {}: another caller gives a larger number. Give \
-             the same number everywhere, and wait until the callers with the larger number have ended; nothing was \
-             locked",
+            "permit {slot} is held, and --permits {permits} ends at {}: another caller gives a larger number, or has \
+             locked that permit's key, KEY{INFIX}{slot}, by itself. Give the same number everywhere, and wait until the \
+             callers with the larger number have ended; nothing was locked",
             permits - 1
         ))),
         Ok(Ok(None) | Err(_)) | Err(_) => Ok(()),
@@ -54,7 +55,9 @@ async fn find_by_listing(
         next = page.next;
         let slots = page.entries.into_iter().filter_map(|lock| {
             let lock = lock.expose();
-            lock.key.expose().strip_prefix(&prefix)?.parse::<u32>().ok()
+            let (semaphore, slot) = split(lock.key.expose())?;
+            // Longer keys with the same prefix belong to other semaphores.
+            (semaphore.len() + INFIX.len() == prefix.len()).then_some(slot)
         });
         if let Some(slot) = slots.filter(|slot| *slot >= permits).max() {
             return Ok(Some(slot));
@@ -70,7 +73,7 @@ async fn find_by_probing(
     permits: u32,
 ) -> Result<Option<u32>, LockError> {
     let mut probes = JoinSet::new();
-    for slot in permits..permits + CHECKED_ON_REDIS {
+    for slot in permits..MAX_PERMITS.min(permits + CHECKED_ON_REDIS) {
         let request = IsLockedRequest::new(slot_key(key, &slot.to_string()))?;
         let backend = backend.clone();
         probes.spawn(async move { Ok((slot, backend.is_locked(request).await?)) });
@@ -82,5 +85,5 @@ async fn find_by_probing(
 
 /// The key of one permit's lock, as the semaphore names it.
 fn slot_key(key: &Key, slot: &str) -> String {
-    format!("{}:permit:{slot}", key.expose())
+    format!("{}{INFIX}{slot}", key.expose())
 }

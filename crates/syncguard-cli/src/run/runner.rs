@@ -1,12 +1,15 @@
 //! The command under a held lock.
 
+use std::env;
+use std::path::absolute;
+
 use syncguard::{Held, LockError, ReleaseResult};
 
 use super::job::Job;
 use super::lock_file::LockFile;
 use super::options::Options;
 use super::program::Program;
-use super::supervise::{Ended, LOCK_UNKNOWN, allowed_time, supervise};
+use super::supervise::{Ended, LOCK_UNKNOWN, supervise};
 use crate::exit::{Failure, Status};
 use crate::output::Output;
 use crate::signals::Signals;
@@ -35,11 +38,14 @@ impl Runner<'_> {
             ("SYNCGUARD_STORE", without_password(self.store.expose())),
         ];
         environment.extend(variables);
+        // A relative path would be another file if the command is in another folder.
+        let file = env::var_os("SYNCGUARD_STORE_FILE").and_then(|path| absolute(path).ok());
+        let file = file.and_then(|path| path.into_os_string().into_string().ok());
+        environment.extend(file.map(|path| ("SYNCGUARD_STORE_FILE", path)));
         let file = self.store.file().and_then(LockFile::at);
         let loss_action = self.options.loss_action();
-        let allowed = allowed_time(held, loss_action);
         let arguments = self.options.arguments();
-        let job = Job::start(self.program, arguments, &environment, allowed).await?;
+        let job = Job::start(self.program, arguments, &environment, held, loss_action).await?;
         supervise(job, held, &loss_action, file, signals, self.output).await
     }
 

@@ -8,6 +8,8 @@ use rustix::process::{Signal, getpid, kill_process};
 use syncguard::{Held, LossReason};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
+use super::allowance::{SLACK, allowed_time};
+use super::group::{Rest, RunsAsAnother};
 use super::job::Job;
 use super::lock_file::LockFile;
 use super::options::LossAction;
@@ -24,16 +26,6 @@ pub(super) struct Ended {
     /// True if a signal asked this program to end. The command got the signal too.
     #[cfg_attr(not(feature = "ticks"), expect(dead_code, reason = "for --loop"))]
     pub(super) was_asked_to_end: bool,
-}
-
-/// How long a command may outlive the expiry of its lock if `syncguard` is silent. A store frees a
-/// lock one second after its expiry; the command ends before that, even if the watchdog gets the
-/// processor late.
-const SLACK: Duration = Duration::from_millis(250);
-
-/// How long the command may run until its lock is confirmed again; `None` means without limit.
-pub(super) fn allowed_time(held: &Held, loss_action: LossAction) -> Option<Duration> {
-    (loss_action != LossAction::Ignore).then(|| held.valid_for() + SLACK)
 }
 
 /// Waits for the end of the command, forwards signals, and ends the command when the lock is lost.
@@ -54,6 +46,7 @@ pub(super) async fn supervise(
         started,
         after_loss: None,
         was_asked_to_end: false,
+        is_refusal_told: false,
     };
     let mut lost = std::pin::pin!(held.lost());
     // The watchdog gets several allowances within the validity of one renewal.
@@ -101,6 +94,8 @@ struct Supervision<'a> {
     /// Set when the lock is lost.
     after_loss: Option<AfterLoss>,
     was_asked_to_end: bool,
+    /// True if the user knows that the command runs as another user.
+    is_refusal_told: bool,
 }
 
 /// The fate of the command after the loss of its lock.
@@ -130,8 +125,22 @@ impl Supervision<'_> {
     }
 
     fn kill(&mut self, job: &Job) {
-        job.signal(Signal::KILL);
+        self.signal(job, Signal::KILL);
         self.after_loss = Some(AfterLoss::Killed);
+    }
+
+    /// Signals the command. If it cannot be signalled, that is told once.
+    fn signal(&mut self, job: &Job, signal: Signal) {
+        if let Err(refused) = job.signal(signal) {
+            self.tell_refusal(&refused);
+        }
+    }
+
+    fn tell_refusal(&mut self, refused: &RunsAsAnother) {
+        if !self.is_refusal_told {
+            self.is_refusal_told = true;
+            self.output.error(refused);
+        }
     }
 
     fn cause(&self, reason: LossReason) -> String {
@@ -163,17 +172,21 @@ impl Supervision<'_> {
                 self.after_loss = Some(AfterLoss::Continue);
             }
             LossAction::Terminate(grace) => {
-                self.output.error(format!(
-                    "the lock was lost after {after} ({cause}); the command is ended"
-                ));
-                // Signal the command first: the watchdog may not answer at once.
-                if grace.is_zero() {
-                    self.kill(job);
+                // A stopped command does not handle SIGTERM.
+                let signals = if grace.is_zero() {
+                    self.after_loss = Some(AfterLoss::Killed);
+                    &[Signal::KILL][..]
                 } else {
-                    job.signal(Signal::TERM);
-                    // A stopped command does not handle SIGTERM.
-                    job.signal(Signal::CONT);
                     self.after_loss = Some(AfterLoss::KillAt(Instant::now() + grace));
+                    &[Signal::TERM, Signal::CONT]
+                };
+                // Signal the command first: the watchdog may not answer at once.
+                let sent = signals.iter().try_for_each(|signal| job.signal(*signal));
+                let end = if sent.is_ok() { "is ended" } else { "cannot be ended" };
+                self.output
+                    .error(format!("the lock was lost after {after} ({cause}); the command {end}"));
+                if let Err(refused) = sent {
+                    self.tell_refusal(&refused);
                 }
                 // If this process dies before the grace is over, the watchdog ends the command.
                 job.watchdog.allow_for(grace + SLACK).await;
@@ -196,18 +209,19 @@ impl Supervision<'_> {
             Event::Signal(Signal::CONT) if self.held.is_lost() && self.after_loss.is_none() => {}
             Event::Signal(Signal::CONT) => {
                 job.lend_terminal();
-                job.signal(Signal::CONT);
+                self.signal(job, Signal::CONT);
             }
             Event::Signal(signal) => {
-                job.signal(*signal);
+                self.signal(job, *signal);
                 if asks_to_end(*signal) {
                     self.was_asked_to_end = true;
                     // A stopped command does not handle the signal.
-                    job.signal(Signal::CONT);
+                    self.signal(job, Signal::CONT);
                 }
             }
             Event::Child => {
                 job.watchdog.replace_if_gone();
+                job.reap_orphans();
                 if job.stopped_by().is_some_and(|signal| job.is_stopped_from_terminal(signal)) {
                     self.stop_with_command(job);
                 }
@@ -217,9 +231,9 @@ impl Supervision<'_> {
 
     /// The command was stopped from the terminal, so this program stops too, and the shell
     /// continues. The lock stays held without renewals until it expires.
-    fn stop_with_command(&self, job: &mut Job) {
+    fn stop_with_command(&mut self, job: &mut Job) {
         if self.was_lost() {
-            job.signal(Signal::CONT);
+            self.signal(job, Signal::CONT);
             return;
         }
         job.terminal = None;
@@ -227,17 +241,27 @@ impl Supervision<'_> {
         // This program was continued. The SIGCONT arrives as an event and is forwarded.
     }
 
-    /// Ends the processes that are left of the group.
-    async fn end_group(&self, job: &Job) {
+    /// Ends the processes that are left of the group, and says so if that is not possible.
+    async fn end_group(&mut self, job: &Job) {
         let at = match self.after_loss {
             Some(AfterLoss::KillAt(at)) => at,
             Some(AfterLoss::Killed) => Instant::now(),
             Some(AfterLoss::Continue) | None => return,
         };
-        while job.is_alive() && Instant::now() < at {
-            sleep(Duration::from_millis(10)).await;
+        Self::until_gone(job, at).await;
+        self.signal(job, Signal::KILL);
+        Self::until_gone(job, Instant::now() + SLACK).await;
+        if job.rest() == Rest::OfOthers {
+            self.tell_refusal(&RunsAsAnother);
         }
-        job.signal(Signal::KILL);
+    }
+
+    /// Waits until no process is left that gets our signals, but no longer than until this time.
+    async fn until_gone(job: &Job, at: Instant) {
+        while job.rest() == Rest::Ours && Instant::now() < at {
+            sleep(Duration::from_millis(10)).await;
+            job.reap_orphans();
+        }
     }
 }
 

@@ -1,17 +1,21 @@
 //! The choice of the store, and the parts of its URL that may be shown.
 
+mod access;
 mod default;
 mod place;
 mod url;
 
 use std::env;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use syncguard::DynBackend;
 #[cfg(feature = "sqlite")]
 use syncguard::authoring::backend_url::BackendUrl;
 
+pub(crate) use self::access::Access;
+use self::default::DefaultStore;
 pub(crate) use self::url::without_password;
 use crate::exit::Failure;
 use crate::global_options::GlobalOptions;
@@ -21,54 +25,105 @@ use crate::output::Output;
 /// The URL of a store. It may contain a password, so it has no `Debug`.
 pub(crate) struct Store {
     url: String,
+    access: Access,
+    /// Set if no store was named.
+    default: Option<DefaultStore>,
     /// Parameters for this program alone: commands that it starts do not see them.
     parameters: Vec<(&'static str, String)>,
 }
 
 impl Store {
     /// The store that the options name, or else the environment, or else the default store.
-    pub(crate) fn find(options: &GlobalOptions, output: Output) -> Result<Self, Failure> {
-        if let Some(url) = &options.store {
-            return Self::from_argument(url, "--store", output);
-        }
-        if let Some(path) = &options.store_file {
-            return Self::from_file(path);
-        }
-        if let Some(path) = env::var_os("SYNCGUARD_STORE_FILE").filter(|path| !path.is_empty()) {
-            return Self::from_file(Path::new(&path));
-        }
-        match env::var("SYNCGUARD_STORE") {
-            Ok(url) if !url.is_empty() => Self::new(&url),
-            Err(env::VarError::NotUnicode(_)) => {
-                Err(Failure::usage("SYNCGUARD_STORE is not UTF-8"))
+    ///
+    /// # Errors
+    ///
+    /// Fails if an option or a variable is empty: the secret that it should have is missing, and the default store would
+    /// let in a holder on each machine.
+    pub(crate) fn find(
+        options: &GlobalOptions,
+        access: Access,
+        output: Output,
+    ) -> Result<Self, Failure> {
+        let store = if let Some(url) = &options.store {
+            Self::from_argument(url, "--store", output)?
+        } else if let Some(path) = &options.store_file {
+            Self::from_file(path, "--store-file")?
+        } else if let Some(path) = env::var_os("SYNCGUARD_STORE_FILE") {
+            Self::from_file(Path::new(&path), "SYNCGUARD_STORE_FILE")?
+        } else {
+            match env::var("SYNCGUARD_STORE") {
+                Ok(url) => Self::named(&url, "SYNCGUARD_STORE")?,
+                Err(env::VarError::NotUnicode(_)) => {
+                    return Err(Failure::usage("SYNCGUARD_STORE is not UTF-8"));
+                }
+                Err(env::VarError::NotPresent) => {
+                    let default = DefaultStore::find()?;
+                    default.tell(access, output);
+                    let store = Self::new(&default.url()?)?;
+                    Self { default: Some(default), ..store }
+                }
             }
-            _ => default::url(output).and_then(|url| Self::new(&url)),
-        }
+        };
+        Ok(store.for_access(access))
     }
 
     /// The store of a URL from the command line. `place` names the option or argument.
     pub(crate) fn from_argument(url: &str, place: &str, output: Output) -> Result<Self, Failure> {
         warn_of_password(url, place, "SYNCGUARD_STORE or --store-file", output);
+        Self::named(url, place)
+    }
+
+    /// The store with this URL, which may not be empty.
+    fn named(url: &str, place: &str) -> Result<Self, Failure> {
+        if is_blank(url) {
+            return Err(Failure::usage(format!("{place} is empty: {NO_STORE}")));
+        }
         Self::new(url)
     }
 
-    /// The store with this URL.
+    /// The store with this URL, for locks.
     pub(crate) fn new(url: &str) -> Result<Self, Failure> {
-        let url = url.trim();
+        // An editor may have put a byte order mark before the text of a file.
+        let url = url.trim_matches(is_around_text);
         if url.starts_with("memory:") {
             return Err(Failure::usage(
                 "memory: is a store inside of one process, which no other process sees; use sqlite:///path for the \
                  processes of one machine",
             ));
         }
-        Ok(Self { url: url.to_owned(), parameters: Vec::new() })
+        let url = url::with_absolute_path(url);
+        Ok(Self { url, access: Access::Lock, default: None, parameters: Vec::new() })
     }
 
-    fn from_file(path: &Path) -> Result<Self, Failure> {
-        let text = fs::read_to_string(path).map_err(|error| {
-            Failure::usage(format!("the store file {} cannot be read: {error}", path.display()))
-        })?;
-        Self::new(&text)
+    fn from_file(path: &Path, place: &str) -> Result<Self, Failure> {
+        if path.as_os_str().is_empty() {
+            return Err(Failure::usage(format!("{place} is empty: {NO_STORE}")));
+        }
+        let shown = format!("the store file {}", path.display());
+        let text = fs::read_to_string(path)
+            .map_err(|error| Failure::usage(format!("{shown} cannot be read: {error}")))?;
+        Self::named(&text, &shown)
+    }
+
+    /// The same store, for a command that does this with it.
+    pub(crate) fn for_access(self, access: Access) -> Self {
+        Self { access, ..self }
+    }
+
+    /// True if the user has named this store.
+    pub(crate) fn is_named(&self) -> bool {
+        self.default.is_none()
+    }
+
+    /// The path of the file that holds the locks, if it does not exist yet.
+    pub(crate) fn missing_file(&self) -> Option<PathBuf> {
+        let path = self.file()?;
+        let is_missing = |path: &Path| {
+            fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        };
+        // A folder that does not exist is a mistake, unless it is ours.
+        let has_folder = path.parent().is_some_and(|folder| !is_missing(folder));
+        (is_missing(&path) && (has_folder || !self.is_named())).then_some(path)
     }
 
     /// The URL as given, with its password.
@@ -119,13 +174,31 @@ impl Store {
         is_postgres.then_some(self)
     }
 
+    /// Connects to the store. A command that only looks makes no file: an empty store stands for a missing one.
     pub(crate) async fn connect(&self) -> Result<DynBackend, Failure> {
+        if self.access == Access::Look && self.missing_file().is_some() {
+            return Ok(syncguard::connect("memory:").await?);
+        }
+        if let Some(default) = &self.default {
+            default.make_folder()?;
+        }
         let url = self
             .parameters
             .iter()
             .fold(self.url.clone(), |url, (name, value)| url::with_parameter(&url, name, value));
         Ok(syncguard::connect(&url).await?)
     }
+}
+
+const NO_STORE: &str = "the secret or the variable that it comes from may be missing. Nothing was done; without it, the \
+                        store is a file of this user";
+
+fn is_blank(text: &str) -> bool {
+    text.chars().all(is_around_text)
+}
+
+fn is_around_text(char: char) -> bool {
+    char.is_whitespace() || char == '\u{feff}'
 }
 
 /// Warns if a URL from the command line contains a password.

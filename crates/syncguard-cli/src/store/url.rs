@@ -69,6 +69,18 @@ pub(super) fn with_parameter(url: &str, name: &str, value: &str) -> String {
     format!("{base}?{}", kept.join("&"))
 }
 
+/// The same URL, with an absolute path if it names a file: a command that this program starts may be in another folder.
+pub(super) fn with_absolute_path(url: &str) -> String {
+    let relative = url.strip_prefix("sqlite:").filter(|rest| !rest.starts_with(['/', ':', '?']));
+    let (Some(relative), Ok(here)) = (relative, std::env::current_dir()) else {
+        return url.to_owned();
+    };
+    match here.to_str() {
+        Some(here) if !relative.is_empty() => format!("sqlite://{}/{relative}", encoded(here)),
+        _ => url.to_owned(),
+    }
+}
+
 /// Percent-encodes a path or a value.
 pub(super) fn encoded(path: &str) -> String {
     use std::fmt::Write as _;
@@ -97,6 +109,19 @@ mod tests {
             ("sqlite:a?note=x&notes=y", "sqlite:a?notes=y&note=a%26b%20%3D"),
         ] {
             assert_eq!(with_parameter(url, "note", "a&b ="), expected);
+        }
+    }
+
+    #[test]
+    fn a_file_is_the_same_in_every_folder() {
+        let here = encoded(std::env::current_dir().unwrap().to_str().unwrap());
+        assert_eq!(
+            with_absolute_path("sqlite:a%20b?note=x"),
+            format!("sqlite://{here}/a%20b?note=x")
+        );
+        for url in ["sqlite:///a/b.db", "sqlite:/a", "sqlite:", "sqlite::memory:", "redis://a", ""]
+        {
+            assert_eq!(with_absolute_path(url), url);
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use syncguard_test_services::{install, tools, wait};
 
-use crate::guide::{bin, shown};
+use crate::guide::{INSTALLED, shown};
 use crate::harness::Harness;
 
 /// Debian's cron, in namespaces of its own: it sees one crontab only, and other daemons do not see
@@ -66,14 +66,14 @@ fn cron_runs_the_line() -> Result<()> {
     let mut crontab = fs::read_to_string(shown("nightly.cron"))?;
     for (shown, here) in [
         ("/etc/syncguard/store", store.display().to_string()),
+        (INSTALLED, env!("CARGO_BIN_EXE_syncguard").to_owned()),
         // Every minute.
         ("15 3 * * *", "* * * * *".to_owned()),
     ] {
         ensure!(crontab.contains(shown), "{crontab}");
         crontab = crontab.replace(shown, &here);
     }
-    let path = format!("PATH={}:/usr/bin:/bin", bin().display());
-    let crontab = format!("{path}\n{} >>{} 2>&1\n", crontab.trim_end(), printed.display());
+    let crontab = format!("{} >>{} 2>&1\n", crontab.trim_end(), printed.display());
     let mut cron = Cron::start(folder.path(), &crontab)?;
     let log = folder.path().join("log");
     let said = || fs::read_to_string(&log).unwrap_or_default();

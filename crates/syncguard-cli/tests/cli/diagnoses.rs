@@ -41,7 +41,7 @@ fn a_lock_file_that_is_gone() -> Result<()> {
             fs::remove_file(format!("{path}{end}"))?;
         }
         if is_replaced {
-            harness.run(&["status", "k"])?.expect(0)?;
+            harness.run(&["run", "other", "--", "true"])?.expect(0)?;
         }
         let done = running.ended()?.expect(76)?;
         let how = if is_replaced { "was replaced" } else { "is gone" };

@@ -17,6 +17,14 @@ pub(crate) fn shown(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../syncguard/src/guide/shell").join(name)
 }
 
+/// Where the guide's crontabs and unit have the command: their `PATH` is short.
+pub(crate) const INSTALLED: &str = "/usr/local/bin/syncguard";
+
+/// A text of the guide with the path of the command here.
+fn here(line: &str) -> String {
+    line.replace(INSTALLED, env!("CARGO_BIN_EXE_syncguard"))
+}
+
 /// The folder of the command, for `PATH`.
 pub(crate) fn bin() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_syncguard")).parent().map(PathBuf::from).unwrap_or_default()
@@ -79,8 +87,7 @@ fn a_fenced_write_with_psql() -> Result<()> {
 fn the_unit_is_sound() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let unit = fs::read_to_string(shown("nightly.service"))?;
-    // The path of the command here.
-    let unit = unit.replace("/usr/bin/syncguard", env!("CARGO_BIN_EXE_syncguard"));
+    let unit = here(&unit);
     let path = folder.path().join("nightly.service");
     fs::write(&path, &unit)?;
     let program = install::require(&tools::SYSTEMD_ANALYZE)?;
@@ -117,12 +124,11 @@ fn the_line_of_a_tick_works() -> Result<()> {
     ensure!(page.contains(&crontab), "{crontab}");
     let line = crontab.lines().nth(1).and_then(|line| line.splitn(6, ' ').nth(5));
     // A tick that is due at any time of the day.
-    let line = line.context("a command")?.replace("--tz", "--max-lateness 25h --tz");
+    let line = here(line.context("a command")?).replace("--tz", "--max-lateness 25h --tz");
     for printed in ["report\n", ""] {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", &line]).env_clear().env("SYNCGUARD_STORE_FILE", &store);
-        let path = format!("{}:/usr/bin:/bin", bin().display());
-        let done = Finished::of(&shell.env("PATH", path).output()?).expect(0)?;
+        let done = Finished::of(&shell.env("PATH", "/usr/bin:/bin").output()?).expect(0)?;
         ensure!(done.stdout == printed && done.stderr.is_empty(), "{done:?}");
     }
     Ok(())
@@ -143,8 +149,9 @@ fn the_line_of_cron_works() -> Result<()> {
     ensure!(fields[..5] == ["15", "3", "*", "*", "*"] && !fields[5].contains('%'));
     for printed in ["report\n", ""] {
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", fields[5].trim()]).env_clear().env("SYNCGUARD_STORE_FILE", &store);
-        command.env("HOME", "/").env("PATH", format!("{}:/usr/bin:/bin", bin().display()));
+        let line = here(fields[5].trim());
+        command.args(["-c", &line]).env_clear().env("SYNCGUARD_STORE_FILE", &store);
+        command.env("HOME", "/").env("PATH", "/usr/bin:/bin");
         let output = command.output()?;
         // Cron would mail anything on standard error.
         ensure!(output.status.success() && output.stderr.is_empty(), "{output:?}");

@@ -61,6 +61,21 @@ fn who_waits_sees_for_whom_and_ctrl_c_ends_it() -> Result<()> {
     Ok(())
 }
 
+/// A line that is wrapped could not be erased.
+#[test]
+fn the_line_of_a_waiter_is_one_line() -> Result<()> {
+    let harness = Harness::file()?;
+    let label = "x".repeat(128);
+    let holder = harness.holder("k", &["--holder", &label])?;
+    let terminal = Terminal::start(&harness, "$SYNCGUARD run k -- echo ran; echo status $?")?;
+    terminal.until("the line", |screen| screen.contains("waiting for xxx"))?;
+    holder.end()?.expect(0)?;
+    terminal.until("its end", |screen| screen.contains("status 0"))?;
+    let screen = terminal.screen()?;
+    ensure!(!screen.contains("xxx") && screen.starts_with("ran\n"), "{screen}");
+    Ok(())
+}
+
 /// `release` asks on a terminal before it takes a lock away.
 #[test]
 fn release_asks_on_a_terminal() -> Result<()> {

@@ -262,11 +262,12 @@ fn permits_that_differ(harness: &Harness) -> Result<()> {
     ensure!(held.stdout.lines().count() == 2, "nothing more was locked: {held:?}");
     // A larger number is not noticed, and is safe.
     harness.run(&["run", "--permits", "3", "differ", "--", "true"])?.expect(0)?;
-    // The permits of another semaphore, and a lock with a similar name, do not count.
-    let other = harness.holder("differ:permit:x", &[])?;
+    // The permits of another semaphore, and locks with similar names, do not count.
+    let similar = ["x", "+7", "07", "1024"].map(|end| format!("differ:permit:{end}"));
+    let others = similar.map(|key| harness.holder(&key, &[]));
     holders.try_for_each(|holder| holder.end()?.expect(0).map(drop))?;
     harness.run(&smaller)?.expect(0)?;
-    other.end()?.expect(0).map(drop)
+    others.into_iter().try_for_each(|other| other?.end()?.expect(0).map(drop))
 }
 
 /// A command that ignores SIGTERM is killed after the grace.

@@ -189,3 +189,47 @@ fn a_command_that_does_not_listen_is_killed_without_a_watchdog_too() -> Result<(
     ensure!(done.stderr.contains("the lock was lost"), "{done:?}");
     until_gone(&pids)
 }
+
+/// The whole of `syncguard` was frozen between the grant and the start, as by `docker pause`.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_is_not_started_when_its_lock_is_over() -> Result<()> {
+    use rustix::time::{ClockId, clock_gettime};
+
+    let now = || -> Result<u128> {
+        Ok(std::time::Duration::try_from(clock_gettime(ClockId::Boottime))?.as_millis())
+    };
+    // The shell becomes the process that becomes the command.
+    let line =
+        "echo $$; kill -STOP $$; exec \"$0\" __launch $PPID 0 \"$1\" goes /bin/echo echo ran";
+    for (left, status, printed) in [(300, 76, ""), (3_600_000, 0, "ran\n")] {
+        let until = now()? + left;
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", line, env!("CARGO_BIN_EXE_syncguard"), &until.to_string()]);
+        let mut running = Harness::spawn(command)?;
+        let pid = running.numbers()?[0];
+        wait::until("the stop", LONG, || Ok(state(pid) == Some('T')))?;
+        wait::until("the end of the lock", LONG, || Ok(status == 0 || now()? > until))?;
+        signal(pid, Signal::CONT)?;
+        let done = running.ended()?.expect(status)?;
+        ensure!(done.stdout == printed, "{done:?}");
+        ensure!(done.stderr.contains("it was not started") == (status == 76), "{done:?}");
+    }
+    Ok(())
+}
+
+/// A program that becomes `syncguard` may leave it children.
+#[test]
+fn children_that_were_not_started_here_are_reaped() -> Result<()> {
+    let harness = Harness::file()?;
+    let run = harness.command(&["run", "k", "--", "sh", "-c", "echo held; read -r end; exit 0"]);
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "sleep 1000 & echo $!; exec \"$0\" \"$@\""]).arg(run.get_program());
+    command.args(run.get_args()).env("SYNCGUARD_STORE", &harness.url);
+    let mut running = Harness::spawn(command)?;
+    let left = running.numbers()?[0];
+    ensure!(running.line()? == "held");
+    signal(left, Signal::KILL)?;
+    wait::until("its end", LONG, || Ok(state(left).is_none()))?;
+    running.end()?.expect(0).map(drop)
+}

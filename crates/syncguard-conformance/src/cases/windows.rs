@@ -99,10 +99,10 @@ pub(crate) async fn a_held_key_is_locked_below_the_limit<F: FenceToken>(
 ) -> Outcome {
     let (client, windows) = pair(context).await?;
     let key = fresh_key()?;
-    let in_a_minute = later(store_time(&client).await?, LONG)?;
+    let now = store_time(&client).await?;
     let watch = context.watch();
     client.take(&key, LONG).await?;
-    for window in [window_of(1)?, window_of(1)?.with_not_before(in_a_minute)] {
+    for window in [window_of(1)?, window_of(1)?.with_not_before(now)] {
         let longest = LONG + TIME_TOLERANCE;
         let left = windows.held(&key, window).await?.free_within;
         let shortest = longest.saturating_sub(watch.elapsed() + CLOCK_SLACK);
@@ -121,12 +121,12 @@ pub(crate) async fn a_window_is_too_early_before_its_time<F: FenceToken>(
     context: &Context<'_, F>,
 ) -> Outcome {
     let (client, windows) = pair(context).await?;
-    let key = fresh_key()?;
+    let (key, held) = (fresh_key()?, fresh_key()?);
+    client.take(&held, LONG).await?;
     let watch = context.watch();
     let now = store_time(&client).await?;
-    for time in [LONG, 3 * LONG] {
-        let wait =
-            windows.too_early(&key, window_of(1)?.with_not_before(later(now, time)?)).await?;
+    for (key, time) in [(&key, LONG), (&key, 3 * LONG), (&held, LONG)] {
+        let wait = windows.too_early(key, window_of(1)?.with_not_before(later(now, time)?)).await?;
         let shortest = time.saturating_sub(watch.elapsed() + CLOCK_SLACK);
         ensure!(
             (shortest..=time + CLOCK_SLACK).contains(&wait),
@@ -195,7 +195,7 @@ pub(crate) async fn a_refused_window_uses_up_no_fence<F: FenceToken>(
         let lock = client.take(&key, LONG).await?;
         ensure_eq!(lock.fence()?, Fence::new(expected)?, "the fence after an early acquire");
         windows.held(&key, window_of(1)?).await?;
-        windows.held(&key, early).await?;
+        windows.too_early(&key, early).await?;
         client.released(lock.lock_id).await?;
     }
     let lock = windows.granted(&key, window_of(1)?).await?;

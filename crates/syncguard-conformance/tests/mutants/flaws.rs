@@ -196,7 +196,7 @@ flaws! {
     says_the_limit_for_the_counter => [a_used_up_window_is_taken, a_used_up_window_is_taken_while_the_key_is_locked];
     says_locked_before_taken => [a_used_up_window_is_taken_while_the_key_is_locked];
     says_too_early_before_taken => [a_used_up_window_is_taken_before_its_time];
-    says_too_early_before_locked => [a_held_key_is_locked_below_the_limit];
+    says_locked_before_too_early => [a_window_is_too_early_before_its_time];
     ignores_the_time_of_windows => [a_window_is_too_early_before_its_time, a_window_opens_at_its_time];
     opens_windows_a_millisecond_late => [a_window_opens_at_its_time];
     opens_windows_a_millisecond_early => [a_window_opens_at_its_time];

@@ -43,14 +43,14 @@ impl<'a> BackendUrl<'a> {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for white space and control characters, for a parameter without a value,
+    /// `InvalidArgument` for white space, control and invisible characters, for a parameter without a value,
     /// and for an `@` or a `#` after the question mark: a password with a question mark that is not encoded
     /// would be taken for parameters.
     pub fn parse(url: &'a str) -> Result<Self, LockError> {
-        if url.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        if url.chars().any(is_unreadable) {
             return Err(LockError::invalid_argument(
-                "the URL has white space or a control character in it; such characters are \
-                 percent-encoded, and a line break at the end has to go",
+                "the URL has white space, a control character or an invisible one in it; such characters are \
+                 percent-encoded, and a line break at the end or a byte order mark at the beginning has to go",
             ));
         }
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
@@ -95,11 +95,17 @@ impl<'a> BackendUrl<'a> {
         for (index, (name, _)) in self.parameters.iter().enumerate() {
             // The name from our own list may be printed; the name in the URL may not.
             let Some(known) = names().find(|known| known == name) else {
-                let number = index + 1;
                 let mut names: Vec<&str> = names().collect();
                 names.sort_unstable();
+                let of_others = OF_OTHER_DRIVERS
+                    .split_ascii_whitespace()
+                    .find(|other| other.eq_ignore_ascii_case(name));
+                let which = match of_others {
+                    Some(other) => format!("the parameter {other} of the URL is not known here"),
+                    None => format!("parameter {} of the URL is not known", index + 1),
+                };
                 return Err(LockError::invalid_argument(format!(
-                    "parameter {number} of the URL is not known; allowed are: {}",
+                    "{which}; allowed are: {}",
                     names.join(", ")
                 )));
             };
@@ -233,6 +239,31 @@ impl fmt::Debug for BackendUrl<'_> {
     }
 }
 
+/// True for white space and control characters, and for invisible ones that come along when a URL is copied.
+fn is_unreadable(character: char) -> bool {
+    character.is_whitespace()
+        || character.is_control()
+        || matches!(character, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
+}
+
+/// Parameters of libpq, JDBC, pools, and clients of Redis and SQLite, which URLs are copied with. Such a name may be
+/// shown; any other unknown name may be a part of a password.
+const OF_OTHER_DRIVERS: &str = "\
+    _busy_timeout _foreign_keys _journal_mode _pragma _txlock application_name ApplicationName busy_timeout \
+    cache channel_binding client_encoding client_name clientName connect_timeout connection_limit \
+    connectTimeout currentSchema db dbname decode_responses dial_timeout encoding fallback_application_name \
+    family foreign_keys gssencmode health_check_interval host hostaddr immutable insecure journal_mode \
+    keepalives keepalives_count keepalives_idle keepalives_interval keepalives_retries krbsrvname \
+    load_balance_hosts loginTimeout max_connections max_retries mode node nolock options passfile password \
+    pgbouncer pool_max_conns pool_mode pool_size pool_timeout port preferQueryMode prepareThreshold protocol \
+    read_timeout replication require_auth requiressl retry_on_timeout reWriteBatchedInserts schema search_path \
+    sentinelPassword sentinelServiceName sentinelUsername service skip_verify socket_connect_timeout \
+    socket_timeout socketTimeout ssl ssl_ca_certs ssl_cert_reqs ssl_certfile ssl_keyfile \
+    ssl_max_protocol_version ssl_min_protocol_version sslaccept sslcert sslcompression sslcrl sslfactory \
+    sslkey sslmode sslnegotiation sslpassword sslrootcert sslsni statement-cache-capacity statement_cache_size \
+    statement_timeout target_session_attrs targetServerType tcp_user_timeout tcpKeepAlive timeout tls user \
+    username vfs virtual_host write_timeout";
+
 fn wrong(name: &str, allowed: &str) -> LockError {
     LockError::invalid_argument(format!("the parameter {name} of the URL must be {allowed}"))
 }
@@ -309,6 +340,13 @@ mod tests {
             message(parse("db:?count=1&hunter2=3")),
             "parameter 2 of the URL is not known; allowed are: count, key_prefix, node, strict, wait_ms"
         );
+        for copied in ["db:?SSLMODE=require", "db:?count=1&sslmode=hunter2"] {
+            let said = message(parse(copied));
+            assert!(
+                said.starts_with("the parameter sslmode of the URL is not known here"),
+                "{said}"
+            );
+        }
         assert!(message(parse("db:?count=1&count=1")).contains("count more than once"));
         assert!(
             message(parse("db:?count=1&strict")).starts_with("parameter 2 of the URL has no value")
@@ -316,7 +354,8 @@ mod tests {
         for url in ["db://u:p?strict=true@h", "db:?strict=true#x"] {
             assert!(message(parse(url)).contains("%40"), "{url}");
         }
-        for url in ["db:\n", " db:", "db://h?key_prefix=a b", "db:\0"] {
+        for url in ["db:\n", " db:", "db://h?key_prefix=a b", "db:\0", "\u{feff}db:", "db:\u{200b}"]
+        {
             assert!(message(parse(url)).contains("white space"), "{url}");
         }
         let number = |value: &str| {

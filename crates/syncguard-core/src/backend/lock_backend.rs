@@ -44,9 +44,9 @@ pub trait LockBackend: Clone + Send + Sync + 'static {
     ///
     /// A backend that [supports fence windows](BackendCapabilities::supports_fence_windows) checks a request's
     /// [window](AcquireRequest::with_fence_window) in the same step, and in this order: a live lock with the request's
-    /// lock id is the answer; a counter at the window's limit is [`Taken`](crate::contract::Refusal::Taken), whether the
-    /// key is locked or not; a live lock of another id is `Locked`; a time of the store before the window's is
-    /// [`TooEarly`](crate::contract::Refusal::TooEarly). The store writes nothing in these cases.
+    /// lock id is the answer; a counter at the window's limit is [`Taken`](crate::contract::Refusal::Taken), and a time
+    /// of the store before the window's is [`TooEarly`](crate::contract::Refusal::TooEarly), whether the key is locked or
+    /// not; a live lock of another id is `Locked`. The store writes nothing in these cases.
     ///
     /// A request that reaches the store after its caller got an error takes no lock: see
     /// [`cancel`](crate::authoring::cancel).

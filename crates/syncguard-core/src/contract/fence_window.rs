@@ -78,8 +78,8 @@ impl FenceWindow {
         (counter >= self.below).then_some(Refusal::Taken { counter })
     }
 
-    /// For authors of backends: the answer to an acquire of a free key at this time of the store, if that is before the
-    /// window's.
+    /// For authors of backends: the answer to an acquire at this time of the store, if that is before the window's,
+    /// whether the key is locked or not. [`refuses_counter`](Self::refuses_counter) comes first.
     #[must_use]
     pub fn refuses_time(&self, now: Timestamp) -> Option<Refusal> {
         let wait = self.not_before? - now;
@@ -97,7 +97,7 @@ pub enum Refusal {
         /// The key's fence counter.
         counter: Fence,
     },
-    /// The window's time has not come, by the store's time authority. The key is free.
+    /// The window's time has not come, by the store's time authority. The key may be locked or free.
     TooEarly {
         /// How long until the window's time, if the store's clock is right.
         wait: Duration,

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
+use unicode_normalization::char::is_combining_mark;
+
 use super::error::LockError;
 use super::normalize::nfc;
 
@@ -195,6 +197,9 @@ fn checked(what: &str, text: &str) -> Result<Box<str>, LockError> {
             "the {what} has a control character or an invisible one in it"
         )));
     }
+    if !text.is_empty() && text.chars().all(shows_nothing) {
+        return Err(LockError::invalid_argument(format!("the {what} shows nothing on a terminal")));
+    }
     let text = nfc(text);
     if text.len() > Holder::MAX_LENGTH_BYTES {
         return Err(too_long(what, text.len()));
@@ -213,9 +218,19 @@ fn too_long(what: &str, length: usize) -> LockError {
 fn is_visible(character: char) -> bool {
     !character.is_control()
         && !matches!(character,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// True for characters that show nothing without others beside them: blanks, marks on a letter, and variation selectors.
+fn shows_nothing(character: char) -> bool {
+    let is_selector = matches!(character, '\u{fe00}'..='\u{fe0f}');
+    is_selector
+        || character == '\u{2800}'
+        || character.is_whitespace()
+        || is_combining_mark(character)
 }
 
 /// The host name, cut to the room there is, and the process id.
@@ -267,12 +282,19 @@ mod tests {
     #[test]
     fn only_what_every_store_keeps_and_every_terminal_shows_is_a_label() {
         let most = "x".repeat(Holder::MAX_LENGTH_BYTES);
-        for right in ["", "web-7f9c/412", "a \"quoted\" \\ label", "Zürich", &most] {
+        for right in ["", "web-7f9c/412", "a \"quoted\" \\ label", "Zürich", "⚠\u{fe0f}", &most]
+        {
             assert_eq!(Holder::new(right).unwrap().label(), right);
         }
         let controls =
             ["a\nb", "\0", "a\u{7f}", "\u{9b}31m", "a\u{202e}b", "\u{200b}", "\u{feff}a"];
-        for wrong in controls.into_iter().chain([format!("{most}x").as_str(), &most.repeat(99)]) {
+        let blanks =
+            ["a\u{3164}", "\u{115f}", " ", "\u{2800} ", "\u{301}", "\u{fe0f}", "\u{e0100}"];
+        for wrong in controls
+            .into_iter()
+            .chain(blanks)
+            .chain([format!("{most}x").as_str(), &most.repeat(99)])
+        {
             assert!(Holder::new(wrong).is_err(), "{wrong:?}");
             assert!(Holder::unnamed().with_note(wrong).is_err(), "{wrong:?}");
         }

@@ -50,7 +50,7 @@ if AT_LEAST then
   if number and number >= tonumber(BELOW) then
     return { TAKEN, counter }
   end
-  if not held and time < tonumber(NOT_BEFORE) then
+  if time < tonumber(NOT_BEFORE) then
     return { EARLY, NOT_BEFORE - time }
   end
 end

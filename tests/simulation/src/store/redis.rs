@@ -69,12 +69,12 @@ impl Redis {
         if let Some(why) = limited.and_then(|window| window.is_taken(counter)) {
             return Reply::Refused { why, now };
         }
-        if let Some(held) = held.filter(|_| !takes_over) {
-            return Reply::Held { expires_at: held.expires_at, now };
-        }
         let timed = window.filter(|_| !self.has(Flaw::EarlyWindow));
         if let Some(why) = timed.and_then(|window| window.is_early(now)) {
             return Reply::Refused { why, now };
+        }
+        if let Some(held) = held.filter(|_| !takes_over) {
+            return Reply::Held { expires_at: held.expires_at, now };
         }
         let repeats = self.has(Flaw::RepeatedFence) && self.one_of(50);
         let fence = if repeats && counter > 0 { counter } else { Window::fence(window, counter) };

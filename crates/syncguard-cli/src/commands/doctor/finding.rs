@@ -1,5 +1,7 @@
 //! A finding of the doctor.
 
+use std::path::Path;
+
 use crate::exit::Failure;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,6 +68,18 @@ impl Finding {
             return finding.with_mend("redis-cluster:// instead of redis:// in the URL");
         }
         finding
+    }
+
+    /// The finding for the default store before its first use.
+    pub(super) fn of_unused_default(path: &Path) -> Self {
+        let path = path.display();
+        Self::yellow(
+            "store",
+            format!(
+                "no store is named, and the file of this user, {path}, does not exist yet: nothing was examined"
+            ),
+            "name the store of your jobs: syncguard doctor URL, or SYNCGUARD_STORE",
+        )
     }
 
     /// The finding for a pooler in transaction mode, if the failure speaks of one. Any operation

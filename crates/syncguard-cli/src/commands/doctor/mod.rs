@@ -50,6 +50,12 @@ pub(crate) struct Options {
 
 pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Failure> {
     let mut report = Report::default();
+    // To examine the file would make it.
+    if let Some(path) = store.missing_file().filter(|_| !store.is_named()) {
+        report.backend = "sqlite";
+        report.findings.push(Finding::of_unused_default(&path));
+        return end(options, &report);
+    }
     match examine(store).await {
         Ok(mut examination) => {
             report.backend = examination.backend.capabilities().backend;
@@ -80,10 +86,14 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
             });
         }
     }
+    end(options, &report)
+}
+
+fn end(options: &Options, report: &Report) -> Result<Status, Failure> {
     let printed = if options.json {
-        print_json(&format::as_json(&report))
+        print_json(&format::as_json(report))
     } else {
-        print(format::as_text(&report))
+        print(format::as_text(report))
     };
     printed.map_err(Failure::output)?;
     let worst = report.findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Green);

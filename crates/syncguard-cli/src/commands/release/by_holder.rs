@@ -46,6 +46,7 @@ pub(super) async fn release(
         return Ok(Status::SUCCESS);
     }
     let mut worst = if corrupt.is_empty() { Status::SUCCESS } else { Status::INTERNAL };
+    let mut unprinted = None;
     for info in &locks {
         // A lock that cannot be taken away does not keep the others.
         let outcome = take_away(&backend, info).await.unwrap_or_else(Outcome::Held);
@@ -57,14 +58,18 @@ pub(super) async fn release(
         } else {
             print(format!("{}: {}", key_for_terminal(info), outcome.as_text(Some(info))))
         };
-        printed.map_err(Failure::output)?;
+        // A reader that has gone does not keep the others either.
+        unprinted = unprinted.or(printed.err());
         if let Outcome::Held(failure) = &outcome
             && [Status::SUCCESS, Status::CONFLICT].contains(&worst)
         {
             worst = failure.status();
         }
     }
-    Ok(worst)
+    match unprinted {
+        Some(error) if worst == Status::SUCCESS => Err(Failure::output(error)),
+        _ => Ok(worst),
+    }
 }
 
 const HEADER: [&str; 4] = ["FENCE", "AGE", "LEFT", "KEY"];

@@ -4,6 +4,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use super::options::Options;
 use crate::exit::Failure;
+use crate::messages;
 
 /// Returns whether the locks may be taken away. Asks on a terminal unless `--yes` is given. A thread
 /// of its own reads the answer, so that the runtime is not blocked.
@@ -12,6 +13,7 @@ pub(super) async fn is_confirmed(options: &Options, question: String) -> Result<
         return Ok(true);
     }
     let asked = tokio::task::spawn_blocking(move || {
+        messages::finish();
         let mut terminal = io::stderr().lock();
         write!(terminal, "{question} [y/N] ")?;
         terminal.flush()?;

@@ -1,5 +1,8 @@
 //! `watch --json`: a line for each look.
 
+use std::io;
+use std::pin::pin;
+
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::{Value, json};
 
@@ -10,31 +13,51 @@ use crate::output::print_json;
 use crate::signals::{Event, Signals, asks_to_end};
 
 pub(super) async fn run(
-    source: &Source,
+    source: &Source<'_>,
     first: Listing,
     mut signals: Signals,
 ) -> Result<Status, Failure> {
     let mut seen = Ok(first);
     loop {
-        print_json(&as_json(&seen)).map_err(Failure::output)?;
-        let mut next = Box::pin(source.next());
-        seen = loop {
-            tokio::select! {
-                biased;
-                event = signals.next() => match event {
-                    // Ctrl-C is the usual end of a watch, so it is a success.
-                    Event::Signal(Signal::INT) => return Ok(Status::SUCCESS),
-                    Event::Signal(signal) if asks_to_end(signal) => {
-                        return Ok(Status::of_signal(signal.as_raw()));
-                    }
-                    Event::Signal(Signal::TSTP) => {
-                        let _ = kill_process(getpid(), Signal::STOP);
-                    }
-                    Event::Signal(_) | Event::Child => {}
-                },
-                look = &mut next => break look,
+        let line = as_json(&seen);
+        // In a thread of its own: a reader that stands still holds up no signal.
+        let printed = tokio::task::spawn_blocking(move || print_json(&line));
+        match unless_ended(printed, &mut signals).await {
+            Ok(printed) => {
+                let printed = printed.unwrap_or_else(|error| Err(io::Error::other(error)));
+                printed.map_err(Failure::output)?;
             }
+            Err(status) => return Ok(status),
+        }
+        seen = match unless_ended(source.next(), &mut signals).await {
+            Ok(seen) => seen,
+            Err(status) => return Ok(status),
         };
+    }
+}
+
+/// Waits for the future. A signal that asks this program to end gives its status instead.
+async fn unless_ended<T>(
+    future: impl Future<Output = T>,
+    signals: &mut Signals,
+) -> Result<T, Status> {
+    let mut future = pin!(future);
+    loop {
+        tokio::select! {
+            biased;
+            event = signals.next() => match event {
+                // Ctrl-C is the usual end of a watch, so it is a success.
+                Event::Signal(Signal::INT) => return Err(Status::SUCCESS),
+                Event::Signal(signal) if asks_to_end(signal) => {
+                    return Err(Status::of_signal(signal.as_raw()));
+                }
+                Event::Signal(Signal::TSTP) => {
+                    let _ = kill_process(getpid(), Signal::STOP);
+                }
+                Event::Signal(_) | Event::Child => {}
+            },
+            done = future.as_mut() => return Ok(done),
+        }
     }
 }
 

@@ -6,8 +6,9 @@ use syncguard::contract::HashId;
 use syncguard::{LockInfo, Timestamp};
 
 use crate::commands::lock_key::key_for_terminal;
-use crate::commands::{permit_key, recipe};
+use crate::commands::recipe;
 use crate::holder;
+use crate::permit_key;
 
 /// A held lock. All texts are escaped for a terminal. Times are those since 1970.
 #[derive(Clone, Debug, PartialEq)]

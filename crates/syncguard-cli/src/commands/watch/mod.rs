@@ -59,7 +59,7 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
         return Err(Failure::usage("the interval is below 100ms; 100ms or more is allowed"));
     }
     let prefix = listing::prefix(&options.prefix)?;
-    let source = Source::new(store.connect().await?, prefix, options.interval);
+    let source = Source::new(store, prefix, options.interval);
     // A bad prefix and a store that cannot list are reported before the screen is taken.
     let first = source.read().await?;
     let signals = Signals::listen()?;
@@ -93,7 +93,7 @@ fn expect_screen() -> Result<(), Failure> {
 #[cfg(not(feature = "terminal"))]
 fn show(
     _: &Store,
-    _: &Source,
+    _: &Source<'_>,
     _: listing::Listing,
     _: Signals,
 ) -> std::future::Ready<Result<Status, Failure>> {

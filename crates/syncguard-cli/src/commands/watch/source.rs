@@ -1,5 +1,6 @@
 //! The locks to watch.
 
+use std::cell::OnceCell;
 use std::time::Duration;
 
 use syncguard::DynBackend;
@@ -7,21 +8,32 @@ use tokio::time::sleep;
 
 use crate::commands::listing::{self, Listing};
 use crate::exit::Failure;
+use crate::store::Store;
 
 /// The locks of a store that are read again and again.
-pub(super) struct Source {
-    backend: DynBackend,
-    prefix: String,
+pub(super) struct Source<'a> {
+    store: &'a Store,
+    backend: OnceCell<DynBackend>,
+    prefix: &'a str,
     interval: Duration,
 }
 
-impl Source {
-    pub(super) fn new(backend: DynBackend, prefix: &str, interval: Duration) -> Self {
-        Self { backend, prefix: prefix.to_owned(), interval }
+impl<'a> Source<'a> {
+    pub(super) fn new(store: &'a Store, prefix: &'a str, interval: Duration) -> Self {
+        Self { store, backend: OnceCell::new(), prefix, interval }
     }
 
     pub(super) async fn read(&self) -> Result<Listing, Failure> {
-        listing::read(&self.backend, &self.prefix).await
+        if let Some(backend) = self.backend.get() {
+            return listing::read(backend, self.prefix).await;
+        }
+        // A file that does not exist is empty until a process makes it.
+        let is_missing = self.store.missing_file().is_some();
+        let backend = self.store.connect().await?;
+        if is_missing {
+            return listing::read(&backend, self.prefix).await;
+        }
+        listing::read(self.backend.get_or_init(|| backend), self.prefix).await
     }
 
     /// The next listing, after the interval.
@@ -32,7 +44,7 @@ impl Source {
 
     #[cfg(feature = "terminal")]
     pub(super) fn prefix(&self) -> &str {
-        &self.prefix
+        self.prefix
     }
 
     #[cfg(feature = "terminal")]

@@ -14,6 +14,7 @@ use super::view::draw;
 use crate::commands::listing::{self, Listing};
 use crate::escape::escape_for_terminal;
 use crate::exit::{Failure, Status};
+use crate::messages;
 use crate::output::has_colors;
 use crate::signals::{Event, Signals, asks_to_end};
 use crate::store::{Store, without_password};
@@ -21,7 +22,7 @@ use crate::time::{now, utc_now};
 
 pub(super) async fn run(
     store: &Store,
-    source: &Source,
+    source: &Source<'_>,
     first: Listing,
     mut signals: Signals,
 ) -> Result<Status, Failure> {
@@ -33,6 +34,8 @@ pub(super) async fn run(
         ..State::default()
     };
     look(&mut state, &first);
+    // Notes belong to the normal screen.
+    messages::finish();
     let mut screen = Screen::enter().map_err(Failure::output)?;
     let mut keys = Keys::read()?;
     let mut next = Box::pin(source.next());

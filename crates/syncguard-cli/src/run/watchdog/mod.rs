@@ -3,7 +3,7 @@
 //!
 //! On Linux the command also has a parent-death signal. That signal does not reach the children of
 //! the command, is cleared when the command executes a program with other privileges, and knows no
-//! deadline.
+//! deadline. A command that runs as another user can be ended by neither; the watchdog then says so.
 
 mod process;
 mod protocol;
@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 pub(crate) use self::process::main;
 use self::protocol::{DISMISSED, deadline_order, group_order, now};
-pub(crate) use self::protocol::{NAME, watch_own_group};
+pub(crate) use self::protocol::{NAME, deadline_of, is_over, watch_own_group};
 use super::this_program::this_program;
 use crate::exit::Failure;
 
@@ -143,12 +143,12 @@ impl Watchdog {
 
 fn spawn(program: &PathBuf, last_orders: &[Option<String>]) -> io::Result<(Child, ChildStdin)> {
     let mut command = Command::new(program);
-    // The watchdog inherits nothing from the job: no password in its environment, no open folder or
-    // pipe.
+    // The watchdog inherits almost nothing from the job: no password in its environment, no open folder.
     let name = format!("syncguard: watchdog of {}", std::process::id());
     command.arg0(name).arg(NAME).env_clear().current_dir("/").process_group(0);
     command.args(last_orders.iter().flatten().map(|order| order.trim_end()));
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    // Standard error is for the one message that nobody else could give.
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::inherit());
     let mut process = command.spawn()?;
     let orders = process.stdin.take().ok_or_else(|| io::Error::other("no pipe"))?;
     Ok((process, orders))

@@ -2,7 +2,7 @@
 
 use std::env::ArgsOs;
 use std::fs;
-use std::io::{BufRead as _, stdin};
+use std::io::{BufRead as _, Write as _, stderr, stdin};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -12,10 +12,15 @@ use nix::sys::signal::SigSet;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::protocol;
+use crate::run::group::{Rest, RunsAsAnother, rest_of};
 
 /// The longest wait between two checks of the clock: the deadline counts the sleep of the machine,
 /// and the wait for an order does not.
 const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often, and at which distance, the watchdog looks whether all processes have ended.
+const KILL_CHECKS: u32 = 100;
+const KILL_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Runs `__watchdog [ORDER…]`, which reads more orders from standard input.
 pub(crate) fn main(arguments: std::iter::Skip<ArgsOs>) -> ExitCode {
@@ -37,10 +42,26 @@ pub(crate) fn main(arguments: std::iter::Skip<ArgsOs>) -> ExitCode {
         }
     });
     if let Some(group) = group_to_kill(&orders, protocol::now) {
-        // The group may have ended already.
-        let _ = kill_process_group(group, Signal::KILL);
+        kill(group);
     }
     ExitCode::SUCCESS
+}
+
+/// Kills the group, or says that it goes on.
+fn kill(group: Pid) {
+    // The group may have ended already. If this user may not signal it, that is seen below.
+    let _ = kill_process_group(group, Signal::KILL);
+    for _ in 0..KILL_CHECKS {
+        match rest_of(group) {
+            Rest::Nothing => return,
+            Rest::Ours => thread::sleep(KILL_CHECK_INTERVAL),
+            Rest::OfOthers => {
+                // A failure here cannot be reported anywhere.
+                let _ = writeln!(stderr(), "syncguard: the lock is over; {RunsAsAnother}");
+                return;
+            }
+        }
+    }
 }
 
 /// Returns the group to kill, or `None` if the watchdog was dismissed.

@@ -1,5 +1,6 @@
 //! The protocol between `syncguard` and the watchdog process: arguments, orders, and the clock.
 
+use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::time::Duration;
@@ -21,6 +22,17 @@ pub(super) fn group_order(group: Pid) -> String {
 /// Names the time, by [`now`], when the group is killed if no further order comes.
 pub(super) fn deadline_order(deadline: Duration) -> String {
     format!("until {}\n", deadline.as_millis())
+}
+
+/// The time, by [`now`], that is this far away: as an argument of another process.
+pub(crate) fn deadline_of(time: Duration) -> String {
+    now().saturating_add(time).as_millis().to_string()
+}
+
+/// Returns whether this time is over, or cannot be read.
+pub(crate) fn is_over(deadline: &OsStr) -> bool {
+    let deadline = deadline.to_str().and_then(|millis| millis.parse::<u64>().ok());
+    deadline.is_none_or(|millis| now() >= Duration::from_millis(millis))
 }
 
 /// Tells this watchdog to kill the group of the calling process. Called before the command runs,

@@ -22,7 +22,7 @@ impl Store {
         let counter = self.counter(&request.key);
         let last = Fence::new(self.fences.get(&counter).copied().unwrap_or(0))?;
         let early = self.too_early(&window, now)?;
-        let time_counts = !is_held || self.has(Flaw::says_too_early_before_locked);
+        let time_counts = !is_held || !self.has(Flaw::says_locked_before_too_early);
         let refusal = match self.taken(&window, last, is_held) {
             Some(_) if early.is_some() && self.has(Flaw::says_too_early_before_taken) => early,
             None if time_counts => early,

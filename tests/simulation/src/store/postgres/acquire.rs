@@ -31,7 +31,11 @@ impl Postgres {
                     return Next::Ends(Reply::Refused { why, now });
                 }
                 if let Some(row) = held {
-                    return Next::Ends(Reply::Held { expires_at: row.expires_at, now });
+                    let early = window.and_then(|window| window.is_early(now));
+                    return Next::Ends(match early {
+                        Some(why) => Reply::Refused { why, now },
+                        None => Reply::Held { expires_at: row.expires_at, now },
+                    });
                 }
                 Next::Stage(Stage::Turn)
             }

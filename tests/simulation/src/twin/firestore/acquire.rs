@@ -107,12 +107,12 @@ impl Firestore {
         if let Some(taken) = window.and_then(|window| window.is_taken(last)) {
             return Ok(Look::Decided(AcquireResult::Refused(taken.refusal()?)));
         }
+        if let Some(early) = window.and_then(|window| window.is_early(now)) {
+            return Ok(Look::Decided(AcquireResult::Refused(early.refusal()?)));
+        }
         if let Some(held) = held {
             let contention = Contention::until(time(held.value.expires_at)?, time(now)?);
             return Ok(Look::Decided(AcquireResult::Locked(contention)));
-        }
-        if let Some(early) = window.and_then(|window| window.is_early(now)) {
-            return Ok(Look::Decided(AcquireResult::Refused(early.refusal()?)));
         }
         Ok(Look::Free(Free { lock, counter, last, now }))
     }

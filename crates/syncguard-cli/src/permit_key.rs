@@ -1,13 +1,13 @@
 //! The keys of a semaphore's permits.
 
 /// The text between the key of a semaphore and the number of a permit.
-pub(super) const INFIX: &str = ":permit:";
+pub(crate) const INFIX: &str = ":permit:";
 
 /// The most permits that a semaphore may have.
-pub(super) const MAX_PERMITS: u32 = 1024;
+pub(crate) const MAX_PERMITS: u32 = 1024;
 
 /// Splits the key of a permit into the key of its semaphore and the number of the permit.
-pub(super) fn split(key: &str) -> Option<(&str, u32)> {
+pub(crate) fn split(key: &str) -> Option<(&str, u32)> {
     let (semaphore, digits) = key.rsplit_once(INFIX)?;
     let permit: u32 = digits.parse().ok()?;
     // A semaphore writes no sign and no leading zeros.
