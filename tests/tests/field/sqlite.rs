@@ -32,7 +32,7 @@ fn on_a_small_disk(script: &str) -> Result<String> {
 #[test]
 fn a_full_disk_keeps_what_is_held() -> Result<()> {
     let said = on_a_small_disk("$WORKER hold $DISK/locks.db $DISK/filler")?;
-    ensure!(said.ends_with("extended 2000 times\n"), "{said}");
+    ensure!(said.ends_with("extended 4000 times\n"), "{said}");
     Ok(())
 }
 
