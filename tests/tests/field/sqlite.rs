@@ -78,7 +78,7 @@ fn a_process_without_descriptors_is_told_so() -> Result<()> {
     Ok(())
 }
 
-/// Whoever may rename the file gives others a second one.
+/// A user who may rename the file lets the next program make a second one.
 #[tokio::test]
 async fn a_folder_of_others_is_a_risk() -> Result<()> {
     const NOBODY: u32 = 65534;
