@@ -96,9 +96,7 @@
 //! # A full disk
 //!
 //! Held locks are renewed and released on a full disk, in the space that the log has already. New keys and new files need
-//! space, and fail with `ServiceUnavailable`. The exception is a file that has grown within its last transactions, by a
-//! page of new keys, and could not be written back before the disk was full: until there is room again, its operations may
-//! fail, and locks end with their TTL.
+//! space, and fail with `ServiceUnavailable`.
 //!
 //! # Fork
 //!

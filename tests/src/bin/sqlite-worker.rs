@@ -162,8 +162,9 @@ async fn fill(file: &Path, filler: &Path) -> Result<()> {
 async fn hold(file: &Path, filler: &Path) -> Result<()> {
     let backend = SqliteBackend::open(file).await?;
     let mut held = Vec::new();
-    for key in 0..10 {
-        let granted = backend.acquire(AcquireRequest::new(key.to_string(), HOUR)?).await?;
+    for key in 0..20 {
+        // Long, so that the file grows.
+        let granted = backend.acquire(AcquireRequest::new(format!("{key:0>400}"), HOUR)?).await?;
         held.push(granted.acquired().context("a free lock")?.lock_id);
     }
     let mut filler = File::create(filler)?;

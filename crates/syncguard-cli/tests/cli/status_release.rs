@@ -89,11 +89,11 @@ fn a_release_raises_the_fence() -> Result<()> {
 fn a_lock_is_taken_away_on_a_full_server() -> Result<()> {
     let server = RedisServer::start()?;
     let harness = Harness::at(server.url(), None);
-    harness.run(&["acquire", "k", "--ttl", "1h"])?.expect(0)?;
+    harness.run(&["acquire", "k", "--ttl", "1h", "--json"])?.expect(0)?;
     server.cli(&["CONFIG", "SET", "maxmemory", "100kb"])?;
     let released = harness.run(&["release", "k", "--force"])?.expect(0)?;
     ensure!(released.stdout.contains("the counter is at 000000000000002"), "{released:?}");
-    harness.run(&["acquire", "k", "--ttl", "1h"])?.expect(69)?;
+    harness.run(&["acquire", "k", "--ttl", "1h", "--json"])?.expect(69)?;
     ensure!(harness.run(&["status", "k"])?.expect(0)?.stdout == "free\n");
     Ok(())
 }

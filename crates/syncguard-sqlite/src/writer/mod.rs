@@ -14,6 +14,7 @@ mod busy_backoff;
 mod queued;
 mod sync_level;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -54,6 +55,8 @@ pub(crate) struct Writer {
     is_blocked: Arc<AtomicBool>,
     watches: Watches,
     sync_level: SyncLevel,
+    /// The number of the file's pages after the last grant.
+    pages: Cell<i64>,
 }
 
 /// The result of a transaction.
@@ -74,7 +77,8 @@ impl Writer {
     ) -> Self {
         let OpenStore { connection, files, clock, synchronous, .. } = store;
         let sync_level = SyncLevel::new(synchronous, clock.knows_boot());
-        Self { connection, files, clock, inbox, is_blocked, watches, sync_level }
+        let pages = Cell::new(pages(&connection));
+        Self { connection, files, clock, inbox, is_blocked, watches, sync_level, pages }
     }
 
     /// Runs until the senders of the channel are dropped.
@@ -268,7 +272,12 @@ impl Writer {
             }
         }
         match transaction.commit() {
-            Ok(()) => self.send_answers(begun),
+            Ok(()) => {
+                self.send_answers(begun);
+                if matters_after_reboot {
+                    self.keep_room();
+                }
+            }
             Err(error) if is_full(&error) => {
                 return Err((roll_back(begun), Failed { error, in_commit: true }));
             }
@@ -295,11 +304,26 @@ impl Writer {
         let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()));
     }
 
+    /// Copies the log into a file that has just grown, while there is room: on a full disk, the log could not be used
+    /// again before that.
+    fn keep_room(&self) {
+        let pages = pages(&self.connection);
+        if pages > self.pages.replace(pages) {
+            self.free_log();
+        }
+    }
+
     /// Copies the log into the file, so that the next transaction begins at the start of the log, where it needs no
     /// more space on the disk. An extend or a release writes no more pages than the acquire before it.
     fn free_log(&self) {
         let _ = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |_| Ok(()));
     }
+}
+
+/// Returns the number of pages, or 0 if SQLite does not tell.
+fn pages(connection: &Connection) -> i64 {
+    let statement = connection.prepare_cached("PRAGMA page_count");
+    statement.and_then(|mut pages| pages.query_row((), |row| row.get(0))).unwrap_or(0)
 }
 
 /// An error of SQLite that failed a whole transaction.

@@ -9,7 +9,7 @@ use syncguard::redis::RedisBackend;
 use syncguard::{ErrorCode, LockBackend as _};
 use syncguard_test_services::redis::RedisServer;
 
-/// The lock of `victim` says that it is the lock of `other`. Whoever reads it must not take it for that.
+/// The record of `victim` says that it is the lock of `other`. No look-up may take it for that.
 #[tokio::test]
 async fn a_record_under_the_name_of_another_key_is_corrupt() -> Result<()> {
     let server = RedisServer::start()?;
@@ -25,7 +25,7 @@ async fn a_record_under_the_name_of_another_key_is_corrupt() -> Result<()> {
     }
     let page = backend.inventory().context("an inventory")?.list_locks(ListRequest::new()).await?;
     ensure!(page.entries.is_empty() && page.corrupt.len() == 1);
-    // It is a lock all the same: nobody gets the key.
+    // The record is a lock all the same: nobody gets the key.
     let again = AcquireRequest::new("victim", Duration::from_secs(60))?;
     ensure!(backend.acquire(again).await?.is_locked());
     Ok(())
