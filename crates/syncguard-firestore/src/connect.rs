@@ -1,11 +1,7 @@
 //! Makes a client for Google's service or for an emulator.
 
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
@@ -13,18 +9,17 @@ use gcloud_sdk::google_cloud_auth::credentials::{
     CacheableResource, Credentials, CredentialsProvider, EntityTag,
 };
 use gcloud_sdk::google_cloud_auth::errors::CredentialsError;
-use gcloud_sdk::tonic::codegen::Service;
 use gcloud_sdk::tonic::codegen::http::{Extensions, HeaderValue, header};
 use gcloud_sdk::tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use gcloud_sdk::{GoogleAuthHeaders, GoogleAuthMiddleware, HeaderMap};
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::client::legacy::connect::dns::Name;
 use syncguard_core::LockError;
 use tokio::runtime::{Handle, Id};
 
-use crate::config::{FirestoreOptions, NameServer};
+use crate::config::FirestoreOptions;
 use crate::error;
 use crate::names::Layout;
+use crate::turns::Turns;
 
 const SERVICE: &str = "https://firestore.googleapis.com";
 
@@ -63,7 +58,7 @@ impl ClientMaker {
             database: layout.database().to_owned(),
             is_emulator: emulator.is_some(),
             headers: Mutex::default(),
-            turns: Turns { name_server: options.name_server.clone(), ..Turns::default() },
+            turns: Turns::new(options.name_server.clone()),
         })
     }
 
@@ -126,46 +121,6 @@ fn lazy_channel(endpoint: &Endpoint, connect_timeout: Duration, turns: Turns) ->
         .keep_alive_timeout(Duration::from_secs(10))
         .keep_alive_while_idle(true)
         .connect_with_connector_lazy(connector)
-}
-
-/// Looks names up. Each attempt to connect begins with another address: one that accepts connections and never answers
-/// must not be the first for ever.
-#[derive(Clone, Default)]
-struct Turns {
-    attempts: Arc<AtomicUsize>,
-    name_server: Option<Arc<NameServer>>,
-}
-
-impl Turns {
-    fn rotate(&self, mut found: Vec<SocketAddr>) -> Vec<SocketAddr> {
-        let turn = self.attempts.fetch_add(1, Ordering::Relaxed);
-        if !found.is_empty() {
-            let first = turn % found.len();
-            found.rotate_left(first);
-        }
-        found
-    }
-}
-
-impl Service<Name> for Turns {
-    type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, name: Name) -> Self::Future {
-        let turns = self.clone();
-        Box::pin(async move {
-            let found = match &turns.name_server {
-                Some(known) => known(name.as_str()).into_iter().map(|ip| (ip, 0).into()).collect(),
-                None => tokio::net::lookup_host((name.as_str(), 0)).await?.collect(),
-            };
-            Ok(turns.rotate(found).into_iter())
-        })
-    }
 }
 
 fn emulator_endpoint(host_port: &str, remote: bool) -> Result<Endpoint, LockError> {
@@ -352,8 +307,8 @@ mod tests {
         let url = "firestore://p?emulator=127.0.0.1:1&connect_timeout_ms=1";
         let connecting = std::pin::pin!(crate::FirestoreBackend::connect(url));
         let waker = std::task::Waker::noop();
-        let polled = connecting.poll(&mut Context::from_waker(waker));
-        assert!(matches!(polled, Poll::Ready(Ok(_))), "{polled:?}");
+        let polled = connecting.poll(&mut std::task::Context::from_waker(waker));
+        assert!(matches!(polled, std::task::Poll::Ready(Ok(_))), "{polled:?}");
     }
 
     /// tonic and rustls panic or fail here if they find no crypto provider, or two.
@@ -361,14 +316,5 @@ mod tests {
     async fn tls_can_be_set_up() {
         let endpoint = service_endpoint(Duration::from_secs(1)).unwrap();
         drop(lazy_channel(&endpoint, Duration::from_secs(1), Turns::default()));
-    }
-
-    #[test]
-    fn each_attempt_begins_with_another_address() {
-        let turns = Turns::default();
-        let found = || (1..=3).map(|last| SocketAddr::from(([127, 0, 0, last], 0))).collect();
-        let firsts: Vec<_> = (0..4).map(|_| turns.rotate(found())[0].ip().to_string()).collect();
-        assert_eq!(firsts, ["127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.1"]);
-        assert_eq!(turns.rotate(Vec::new()), []);
     }
 }

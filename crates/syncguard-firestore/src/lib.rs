@@ -201,6 +201,7 @@ mod settle;
 mod signals;
 #[cfg(test)]
 mod test_logs;
+mod turns;
 mod url;
 
 pub use gcloud_sdk;

@@ -70,7 +70,7 @@ impl PostgresBackend {
     fn over(pool: Pool, settings: Settings) -> Self {
         let pool = StatementPool::new(pool, &settings);
         Self(Arc::new(Inner {
-            signals: Arc::clone(&pool.signals),
+            signals: Arc::clone(&pool.elsewhere.signals),
             pool,
             statements: Statements::new(&settings),
             settings,

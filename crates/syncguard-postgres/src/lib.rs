@@ -182,6 +182,7 @@ mod connect;
 mod connection;
 mod dial;
 mod durability;
+mod elsewhere;
 mod error;
 mod extend;
 #[cfg(feature = "test-util")]

@@ -1,13 +1,13 @@
 //! Carries out one statement on a connection of the pool, with every wait bounded.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use deadpool_postgres::{Client, Pool};
+use syncguard_core::authoring::StoreClock;
 use syncguard_core::authoring::cancel::Caller;
-use syncguard_core::authoring::{FailureSubject, LookLimit, StoreClock};
 use syncguard_core::{LockError, Timestamp, Ttl};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
@@ -16,6 +16,7 @@ use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use crate::busy::BusyConnections;
 use crate::connection::Connection;
+use crate::elsewhere::Elsewhere;
 use crate::error::{self, Failure, Phase, Remedy};
 use crate::record::{AnyValue, column, written_time};
 use crate::settings::Settings;
@@ -35,10 +36,7 @@ pub(crate) struct StatementPool {
     clock: StoreClock,
     /// The statement that asks the server for its time.
     time: String,
-    pub(crate) signals: Arc<Signals>,
-    looks: LookLimit,
-    /// When this backend last looked for another server: older connections lead to a server that is none.
-    looked: Mutex<Option<std::time::Instant>>,
+    pub(crate) elsewhere: Elsewhere,
 }
 
 /// The kind of caller that asks for a connection.
@@ -70,6 +68,7 @@ impl StatementPool {
         let connections = pool.status().max_size;
         let contenders = connections.saturating_sub(1).clamp(1, Semaphore::MAX_PERMITS);
         Self {
+            elsewhere: Elsewhere::new(pool.clone(), Signals::new(settings)),
             pool,
             contenders: Arc::new(Semaphore::new(contenders)),
             busy: Arc::new(BusyConnections::new(settings.cancel.clone())),
@@ -78,9 +77,6 @@ impl StatementPool {
             unprepared: settings.unprepared,
             clock: StoreClock::new(),
             time: render(include_str!("sql/time.sql"), settings),
-            signals: Arc::new(Signals::new(settings)),
-            looks: LookLimit::new(),
-            looked: Mutex::default(),
         }
     }
 
@@ -198,51 +194,9 @@ impl StatementPool {
         }
         match &mut result {
             Ok(_) => connection.give_back(),
-            Err(failure) => self.act_on(failure, connection),
+            Err(failure) => self.elsewhere.act_on(failure, connection),
         }
         result
-    }
-
-    /// Gives the connection back or closes it, and looks for another server if the failure says so.
-    fn act_on(&self, failure: &mut Failure, connection: Connection<'_>) {
-        if let Remedy::Reconnect { from_pool } = &mut failure.remedy {
-            *from_pool = connection.was_used_before();
-        }
-        match failure.subject {
-            FailureSubject::Request => connection.give_back(),
-            FailureSubject::Connection if failure.remedy == Remedy::AwaitAnswer => {
-                if self.looks.permits() {
-                    // The others may be as silent, and each of them would cost a caller its limit.
-                    self.close_unused_since(connection.taken_at());
-                }
-                drop(connection);
-            }
-            FailureSubject::Connection => connection.close(),
-            FailureSubject::Server => {
-                if self.looks.permits() {
-                    let now = std::time::Instant::now();
-                    *self.looked() = Some(now);
-                    self.close_unused_since(Some(now));
-                    self.signals.close();
-                    connection.close();
-                } else if connection.opened_at() < *self.looked() {
-                    connection.close();
-                } else {
-                    // The last look has found this server, and the next look is not due.
-                    failure.remedy = Remedy::Report;
-                    connection.give_back();
-                }
-            }
-        }
-    }
-
-    /// Closes the connections in the pool that no caller has taken since then.
-    fn close_unused_since(&self, time: Option<std::time::Instant>) {
-        drop(self.pool.retain(|_, metrics| metrics.recycled.or(Some(metrics.created)) > time));
-    }
-
-    fn looked(&self) -> MutexGuard<'_, Option<std::time::Instant>> {
-        self.looked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a connection of the pool, for the caller that has this turn.

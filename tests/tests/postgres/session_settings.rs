@@ -55,7 +55,7 @@ async fn our_sessions_bound_their_waits_and_keep_longer_bounds() -> Result<()> {
         (&["statement_timeout=7s"], ["500ms", "7s", "read committed"]),
         // Ordinary waits take longer.
         (&["lock_timeout=5ms"], ["500ms", "900ms", "read committed"]),
-        (&["statement_timeout=5ms"], ["500ms", "900ms", "read committed"]),
+        (&["statement_timeout=400ms"], ["500ms", "900ms", "read committed"]),
         (&["default_transaction_isolation=serializable"], ["500ms", "900ms", "read committed"]),
     ];
     for (given, expected) in cases {

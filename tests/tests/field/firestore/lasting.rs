@@ -11,8 +11,8 @@ use super::{backend, shared};
 
 /// Locks of 30 s are renewed every 10 s.
 const BEFORE_A_RENEWAL: Duration = Duration::from_secs(9);
-/// Longer than the lock lives without a renewal.
-const WATCHED: Duration = Duration::from_secs(45);
+/// With the time before, longer than the lock lives without a renewal.
+const AFTERWARDS: Duration = Duration::from_secs(36);
 
 async fn held(
     name: &'static str,
@@ -25,7 +25,7 @@ async fn held(
     let guard = acquire(&backend, config).await?;
     sleep(BEFORE_A_RENEWAL).await;
     trouble(&proxy).await?;
-    sleep(WATCHED - BEFORE_A_RENEWAL).await;
+    sleep(AFTERWARDS).await;
     ensure!(!guard.is_lost(), "{name}: the lock is lost");
     guard.release().await?;
     Ok(())

@@ -224,7 +224,7 @@ async fn too_many_clients_of_pgbouncer_are_said_to_be_the_trouble() -> Result<()
 #[tokio::test]
 async fn short_limits_of_the_role_end_no_ordinary_wait() -> Result<()> {
     for (unprepared, settings) in [
-        (false, "-c%20lock_timeout%3D5ms%20-c%20statement_timeout%3D20ms"),
+        (false, "-c%20lock_timeout%3D5ms%20-c%20statement_timeout%3D400ms"),
         (true, "-c%20lock_timeout%3D5ms"),
     ] {
         let name = format!("short_limits_{unprepared}");
@@ -241,7 +241,7 @@ async fn short_limits_of_the_role_end_no_ordinary_wait() -> Result<()> {
         let turn = other.transaction().await?;
         turn.execute("SELECT pg_advisory_xact_lock(hashtext('key'))", &[]).await?;
         let waiting = tokio::spawn(async move { take(&backend, "key").await });
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        tokio::time::sleep(Duration::from_millis(800)).await;
         turn.commit().await?;
         waiting.await?.with_context(|| name)?;
     }

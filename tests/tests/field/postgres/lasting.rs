@@ -10,8 +10,8 @@ use tokio::time::sleep;
 
 /// Locks of 30 s are renewed every 10 s.
 const BEFORE_A_RENEWAL: Duration = Duration::from_secs(9);
-/// Longer than the lock lives without a renewal.
-const WATCHED: Duration = Duration::from_secs(45);
+/// With the time before, longer than the lock lives without a renewal.
+const AFTERWARDS: Duration = Duration::from_secs(36);
 
 /// Holds a lock while the trouble lasts, and longer than the TTL.
 async fn held(
@@ -30,7 +30,7 @@ async fn held(
     drop(opened);
     sleep(BEFORE_A_RENEWAL).await;
     trouble().await?;
-    sleep(WATCHED - BEFORE_A_RENEWAL).await;
+    sleep(AFTERWARDS).await;
     ensure!(!guard.is_lost(), "{name}: the lock is lost");
     guard.release().await?;
     Ok(())
