@@ -21,12 +21,13 @@ func syncguard(lock string, arguments ...string) (string, error) {
 	return string(output), err
 }
 
-// run ends the step if the context ends, and within the minute. `timeout` hands a signal on to all processes of the step.
+// run ends the step, with its process group, if the context ends, and within the minute.
 func run(ctx context.Context, step, fence string) error {
 	command := exec.CommandContext(ctx, "timeout", "-k", "5s", "50s", "sh", "-c", step)
 	command.Env = append(os.Environ(), "FENCE="+fence)
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
-	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGTERM) }
 	return command.Run()
 }
 

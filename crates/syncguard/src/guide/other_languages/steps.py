@@ -1,4 +1,5 @@
 # Run it as: python3 steps.py KEY STEP...
+import contextlib
 import json
 import os
 import signal
@@ -41,13 +42,14 @@ class Steps:
     def end(self, number, _frame):
         self.signal = number
         if self.process is not None:
-            self.process.terminate()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGTERM)
 
     def run(self, step, fence):
         env = {**os.environ, "FENCE": fence}
-        # Less than the minute. `timeout` also hands a signal on to all processes of the step.
+        # Less than the minute, and in a process group of its own.
         command = ["timeout", "-k", "5s", "50s", "sh", "-c", step]
-        self.process = subprocess.Popen(command, env=env)
+        self.process = subprocess.Popen(command, start_new_session=True, env=env)
         if self.signal is not None:
             self.end(self.signal, None)
         status = self.process.wait()

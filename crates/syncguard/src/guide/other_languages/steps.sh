@@ -1,11 +1,11 @@
 # Run it as: sh steps.sh KEY STEP...
 key=$1
 shift
-lock= step=
+lock=
 end() {
     trap '' HUP INT TERM
-    # A step that still runs ends first.
-    [ -z "$step" ] || { kill "$step" && wait "$step"; } 2>/dev/null
+    # A step that still runs ends first, with its process group.
+    { kill -- "-${!-}" || kill "$!"; wait "$!"; } 2>/dev/null
     [ -z "$lock" ] || printf '%s' "$lock" | syncguard release --from - >/dev/null
 }
 # After a failed step or a signal the script ends with that status.
@@ -18,12 +18,10 @@ for line in "$@"; do
     # Another minute for this step.
     extended=$(printf '%s' "$lock" | syncguard extend --from - --ttl 1m) || exit
     lock=$extended
-    # Less than the minute. `timeout` also hands a signal on to all processes of the step. In the background, since a
-    # shell hears no signal while it waits for a command.
+    # Less than the minute, and in a process group of its own. In the background, since a shell hears no signal while
+    # it waits for a command.
     timeout -k 5s 50s sh -c "$line" &
-    step=$!
-    wait "$step" || exit
-    step=
+    wait "$!" || exit
 done
 trap - EXIT
 end

@@ -1,11 +1,11 @@
 #!/bin/sh
 # Run it as: ./agent.sh STEP... Each step is a command line of an agent, and has nine minutes.
 set -eu
-lock=$(mktemp) child=
+lock=$(mktemp)
 end() {
     trap '' HUP INT TERM
-    # What still runs ends first.
-    [ -z "$child" ] || { kill "$child" && wait "$child"; } 2>/dev/null || :
+    # What still runs ends first, a step with its process group.
+    { kill -- "-${!-}" || kill "${!-}"; wait "${!-}"; } 2>/dev/null || :
     # An empty file is that of a lock that was not taken.
     [ ! -s "$lock" ] || syncguard release --from "$lock"
 }
@@ -14,8 +14,7 @@ trap 'exit 143' HUP INT TERM
 # In the background, since a shell hears no signal while it waits for a command.
 background() {
     "$@" &
-    child=$!
-    wait "$child" && child=
+    wait "$!"
 }
 background syncguard acquire repo:main --wait 5m --holder agent-7 --note "ticket 4711" --save "$lock"
 for step in "$@"; do
