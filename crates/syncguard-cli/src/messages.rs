@@ -70,7 +70,9 @@ impl Queue {
             for order in orders {
                 match order {
                     Order::Write(message) => write(&message),
-                    Order::Answer(answer) => drop(answer.try_send(())),
+                    Order::Answer(answer) => {
+                        let _ = answer.try_send(());
+                    }
                 }
                 let count = dropped.swap(0, Ordering::Relaxed);
                 if count > 0 {

@@ -132,11 +132,11 @@ impl Supervision<'_> {
     /// Signals the command. If it cannot be signalled, that is told once.
     fn signal(&mut self, job: &Job, signal: Signal) {
         if let Err(refused) = job.signal(signal) {
-            self.tell_refusal(&refused);
+            self.tell_refusal(refused);
         }
     }
 
-    fn tell_refusal(&mut self, refused: &RunsAsAnother) {
+    fn tell_refusal(&mut self, refused: RunsAsAnother) {
         if !self.is_refusal_told {
             self.is_refusal_told = true;
             self.output.error(refused);
@@ -186,7 +186,7 @@ impl Supervision<'_> {
                 self.output
                     .error(format!("the lock was lost after {after} ({cause}); the command {end}"));
                 if let Err(refused) = sent {
-                    self.tell_refusal(&refused);
+                    self.tell_refusal(refused);
                 }
                 // If this process dies before the grace is over, the watchdog ends the command.
                 job.watchdog.allow_for(grace + SLACK).await;
@@ -252,7 +252,7 @@ impl Supervision<'_> {
         self.signal(job, Signal::KILL);
         Self::until_gone(job, Instant::now() + SLACK).await;
         if job.rest() == Rest::OfOthers {
-            self.tell_refusal(&RunsAsAnother);
+            self.tell_refusal(RunsAsAnother);
         }
     }
 

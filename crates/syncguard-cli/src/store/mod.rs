@@ -190,8 +190,8 @@ impl Store {
     }
 }
 
-const NO_STORE: &str = "the secret or the variable that it comes from may be missing. Nothing was done; without it, the \
-                        store is a file of this user";
+const NO_STORE: &str = "the secret or the variable behind it may be missing. Nothing was done. The store is a file of \
+                        this user only where no store is given at all";
 
 fn is_blank(text: &str) -> bool {
     text.chars().all(is_around_text)
