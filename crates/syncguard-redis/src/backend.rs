@@ -12,15 +12,20 @@ use syncguard_core::contract::{
     TimeAuthority, WatchRequest,
 };
 use syncguard_core::inventory::Inventory;
-use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult};
+use syncguard_core::{
+    ExtendResult, Fence, LockBackend, LockError, LockId, LockInfo, ReleaseResult,
+};
+
+use tokio::time::{Instant, timeout_at};
 
 use crate::client::Connections;
 use crate::config::RedisOptions;
+use crate::connect::Opener;
 use crate::connection_name::ConnectionName;
 use crate::durability::{self, DurabilityReport};
 use crate::inner::Inner;
 use crate::layout::{KeyLayout, Layout};
-use crate::{acquire, connect, error, extend, is_locked, lookup, release, settle, tls_probe, url};
+use crate::{acquire, error, extend, is_locked, lookup, release, settle, tls_probe, url};
 
 /// Locks in Redis or Valkey. TypeScript: `createRedisBackend`.
 ///
@@ -105,7 +110,8 @@ impl RedisBackend {
         let connect_timeout = options.connect_timeout;
         let name = ConnectionName::of(options.client.clone().client_state()?.holder());
         let connecting = async {
-            let opening = connect::open(config, layout.sections().len(), &options, name);
+            let opener = Opener::new(config, layout.sections().len(), &options, name);
+            let opening = Connections::open(opener, options.connections);
             let patience = connect_timeout / 2;
             let connections = tls_probe::open_or_explain(servers, tls, patience, opening).await?;
             let inner = Inner::new(connections, layout, options)?;
@@ -172,6 +178,34 @@ impl RedisBackend {
         &self.0
     }
 
+    /// Sends one acquire. After an unknown outcome, the lock that may have been granted is released in the background.
+    async fn acquire_once(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
+        let inner = Arc::clone(&self.0);
+        cancel::finish_acquire_settled(self, request, |request, caller| async move {
+            acquire::acquire(&inner, &request, &caller).await
+        })
+        .await
+    }
+
+    /// Sends an acquire whose connection was lost over a new one, with a new lock id: a lock that comes late of the
+    /// first sending is not ours. An acquire with a window of fences has used its fence up, maybe.
+    async fn acquire_again(
+        &self,
+        request: AcquireRequest,
+        lost: LockError,
+    ) -> Result<AcquireResult, LockError> {
+        let (is_ours, first) = (self.0.connections.are_replaced(), request.lock_id);
+        if !is_ours || request.fence_window.is_some() {
+            return Err(lost);
+        }
+        // Otherwise the lock of the first sending could be in the way.
+        let release = ReleaseRequest::new(first).with_key_hint(request.key.clone());
+        if self.release(release).await.is_err() {
+            return Err(lost);
+        }
+        self.acquire_once(request.with_lock_id(LockId::generate()?)).await
+    }
+
     fn over(clients: &[Client], options: RedisOptions) -> Result<Self, LockError> {
         options.check()?;
         let clustered = clients.iter().any(Client::is_clustered);
@@ -200,11 +234,16 @@ impl LockBackend for RedisBackend {
     type Fence = Fence;
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
-        let inner = Arc::clone(&self.0);
-        cancel::finish_acquire_settled(self, request, |request, caller| async move {
-            acquire::acquire(&inner, &request, &caller).await
-        })
-        .await
+        let (again, until) =
+            (request.repeat(), Instant::now() + self.0.connections.command_timeout());
+        match self.acquire_once(request).await {
+            Err(lost) if error::is_lost(&lost) => {
+                let again = self.acquire_again(again, lost.clone());
+                // If it is dropped, what it was granted is released in the background.
+                timeout_at(until, Box::pin(again)).await.unwrap_or(Err(lost))
+            }
+            result => result,
+        }
     }
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
