@@ -85,8 +85,8 @@ impl RedisBackend {
     /// Connects with these options, and logs how durable the server is. The URL has the form that
     /// [`connect`](Self::connect) describes, and overrides the options.
     ///
-    /// The connections live on the current runtime and reconnect for ever. While no connection is open,
-    /// operations fail at once with `ServiceUnavailable`.
+    /// A connection that is lost, silent or at the wrong server is replaced by the next operation, in its own runtime:
+    /// see [when the server is away](crate::guide#when-the-server-is-away).
     ///
     /// # Errors
     ///
@@ -129,7 +129,9 @@ impl RedisBackend {
     /// cluster or Sentinel. The program goes on using it, and it still manages its own connection. This call sends nothing;
     /// with [strict durability](RedisOptions::with_strict_durability), the first acquire asks the server.
     ///
-    /// Give the client a reconnect policy. Its attempts, timeouts and fail-fast settings do not matter here.
+    /// Give the client a reconnect policy without a limit of attempts. Its attempts for commands, timeouts and fail-fast
+    /// settings do not matter here. What the backend cannot do over such a client is in
+    /// [when the server is away](crate::guide#when-the-server-is-away).
     ///
     /// On a cluster with [shards](crate::guide#cluster), the client needs `max_redirections: 0` in its
     /// `ConnectionConfig`: when fred 10.1 follows an `ASK`, it takes the answer to another command for its own, and

@@ -223,3 +223,23 @@ fn sent_twice() -> LockError {
     )
     .with_unknown_outcome()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_to_the_second_sending_counts_only_if_it_is_certain() {
+        let answer = |number: i64, was_sent_twice| Answer {
+            value: Value::Integer(number),
+            replicated: Ok(()),
+            sent: Instant::now(),
+            was_sent_twice,
+        };
+        // The first sending may have released the lock, so "not held" is not the whole truth.
+        let release = |answer: Answer| answer.final_answer(reply::is_released);
+        assert!(release(answer(1, true)).is_ok() && release(answer(0, false)).is_ok());
+        let error = release(answer(0, true)).err().unwrap();
+        assert!(error.is_outcome_unknown() && error.is_retryable(), "{error:?}");
+    }
+}

@@ -1,0 +1,126 @@
+//! The server, or what is in its place, refuses the connection in the place of a lost one.
+
+use anyhow::Result;
+use syncguard_redis::{ErrorCode, LockError, RedisBackend};
+use syncguard_test_services::proxy::FaultProxy;
+use syncguard_test_services::redis::RedisServer;
+
+use super::tools::{acquire, patient, until_ok, url};
+use crate::redis::warnings::Warnings;
+
+const PASSWORD: &str = "s3cret-passw0rd";
+
+/// Cuts the connection after `cause`, and returns the error of the next call. `mend` undoes the cause, and then calls
+/// work again.
+async fn after(
+    server: &RedisServer,
+    url: &str,
+    cause: &[&[&str]],
+    mend: &[&[&str]],
+) -> Result<LockError> {
+    let backend = patient(url).await;
+    let _lock = acquire(&backend, &format!("warm{cause:?}")).await?;
+    for command in cause {
+        server.cli(command)?;
+    }
+    let warnings = Warnings::default();
+    let here = tracing::subscriber::set_default(warnings.clone());
+    // The driver may notice the loss a moment later; such a call fails with it, or waits for its end.
+    server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])?;
+    let error = loop {
+        let error = acquire(&backend, &format!("next{cause:?}")).await.unwrap_err();
+        if !error.is_outcome_unknown() {
+            break error;
+        }
+    };
+    for _ in 0..3 {
+        let again = acquire(&backend, "again").await.unwrap_err();
+        assert_eq!((again.code(), again.message()), (error.code(), error.message()));
+    }
+    assert_eq!(warnings.count(), 1, "the log says it once");
+    drop(here);
+    assert!(!format!("{error:?}").contains(PASSWORD));
+    for command in mend {
+        server.cli(command)?;
+    }
+    let _ = until_ok(|| acquire(&backend, "again")).await;
+    server.cli(&["DEL", "syncguard:again"])?;
+    Ok(error)
+}
+
+#[tokio::test]
+async fn a_refused_reconnection_says_why() -> Result<()> {
+    let server = RedisServer::start()?;
+    server.cli(&["ACL", "SETUSER", "app", "on", &format!(">{PASSWORD}"), "~*", "+@all"])?;
+    let app = format!("redis://app:{PASSWORD}@127.0.0.1:{}", server.port());
+    let old = format!(">{PASSWORD}");
+    let added: &[&str] = &["ACL", "SETUSER", "app", "on", &old, "~*", "+@all"];
+    for (cause, mend, code, says) in [
+        // The password has changed.
+        (
+            &["ACL", "SETUSER", "app", "resetpass", ">other"][..],
+            added,
+            ErrorCode::AuthFailed,
+            "password",
+        ),
+        (&["ACL", "SETUSER", "app", "off"], added, ErrorCode::AuthFailed, "password"),
+        (&["ACL", "DELUSER", "app"], added, ErrorCode::AuthFailed, "password"),
+    ] {
+        let error = after(&server, &app, &[cause], &[mend]).await?;
+        assert_eq!(error.code(), code, "{cause:?}: {error:?}");
+        assert!(error.message().contains(says), "{cause:?}: {error:?}");
+    }
+    Ok(())
+}
+
+/// The name leads to another server than at the beginning.
+#[tokio::test]
+async fn another_server_behind_the_name_says_what_is_wrong() -> Result<()> {
+    let first = RedisServer::start()?;
+    let with_password = RedisServer::builder().password(PASSWORD).start()?;
+    let few = RedisServer::builder().config("databases 1").start()?;
+    let full = RedisServer::start()?;
+    full.cli(&["CONFIG", "SET", "maxclients", "1"])?;
+    let _only = patient_raw(&full).await?;
+    for (second, code, says) in [
+        (&with_password, ErrorCode::AuthFailed, "wants a password"),
+        (&few, ErrorCode::InvalidArgument, "no database of this number"),
+        (&full, ErrorCode::RateLimited, "no connection left"),
+    ] {
+        let name = FaultProxy::start(first.port())?;
+        let database = if std::ptr::eq(second, &raw const few) { "/1" } else { "" };
+        let backend = patient(&format!("{}{database}", url(name.port()))).await;
+        let _lock = acquire(&backend, says).await?;
+        name.lead_to(second.port());
+        name.sever();
+        let (error, _) = until_ok(async || match acquire(&backend, "k").await {
+            Err(error) if !error.is_outcome_unknown() => Ok(error),
+            Err(error) => Err(error),
+            Ok(_) => Err(LockError::internal("the old server is still there")),
+        })
+        .await;
+        assert_eq!(error.code(), code, "{error:?}");
+        assert!(error.message().contains(says), "{error:?}");
+    }
+    Ok(())
+}
+
+/// Holds a connection.
+async fn patient_raw(server: &RedisServer) -> Result<tokio::net::TcpStream> {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", server.port())).await?;
+    stream.write_all(b"PING\r\n").await?;
+    let mut answer = [0; 7];
+    stream.read_exact(&mut answer).await?;
+    Ok(stream)
+}
+
+#[tokio::test]
+async fn a_host_without_an_address_is_named_as_the_mistake() -> Result<()> {
+    for url in ["redis://no-such-host.invalid", "redis-cluster://no-such-host.invalid"] {
+        let error = RedisBackend::connect(url).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::ServiceUnavailable);
+        assert!(error.message().contains("no address is known for the host name"), "{error:?}");
+    }
+    Ok(())
+}
