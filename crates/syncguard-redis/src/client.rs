@@ -93,8 +93,7 @@ impl Connections {
         let follows = clustered && follows.max().unwrap_or(0) > 0;
         let options = Live::options(command_timeout, follows);
         let link = |client| {
-            let live = Live::new(client, &options, sections, None);
-            Link::new(live, None, OutageLog::default())
+            Link::new(Live::of_program(client, &options, sections), None, OutageLog::default())
         };
         Self {
             links: clients.iter().map(link).collect(),
@@ -145,16 +144,6 @@ impl Connections {
         Ok(self.send(target, call, None, bound, OnLoss::Again).await.result?.0)
     }
 
-    /// Sends a command that inspects the server.
-    pub(crate) async fn inspect(
-        &self,
-        target: Target,
-        command: &'static str,
-        arguments: &[&'static str],
-    ) -> Result<Value, LockError> {
-        self.command(target, command, arguments).await
-    }
-
     /// Sends a command that reads, within the command timeout.
     pub(crate) async fn command(
         &self,
@@ -196,7 +185,7 @@ impl Connections {
             self.note_answer(link, &live, (target, answers), &answer);
             match answer {
                 Err(error) if may_be_gone && is_gone(&error, OnLoss::Again) => may_be_gone = false,
-                answer => return answer.map_err(|error| error::from_driver(&error, stage)),
+                answer => return answer.map_err(|error| live.explain(&error, stage)),
             }
         }
     }
@@ -257,7 +246,7 @@ impl Connections {
                     (at, timer) = (Instant::now(), Some(until));
                 }
                 answer => {
-                    let result = answer.map_err(|error| error::from_driver(&error, Stage::Calling));
+                    let result = answer.map_err(|error| live.explain(&error, Stage::Calling));
                     let moved = self.may_send_twice && live.changes() != changes;
                     return Sent { result, at, was_sent_twice: was_lost || moved };
                 }

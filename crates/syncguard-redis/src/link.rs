@@ -179,24 +179,21 @@ impl Link {
     }
 
     fn ends_look(&self, opened: Result<Live, LockError>) {
+        match &opened {
+            Ok(_) if self.outage.ends() => tracing::info!("there is a connection to Redis again"),
+            Err(error) if self.outage.begins() => say_failed(error),
+            _ => {}
+        }
         let mut state = self.state();
+        state.look = None;
         match opened {
             Ok(live) => {
                 state.live = Arc::new(live);
                 state.failure = None;
                 state.generation += 1;
-                if self.outage.ends() {
-                    tracing::info!("there is a connection to Redis again");
-                }
             }
-            Err(error) => {
-                if self.outage.begins() {
-                    say_failed(&error);
-                }
-                state.failure = Some(error);
-            }
+            Err(error) => state.failure = Some(error),
         }
-        state.look = None;
     }
 
     /// Ends when the look ends that goes on.

@@ -1,16 +1,22 @@
 //! A client of fred with its connection, or its connections to the nodes of a cluster.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use fred::clients::{Client, WithOptions};
-use fred::interfaces::ClientLike as _;
+use fred::error::{Error as DriverError, ErrorKind};
+use fred::interfaces::{ClientLike as _, EventInterface as _};
 use fred::types::ConnectHandle;
 use fred::types::config::{Options, Server};
+use syncguard_core::LockError;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::TryRecvError;
 use tokio::time::Instant;
 
 use crate::cluster::Cluster;
 use crate::driver::Target;
+use crate::error::{self, Stage};
 
 /// A client in use. Calls in flight hold it, so a client that is replaced ends with its last call.
 pub(crate) struct Live {
@@ -23,9 +29,17 @@ pub(crate) struct Live {
     pub(crate) server: Option<Server>,
     /// The tasks of a client that this library opened. They end with this value.
     tasks: Vec<ConnectHandle>,
+    /// Set for a client of the program.
+    refusals: Option<Mutex<Refusals>>,
     opened: Instant,
     /// When the last call began, in ms after `opened`.
     used: AtomicU64,
+}
+
+/// What fred says about its own reconnections.
+struct Refusals {
+    events: Receiver<(DriverError, Option<Server>)>,
+    last: Option<DriverError>,
 }
 
 impl Live {
@@ -61,9 +75,18 @@ impl Live {
             cluster: client.is_clustered().then(|| Cluster::of(client)),
             server,
             tasks: Vec::new(),
+            refusals: None,
             opened: Instant::now(),
             used: AtomicU64::new(0),
         }
+    }
+
+    /// A client of the program, which is connected already or will be.
+    pub(crate) fn of_program(client: &Client, options: &Options, sections: usize) -> Self {
+        let refusals = Refusals { events: client.error_rx(), last: None };
+        let mut live = Self::new(client, options, sections, None);
+        live.refusals = Some(Mutex::new(refusals));
+        live
     }
 
     /// Keeps a task of a client that this library opened.
@@ -99,9 +122,33 @@ impl Live {
         self.answers.iter().any(|count| count.load(Ordering::Relaxed) > 0)
     }
 
+    /// The error of a call. If there was no connection over a client of the program, it says why.
+    pub(crate) fn explain(&self, error: &DriverError, stage: Stage) -> LockError {
+        let refusal =
+            || self.refusals.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).last();
+        match (error.kind(), refusal()) {
+            (ErrorKind::Canceled, Some(refusal)) => error::from_driver(&refusal, Stage::Connecting),
+            _ => error::from_driver(error, stage),
+        }
+    }
+
     /// How often nodes of the cluster have come or gone.
     pub(crate) fn changes(&self) -> u64 {
         self.cluster.as_ref().map_or(0, |cluster| cluster.changes(&self.client))
+    }
+}
+
+impl Refusals {
+    /// Why the last reconnection failed, if no connection was lost since then.
+    fn last(&mut self) -> Option<DriverError> {
+        loop {
+            match self.events.try_recv() {
+                // An error of a server is the loss of its connection; an error of no server is a failed reconnection.
+                Ok((error, server)) => self.last = server.is_none().then_some(error),
+                Err(TryRecvError::Lagged(_)) => {}
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return self.last.clone(),
+            }
+        }
     }
 }
 

@@ -1,11 +1,16 @@
 //! The server, or what is in its place, refuses the connection in the place of a lost one.
 
 use anyhow::Result;
-use syncguard_redis::{ErrorCode, LockError, RedisBackend};
+use fred::clients::Client;
+use fred::interfaces::ClientLike as _;
+use fred::types::config::{Config, ReconnectPolicy};
+use syncguard_redis::{ErrorCode, LockError, RedisBackend, RedisOptions};
 use syncguard_test_services::proxy::FaultProxy;
 use syncguard_test_services::redis::RedisServer;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
-use super::tools::{acquire, patient, until_ok, url};
+use super::tools::{acquire, patient, release, until_ok, url};
 use crate::redis::warnings::Warnings;
 
 const PASSWORD: &str = "s3cret-passw0rd";
@@ -15,14 +20,12 @@ const PASSWORD: &str = "s3cret-passw0rd";
 async fn after(
     server: &RedisServer,
     url: &str,
-    cause: &[&[&str]],
-    mend: &[&[&str]],
+    cause: &[&str],
+    mend: &[&str],
 ) -> Result<LockError> {
     let backend = patient(url).await;
     let _lock = acquire(&backend, &format!("warm{cause:?}")).await?;
-    for command in cause {
-        server.cli(command)?;
-    }
+    server.cli(cause)?;
     let warnings = Warnings::default();
     let here = tracing::subscriber::set_default(warnings.clone());
     // The driver may notice the loss a moment later; such a call fails with it, or waits for its end.
@@ -40,9 +43,7 @@ async fn after(
     assert_eq!(warnings.count(), 1, "the log says it once");
     drop(here);
     assert!(!format!("{error:?}").contains(PASSWORD));
-    for command in mend {
-        server.cli(command)?;
-    }
+    server.cli(mend)?;
     let _ = until_ok(|| acquire(&backend, "again")).await;
     server.cli(&["DEL", "syncguard:again"])?;
     Ok(error)
@@ -66,14 +67,14 @@ async fn a_refused_reconnection_says_why() -> Result<()> {
         (&["ACL", "SETUSER", "app", "off"], added, ErrorCode::AuthFailed, "password"),
         (&["ACL", "DELUSER", "app"], added, ErrorCode::AuthFailed, "password"),
     ] {
-        let error = after(&server, &app, &[cause], &[mend]).await?;
+        let error = after(&server, &app, cause, mend).await?;
         assert_eq!(error.code(), code, "{cause:?}: {error:?}");
         assert!(error.message().contains(says), "{cause:?}: {error:?}");
     }
     Ok(())
 }
 
-/// The name leads to another server than at the beginning.
+/// The name leads to another server than at the beginning; also over a client of the program.
 #[tokio::test]
 async fn another_server_behind_the_name_says_what_is_wrong() -> Result<()> {
     let first = RedisServer::start()?;
@@ -81,34 +82,42 @@ async fn another_server_behind_the_name_says_what_is_wrong() -> Result<()> {
     let few = RedisServer::builder().config("databases 1").start()?;
     let full = RedisServer::start()?;
     full.cli(&["CONFIG", "SET", "maxclients", "1"])?;
-    let _only = patient_raw(&full).await?;
-    for (second, code, says) in [
-        (&with_password, ErrorCode::AuthFailed, "wants a password"),
-        (&few, ErrorCode::InvalidArgument, "no database of this number"),
-        (&full, ErrorCode::RateLimited, "no connection left"),
+    let _only = connected(&full).await?;
+    for (second, database, code, says) in [
+        (&with_password, "", ErrorCode::AuthFailed, "wants a password"),
+        (&few, "/1", ErrorCode::InvalidArgument, "no database of this number"),
+        (&full, "", ErrorCode::RateLimited, "no connection left"),
     ] {
-        let name = FaultProxy::start(first.port())?;
-        let database = if std::ptr::eq(second, &raw const few) { "/1" } else { "" };
-        let backend = patient(&format!("{}{database}", url(name.port()))).await;
-        let _lock = acquire(&backend, says).await?;
-        name.lead_to(second.port());
-        name.sever();
-        let (error, _) = until_ok(async || match acquire(&backend, "k").await {
-            Err(error) if !error.is_outcome_unknown() => Ok(error),
-            Err(error) => Err(error),
-            Ok(_) => Err(LockError::internal("the old server is still there")),
-        })
-        .await;
-        assert_eq!(error.code(), code, "{error:?}");
-        assert!(error.message().contains(says), "{error:?}");
+        for is_ours in [true, false] {
+            let name = FaultProxy::start(first.port())?;
+            let url = format!("{}{database}", url(name.port()));
+            let backend = if is_ours { patient(&url).await } else { over_client(&url).await? };
+            let lock = acquire(&backend, "k").await?;
+            assert!(release(&backend, &lock).await?);
+            name.lead_to(second.port());
+            name.sever();
+            // Calls may fail with the loss, or before the first try.
+            let (error, _) = until_ok(async || match acquire(&backend, "k").await {
+                Err(error) if error.code() == code => Ok(error),
+                Err(error) => Err(error),
+                Ok(_) => Err(LockError::internal("the old server is still there")),
+            })
+            .await;
+            assert!(error.message().contains(says) && !error.is_outcome_unknown(), "{error:?}");
+        }
     }
     Ok(())
 }
 
-/// Holds a connection.
-async fn patient_raw(server: &RedisServer) -> Result<tokio::net::TcpStream> {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", server.port())).await?;
+async fn over_client(url: &str) -> Result<RedisBackend> {
+    let policy = Some(ReconnectPolicy::new_constant(0, 10));
+    let client = Client::new(Config::from_url(url)?, None, None, policy);
+    client.init().await?;
+    Ok(RedisBackend::from_client(client, RedisOptions::new())?)
+}
+
+async fn connected(server: &RedisServer) -> Result<TcpStream> {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).await?;
     stream.write_all(b"PING\r\n").await?;
     let mut answer = [0; 7];
     stream.read_exact(&mut answer).await?;

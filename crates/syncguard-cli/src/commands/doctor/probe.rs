@@ -97,6 +97,9 @@ fn mend(backend: &str, error: &LockError) -> Option<String> {
         ("firestore", ErrorCode::AuthFailed) => {
             "gcloud projects add-iam-policy-binding PROJECT --member=MEMBER --role=roles/datastore.user"
         }
+        ("redis", _) if error.message().contains("too few replicas") => {
+            "connect the replicas of the server, or lower min-replicas-to-write"
+        }
         ("postgres", _) if error.message().contains("setup_schema") => SETUP,
         _ => return None,
     };
