@@ -100,7 +100,7 @@ async fn an_acquire_cut_at_any_byte_of_its_reply_goes_again() -> Result<()> {
             }
             assert_eq!(lock.fence.get(), 2, "{cut}: the first sending had been granted");
             let held = direct.lookup(LookupRequest::by_key(&key)?).await?.context("held")?;
-            assert_eq!(held.lock_id, lock.lock_id);
+            assert_eq!(held.fence, lock.fence);
             assert_eq!(proxy.counters().cuts, 1);
             eventually(|| backend.is_locked(IsLockedRequest::new("x").unwrap())).await;
             anyhow::Ok(())
