@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use syncguard_redis::contract::{AcquireRequest, Acquired, ExtendRequest, ReleaseRequest};
 use syncguard_redis::{ExtendResult, LockBackend as _, LockError, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::RedisServer;
+use syncguard_test_services::wait;
 
 /// Longer than any step takes on a busy machine.
 pub(super) const SOON: Duration = Duration::from_secs(60);
@@ -55,10 +56,12 @@ pub(super) fn pair() -> anyhow::Result<(RedisServer, RedisServer)> {
     Ok((master, replica))
 }
 
-/// Makes the replica the master and the master a replica, as a person does: no connection is cut.
+/// Makes the replica the master and the master a replica, as a person does: no connection is cut. The last lock that
+/// was taken has the key `held`.
 pub(super) fn swap(master: &RedisServer, replica: &RedisServer) -> anyhow::Result<()> {
-    let synced = master.cli(&["WAIT", "1", "30000"])?;
-    anyhow::ensure!(synced == "1", "the replica has not got all writes");
+    wait::until("the replica has all writes", SOON, || {
+        Ok(replica.cli(&["EXISTS", "syncguard:held"])? == "1")
+    })?;
     replica.cli(&["REPLICAOF", "NO", "ONE"])?;
     master.cli(&["REPLICAOF", "127.0.0.1", &replica.port().to_string()])?;
     Ok(())
