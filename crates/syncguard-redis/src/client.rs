@@ -281,11 +281,11 @@ impl Connections {
             (FailureSubject::Connection, Some(_)) if *error.kind() != ErrorKind::Timeout => {}
             (_, Some(cluster)) => cluster.sync_slots(&live.client),
             // The next call finds a lost connection.
-            (FailureSubject::Connection, None) => link.is_bad(live),
+            (FailureSubject::Connection, None) => link.replace(live),
             (FailureSubject::Server, None) => {
-                link.is_at_the_wrong_server(live);
+                link.look_elsewhere(live);
                 for other in self.links.iter().filter(|other| !Arc::ptr_eq(other, link)) {
-                    other.is_at_the_wrong_server(&other.current());
+                    other.look_elsewhere(&other.current());
                 }
             }
         }

@@ -95,13 +95,13 @@ impl Opener {
 
     fn client_of(&self, server: &Server) -> Client {
         let mut config = self.config.clone();
-        match &mut config.server {
-            ServerConfig::Centralized { server: only } => *only = server.clone(),
-            ServerConfig::Sentinel { hosts, .. } | ServerConfig::Clustered { hosts, .. } => {
-                *hosts = vec![server.clone()];
-            }
-            #[allow(unreachable_patterns, reason = "fred's features decide")]
-            _ => {}
+        if let ServerConfig::Centralized { server: only } = &mut config.server {
+            *only = server.clone();
+        }
+        if let ServerConfig::Sentinel { hosts, .. } | ServerConfig::Clustered { hosts, .. } =
+            &mut config.server
+        {
+            *hosts = vec![server.clone()];
         }
         let performance = PerformanceConfig {
             default_command_timeout: self.command_timeout,

@@ -128,16 +128,16 @@ impl Link {
         Err(state.failure.clone().unwrap_or_else(otherwise))
     }
 
-    /// The connection gave no answers, or none that can be used.
-    pub(crate) fn is_bad(self: &Arc<Self>, live: &Arc<Live>) {
+    /// Looks for another connection than this one, which gave no answers, or none that can be used.
+    pub(crate) fn replace(self: &Arc<Self>, live: &Arc<Live>) {
         self.look(live, Reason::Bad);
     }
 
-    /// The server that has answered is the wrong one.
+    /// Looks for another server than that of this connection.
     ///
     /// Over a client of the program, fred connects again, if it would also do that for ever after a loss: without a
     /// policy, a client that cannot connect ends.
-    pub(crate) fn is_at_the_wrong_server(self: &Arc<Self>, live: &Arc<Live>) {
+    pub(crate) fn look_elsewhere(self: &Arc<Self>, live: &Arc<Live>) {
         if self.opener.is_some() {
             return self.look(live, Reason::WrongServer);
         }
