@@ -12,11 +12,7 @@ use syncguard_core::contract::{
     TimeAuthority, WatchRequest,
 };
 use syncguard_core::inventory::Inventory;
-use syncguard_core::{
-    ExtendResult, Fence, LockBackend, LockError, LockId, LockInfo, ReleaseResult,
-};
-
-use tokio::time::{Instant, timeout_at};
+use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult};
 
 use crate::client::Connections;
 use crate::config::RedisOptions;
@@ -180,34 +176,6 @@ impl RedisBackend {
         &self.0
     }
 
-    /// Sends one acquire. After an unknown outcome, the lock that may have been granted is released in the background.
-    async fn acquire_once(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
-        let inner = Arc::clone(&self.0);
-        cancel::finish_acquire_settled(self, request, |request, caller| async move {
-            acquire::acquire(&inner, &request, &caller).await
-        })
-        .await
-    }
-
-    /// Sends an acquire whose connection was lost over a new one, with a new lock id: a lock that comes late of the
-    /// first sending is not ours. An acquire with a window of fences has used its fence up, maybe.
-    async fn acquire_again(
-        &self,
-        request: AcquireRequest,
-        lost: LockError,
-    ) -> Result<AcquireResult, LockError> {
-        let (is_ours, first) = (self.0.connections.are_replaced(), request.lock_id);
-        if !is_ours || request.fence_window.is_some() {
-            return Err(lost);
-        }
-        // Otherwise the lock of the first sending could be in the way.
-        let release = ReleaseRequest::new(first).with_key_hint(request.key.clone());
-        if self.release(release).await.is_err() {
-            return Err(lost);
-        }
-        self.acquire_once(request.with_lock_id(LockId::generate()?)).await
-    }
-
     fn over(clients: &[Client], options: RedisOptions) -> Result<Self, LockError> {
         options.check()?;
         let clustered = clients.iter().any(Client::is_clustered);
@@ -236,16 +204,11 @@ impl LockBackend for RedisBackend {
     type Fence = Fence;
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
-        let (again, until) =
-            (request.repeat(), Instant::now() + self.0.connections.command_timeout());
-        match self.acquire_once(request).await {
-            Err(lost) if error::is_lost(&lost) => {
-                let again = self.acquire_again(again, lost.clone());
-                // If it is dropped, what it was granted is released in the background.
-                timeout_at(until, Box::pin(again)).await.unwrap_or(Err(lost))
-            }
-            result => result,
-        }
+        let inner = Arc::clone(&self.0);
+        cancel::finish_acquire_settled(self, request, |request, caller| async move {
+            acquire::acquire(&inner, &request, &caller).await
+        })
+        .await
     }
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {

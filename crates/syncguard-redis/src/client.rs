@@ -116,11 +116,6 @@ impl Connections {
         &self.links
     }
 
-    /// Returns whether lost connections are replaced by other clients.
-    pub(crate) fn are_replaced(&self) -> bool {
-        self.links.iter().all(|link| link.replaces())
-    }
-
     /// Returns whether fred may send a script to two nodes of a cluster.
     pub(crate) fn may_send_twice(&self) -> bool {
         self.may_send_twice

@@ -306,15 +306,7 @@ pub(crate) fn was_not_sent(error: &DriverError) -> bool {
 
 /// Returns whether the connection was lost after the command was sent and before its answer came.
 pub(crate) fn was_lost(error: &DriverError) -> bool {
-    is_loss(meaning(error, Stage::Calling).message)
-}
-
-/// As [`was_lost`], for the error of a call.
-pub(crate) fn is_lost(error: &LockError) -> bool {
-    error.is_outcome_unknown() && is_loss(error.message())
-}
-
-fn is_loss(message: &str) -> bool {
+    let message = meaning(error, Stage::Calling).message;
     matches!(message, LOST | LOST_OR_MOVED | STOPPED_IN_FLIGHT)
 }
 
