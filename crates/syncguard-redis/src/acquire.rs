@@ -7,6 +7,7 @@ use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Holder, TIME_TOLERANCE};
 use syncguard_core::{LockError, Timestamp, Ttl};
 
+use crate::client::OnLoss;
 use crate::driver::{Call, millis, number};
 use crate::inner::{Answer, Inner};
 use crate::names::Section;
@@ -36,9 +37,8 @@ async fn attempt(
         caller.sends(deadline, bound);
         Ok(())
     };
-    let answer =
-        inner.write(section.target(), call, inner.wait_replicas, sends).await?.final_answer()?;
-    let Answer { value, replicated, sent, .. } = answer;
+    let answer = inner.write(section.target(), call, inner.wait_replicas, OnLoss::Fail, sends);
+    let Answer { value, replicated, sent, .. } = answer.await?.final_answer(|_| false)?;
     let granted = reply::acquired(value, request.lock_id)?;
     if let AcquireResult::Acquired(acquired) = &granted.result {
         if granted.is_fresh {

@@ -16,12 +16,13 @@ use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, Rele
 
 use crate::client::Connections;
 use crate::config::RedisOptions;
+use crate::connect::Opener;
 use crate::connection_name::ConnectionName;
 use crate::durability::{self, DurabilityReport};
 use crate::inner::Inner;
 use crate::layout::{KeyLayout, Layout};
 use crate::{
-    acquire, connect, error, extend, is_locked, lookup, neighbors, release, settle, tls_probe, url,
+    acquire, error, extend, is_locked, lookup, neighbors, release, settle, tls_probe, url,
 };
 
 /// Locks in Redis or Valkey. TypeScript: `createRedisBackend`.
@@ -82,8 +83,8 @@ impl RedisBackend {
     /// Connects with these options, and logs how durable the server is. The URL has the form that
     /// [`connect`](Self::connect) describes, and overrides the options.
     ///
-    /// The connections live on the current runtime and reconnect for ever. While no connection is open,
-    /// operations fail at once with `ServiceUnavailable`.
+    /// A connection that is lost, silent or at the wrong server is replaced by the next operation, in its own runtime:
+    /// see [when the server is away](crate::guide#when-the-server-is-away).
     ///
     /// # Errors
     ///
@@ -107,7 +108,8 @@ impl RedisBackend {
         let connect_timeout = options.connect_timeout;
         let name = ConnectionName::of(options.client.clone().client_state()?.holder());
         let connecting = async {
-            let opening = connect::open(config, layout.sections().len(), &options, name);
+            let opener = Opener::new(config, layout.sections().len(), &options, name);
+            let opening = Connections::open(opener, options.connections);
             let patience = connect_timeout / 2;
             let connections = tls_probe::open_or_explain(servers, tls, patience, opening).await?;
             let inner = Inner::new(connections, layout, options)?;
@@ -125,7 +127,9 @@ impl RedisBackend {
     /// cluster or Sentinel. The program goes on using it, and it still manages its own connection. This call sends nothing;
     /// with [strict durability](RedisOptions::with_strict_durability), the first acquire asks the server.
     ///
-    /// Give the client a reconnect policy. Its attempts, timeouts and fail-fast settings do not matter here.
+    /// Give the client a reconnect policy without a limit of attempts. Its attempts for commands, timeouts and fail-fast
+    /// settings do not matter here. What the backend cannot do over such a client is in
+    /// [when the server is away](crate::guide#when-the-server-is-away).
     ///
     /// On a cluster with [shards](crate::guide#cluster), the client needs `max_redirections: 0` in its
     /// `ConnectionConfig`: when fred 10.1 follows an `ASK`, it takes the answer to another command for its own, and

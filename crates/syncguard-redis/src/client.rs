@@ -1,40 +1,36 @@
-//! Calls to the server over any of fred's clients. Each call is bounded and sent once.
+//! Calls to the server over any of fred's clients. Each call is bounded, and sent again only if that is safe.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fred::clients::{Client, WithOptions};
+use fred::clients::Client;
 use fred::error::{Error as DriverError, ErrorKind};
-use fred::interfaces::ClientLike;
-use fred::types::config::{Blocking, Options};
-use fred::types::{ConnectHandle, Value};
+use fred::interfaces::ClientLike as _;
+use fred::types::Value;
+use fred::types::config::Blocking;
+use futures_util::future::try_join_all;
 use syncguard_core::LockError;
+use syncguard_core::authoring::{FailureSubject, OutageLog};
 use tokio::time::{Instant, timeout_at};
 
-use crate::cluster::Cluster;
 use crate::config::WaitReplicas;
+use crate::connect::Opener;
 use crate::driver::{Call, Replicated, Target, command_to, custom, timed_out, transmit, within};
 use crate::error::{self, Stage};
+use crate::link::Link;
+use crate::live::Live;
 
 /// The connections of a backend.
 pub(crate) struct Connections {
-    all: Box<[Connection]>,
+    links: Arc<[Arc<Link>]>,
     next: AtomicUsize,
     command_timeout: Duration,
+    is_clustered: bool,
     /// True if a client may first have to interrupt a blocking command of the program.
     may_interrupt: bool,
     /// True if fred may send a script to two nodes of a cluster.
     may_send_twice: bool,
-    /// The tasks of connections that this library opened. They end with this value.
-    tasks: Vec<ConnectHandle>,
-}
-
-struct Connection {
-    client: WithOptions<Client>,
-    /// Answers and replacements of the connection, counted for each section.
-    answers: Box<[AtomicU64]>,
-    /// Set on a cluster.
-    cluster: Option<Cluster>,
 }
 
 /// How long to wait for an answer.
@@ -46,16 +42,42 @@ pub(crate) enum Bound {
     Exact(Instant),
 }
 
+/// What happens to a script whose connection is lost before the answer came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnLoss {
+    /// The call fails with an unknown outcome.
+    Fail,
+    /// The script goes again over another connection, because twice is as good as once.
+    Again,
+}
+
 /// The outcome of sending a script.
 pub(crate) struct Sent {
     pub(crate) result: Result<Replicated, LockError>,
     /// When the script was last sent.
     pub(crate) at: Instant,
-    /// True if fred may have sent the script twice, so that it may run again after this answer.
-    pub(crate) may_run_again: bool,
+    /// True if the script was sent twice, or fred may have done so. An earlier sending may have run, or may still run
+    /// after this answer.
+    pub(crate) was_sent_twice: bool,
 }
 
 impl Connections {
+    /// Opens connections. The caller bounds the time.
+    pub(crate) async fn open(opener: Opener, count: usize) -> Result<Self, LockError> {
+        let (opener, outage) = (Arc::new(opener), OutageLog::default());
+        let all = try_join_all((0..count).map(|_| opener.open(None))).await?;
+        let (is_clustered, command_timeout) = (opener.is_clustered(), opener.command_timeout());
+        let link = |live| Link::new(live, Some(Arc::clone(&opener)), outage.clone());
+        Ok(Self {
+            links: all.into_iter().map(link).collect(),
+            next: AtomicUsize::new(0),
+            command_timeout,
+            is_clustered,
+            may_interrupt: false,
+            may_send_twice: false,
+        })
+    }
+
     /// Uses clients that are already open. `sections` is the number of sections of the layout.
     pub(crate) fn over(
         clients: &[Client],
@@ -69,53 +91,29 @@ impl Connections {
         // the program may have redirections on, and `Options` cannot turn them off.
         let follows = clients.iter().map(|client| client.connection_config().max_redirections);
         let follows = clustered && follows.max().unwrap_or(0) > 0;
-        let options = Options {
-            // fred must not resend a script after a lost connection: the caller decides that. If fred follows an
-            // ASK with one attempt, its router ends for good, so it gets two. fred also uses the second attempt when
-            // it closes the connection to a node that leaves the cluster: see `Cluster`.
-            max_attempts: Some(if follows { 2 } else { 1 }),
-            // fred follows an ASK back to the node that sent it. Its router ends for good if the attempts run out
-            // before the redirections do.
-            max_redirections: Some(u32::from(follows)),
-            timeout: Some(command_timeout),
-            // Without a connection, an error at once is better than a command that is sent much later.
-            fail_fast: true,
-            ..Options::default()
-        };
-        let connection = |client: &Client| Connection {
-            client: client.with_options(&options),
-            answers: (0..sections).map(|_| AtomicU64::new(0)).collect(),
-            cluster: clustered.then(|| Cluster::of(client)),
+        let options = Live::options(command_timeout, follows);
+        let link = |client| {
+            Link::new(Live::of_program(client, &options, sections), None, OutageLog::default())
         };
         Self {
-            all: clients.iter().map(connection).collect(),
+            links: clients.iter().map(link).collect(),
             next: AtomicUsize::new(0),
             command_timeout,
+            is_clustered: clustered,
             may_interrupt: clients
                 .iter()
                 .any(|client| client.client_config().blocking == Blocking::Interrupt),
             may_send_twice: follows,
-            tasks: Vec::new(),
         }
     }
 
-    /// Keeps the task of a connection that this library opened.
-    pub(crate) fn own(&mut self, task: ConnectHandle) {
-        self.tasks.push(task);
-    }
-
     pub(crate) fn len(&self) -> usize {
-        self.all.len()
+        self.links.len()
     }
 
-    /// The clients, as patterns for further connections.
-    pub(crate) fn clients(&self) -> impl Iterator<Item = &Client> {
-        self.all.iter().map(|one| &*one.client)
-    }
-
-    /// Returns whether this library opened the connections.
-    pub(crate) fn are_opened_here(&self) -> bool {
-        !self.tasks.is_empty()
+    /// The links, as patterns for further connections.
+    pub(crate) fn links(&self) -> &Arc<[Arc<Link>]> {
+        &self.links
     }
 
     /// Returns whether fred may send a script to two nodes of a cluster.
@@ -124,7 +122,7 @@ impl Connections {
     }
 
     pub(crate) fn is_clustered(&self) -> bool {
-        self.all.iter().any(|connection| connection.cluster.is_some())
+        self.is_clustered
     }
 
     pub(crate) fn command_timeout(&self) -> Duration {
@@ -138,25 +136,7 @@ impl Connections {
         call: impl Fn() -> Result<Call, LockError>,
     ) -> Result<Value, LockError> {
         let bound = Bound::Usual(Instant::now() + self.command_timeout);
-        Ok(self.send(target, call, None, bound).await.result?.0)
-    }
-
-    /// Sends a command that inspects the server.
-    pub(crate) async fn inspect(
-        &self,
-        target: Target,
-        command: &'static str,
-        arguments: &[&'static str],
-    ) -> Result<Value, LockError> {
-        let words: Vec<Value> = arguments.iter().map(|word| (*word).into()).collect();
-        let connection = self.pick();
-        let answers = connection.answers(target);
-        let answer = custom(&connection.client, command_to(command, target), words);
-        // fred's own limit does not cover the connection that it opens beside a blocked one.
-        let deadline = Instant::now() + self.command_timeout;
-        let answer = timeout_at(deadline, answer).await.unwrap_or_else(timed_out);
-        self.note_answer(connection, target, answers, answer)
-            .map_err(|error| error::from_driver(&error, Stage::Calling))
+        Ok(self.send(target, call, None, bound, OnLoss::Again).await.result?.0)
     }
 
     /// Sends a command that reads, within the command timeout.
@@ -166,24 +146,9 @@ impl Connections {
         command: &'static str,
         words: &[&str],
     ) -> Result<Value, LockError> {
-        let words = words.iter().map(|word| Value::from(*word)).collect();
+        let words: Vec<Value> = words.iter().map(|word| Value::from(*word)).collect();
         let until = Instant::now() + self.command_timeout;
-        let answer = self.answer(target, command, words, until).await;
-        answer.map_err(|error| error::from_driver(&error, Stage::Calling))
-    }
-
-    async fn answer(
-        &self,
-        target: Target,
-        command: &'static str,
-        words: Vec<Value>,
-        until: Instant,
-    ) -> Result<Value, DriverError> {
-        let connection = self.pick();
-        let answers = connection.answers(target);
-        let answer = custom(&connection.client, command_to(command, target), words);
-        let answer = timeout_at(until, answer).await.unwrap_or_else(timed_out);
-        self.note_answer(connection, target, answers, answer)
+        self.answer(target, command, &words, until, Stage::Calling).await
     }
 
     /// Sends a command that has no arguments and changes nothing.
@@ -193,127 +158,148 @@ impl Connections {
         command: &'static str,
         until: Instant,
     ) -> Result<Value, LockError> {
-        let answer = self.answer(target, command, Vec::new(), until).await;
-        answer.map_err(|error| error::from_driver(&error, Stage::Asking))
+        self.answer(target, command, &[], until, Stage::Asking).await
+    }
+
+    async fn answer(
+        &self,
+        target: Target,
+        command: &'static str,
+        words: &[Value],
+        until: Instant,
+        stage: Stage,
+    ) -> Result<Value, LockError> {
+        let link = self.pick();
+        let mut may_be_gone = link.replaces();
+        loop {
+            let live = link.live(until).await?;
+            let answers = live.answers(target);
+            let answer = custom(&live.client, command_to(command, target), words.to_vec());
+            // fred's own limit does not cover the connection that it opens beside a blocked one.
+            let answer = timeout_at(until, answer).await.unwrap_or_else(timed_out);
+            self.note_answer(link, &live, (target, answers), &answer);
+            match answer {
+                Err(error) if may_be_gone && is_gone(&error, OnLoss::Again) => may_be_gone = false,
+                answer => return answer.map_err(|error| live.explain(&error, stage)),
+            }
+        }
     }
 
     /// Sends a script by its hash, and in full if the server does not know it. With `wait`, the outcome also
     /// says whether enough replicas have the script's writes.
+    ///
+    /// A script that was not sent, because the connection was lost before, goes over another connection.
     pub(crate) async fn send(
         &self,
         target: Target,
         call: impl Fn() -> Result<Call, LockError>,
         wait: Option<WaitReplicas>,
         bound: Bound,
+        on_loss: OnLoss,
     ) -> Sent {
-        let connection = self.pick();
-        let client = &connection.client;
-        let changes = connection.changes();
-        let answers = connection.answers(target);
-        let mut sent_at = Instant::now();
         let (until, mut timer) = match bound {
             // fred has a timer already; a second timer would cost a tenth of the client's time.
             Bound::Usual(until) => (until, self.may_interrupt.then_some(until)),
             Bound::Exact(until) => (until, Some(until)),
         };
-        let (mut is_known, mut may_have_moved) = (true, connection.cluster.is_some());
-        let answer = loop {
-            let words = match call() {
-                Ok(call) if is_known => call.by_hash(),
-                Ok(call) => call.in_full(),
+        let link = self.pick();
+        let mut at = Instant::now();
+        let mut was_lost = false;
+        let (mut is_known, mut may_have_moved) = (true, self.is_clustered);
+        let mut may_be_gone = link.replaces();
+        loop {
+            let live = match link.live(until).await {
+                Ok(live) => live,
                 Err(error) => {
-                    return Sent { result: Err(error), at: sent_at, may_run_again: false };
+                    let error = if was_lost { error.with_unknown_outcome() } else { error };
+                    return Sent { result: Err(error), at, was_sent_twice: was_lost };
                 }
             };
-            let answer = within(timer, transmit(client, target, words, wait)).await;
-            match &answer {
-                Err(error) if is_known && error::is_unknown_script(error) => is_known = false,
-                // The script did not run. If the slot has moved, fred has read the slot map again by now.
-                Err(error) if may_have_moved && error::is_redirection(error) => {
-                    may_have_moved = false;
+            let (changes, answers) = (live.changes(), live.answers(target));
+            let answer = loop {
+                let words = match call() {
+                    Ok(call) if is_known => call.by_hash(),
+                    Ok(call) => call.in_full(),
+                    Err(error) => return Sent { result: Err(error), at, was_sent_twice: was_lost },
+                };
+                let answer = within(timer, transmit(&live.client, target, words, wait)).await;
+                match &answer {
+                    Err(error) if is_known && error::is_unknown_script(error) => is_known = false,
+                    // The script did not run. If the slot has moved, fred has read the slot map again by now.
+                    Err(error) if may_have_moved && error::is_redirection(error) => {
+                        may_have_moved = false;
+                    }
+                    _ => break answer,
                 }
-                _ => break answer,
+                (at, timer) = (Instant::now(), Some(until));
+            };
+            self.note_answer(link, &live, (target, answers), &answer);
+            match answer {
+                Err(error) if may_be_gone && is_gone(&error, on_loss) => {
+                    may_be_gone = false;
+                    was_lost |= !error::was_not_sent(&error);
+                    (at, timer) = (Instant::now(), Some(until));
+                }
+                answer => {
+                    let result = answer.map_err(|error| live.explain(&error, Stage::Calling));
+                    let moved = self.may_send_twice && live.changes() != changes;
+                    return Sent { result, at, was_sent_twice: was_lost || moved };
+                }
             }
-            (sent_at, timer) = (Instant::now(), Some(until));
-        };
-        let result = self.note_answer(connection, target, answers, answer);
-        let result = result.map_err(|error| error::from_driver(&error, Stage::Calling));
-        Sent {
-            result,
-            at: sent_at,
-            may_run_again: self.may_send_twice && connection.changes() != changes,
         }
     }
 
-    /// Counts an answer. After a timeout, replaces the connection if no other answer came while this call waited:
-    /// `answers` is the count from before the call.
-    fn note_answer<T>(
-        &self,
-        connection: &Connection,
-        target: Target,
-        answers: u64,
-        answer: Result<T, DriverError>,
-    ) -> Result<T, DriverError> {
-        if !matches!(&answer, Err(error) if *error.kind() == ErrorKind::Timeout) {
-            if let Some(count) = connection.answers.get(target.section) {
-                count.fetch_add(1, Ordering::Relaxed);
-            }
-        } else if let Some(cluster) = &connection.cluster {
-            if connection.answers(target) == answers {
-                cluster.sync_slots(&connection.client);
-            }
-        } else {
-            self.replace_if_dead(connection, target, answers);
-        }
-        answer
-    }
-
-    /// The next connection in turn; skips lost connections if another connection works.
-    fn pick(&self) -> &Connection {
-        let count = self.all.len();
-        if count == 1 {
-            return &self.all[0];
-        }
-        let first = self.next.fetch_add(1, Ordering::Relaxed) % count;
-        let in_turn = self.all[first..].iter().chain(&self.all[..first]);
-        let working = in_turn.into_iter().find(|connection| connection.client.is_connected());
-        working.unwrap_or(&self.all[first])
-    }
-
-    /// Replaces a connection that gave no answer at all while a call timed out. Only for connections that this
-    /// library opened.
+    /// Counts an answer, and acts by what a failure says about its connection and its server. After a timeout, a
+    /// connection is bad if no other answer came while this call waited: `answers` is the count from before the call.
     ///
     /// fred's own check restarts with each command that it writes, so under load it never finds a dead
     /// connection. TCP needs a quarter of an hour.
-    fn replace_if_dead(&self, connection: &Connection, target: Target, answers: u64) {
-        let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
-        let is_first = || {
-            connection.answers.get(target.section).is_some_and(|count| {
-                count.compare_exchange(answers, answers + 1, success, failure).is_ok()
-            })
-        };
-        if self.are_opened_here() && connection.client.is_connected() && is_first() {
-            let client = connection.client.clone();
-            tokio::spawn(async move { client.force_reconnection().await });
+    fn note_answer<T>(
+        &self,
+        link: &Arc<Link>,
+        live: &Arc<Live>,
+        (target, answers): (Target, u64),
+        answer: &Result<T, DriverError>,
+    ) {
+        let Err(error) = answer else { return live.count_answer(target) };
+        let subject = error::subject(error);
+        if *error.kind() == ErrorKind::Timeout {
+            if live.answers(target) != answers {
+                return;
+            }
+        } else if !error::was_not_sent(error) && !error::was_lost(error) {
+            live.count_answer(target);
+        }
+        match (subject, &live.cluster) {
+            (FailureSubject::Request, _) => {}
+            // A lost connection to a node is fred's affair.
+            (FailureSubject::Connection, Some(_)) if *error.kind() != ErrorKind::Timeout => {}
+            (_, Some(cluster)) => cluster.sync_slots(&live.client),
+            // The next call finds a lost connection.
+            (FailureSubject::Connection, None) => link.replace(live),
+            (FailureSubject::Server, None) => {
+                link.look_elsewhere(live);
+                for other in self.links.iter().filter(|other| !Arc::ptr_eq(other, link)) {
+                    other.look_elsewhere(&other.current());
+                }
+            }
         }
     }
+
+    /// The next connection in turn; skips lost connections if another connection works.
+    fn pick(&self) -> &Arc<Link> {
+        let count = self.links.len();
+        if count == 1 {
+            return &self.links[0];
+        }
+        let first = self.next.fetch_add(1, Ordering::Relaxed) % count;
+        let in_turn = self.links[first..].iter().chain(&self.links[..first]);
+        let working = in_turn.into_iter().find(|link| link.is_up());
+        working.unwrap_or(&self.links[first])
+    }
 }
 
-impl Connection {
-    /// The number of answers from a section.
-    fn answers(&self, target: Target) -> u64 {
-        self.answers.get(target.section).map_or(0, |count| count.load(Ordering::Relaxed))
-    }
-
-    /// How often nodes of the cluster have come or gone.
-    fn changes(&self) -> u64 {
-        self.cluster.as_ref().map_or(0, |cluster| cluster.changes(&self.client))
-    }
-}
-
-impl Drop for Connections {
-    /// fred's task never ends by itself, because it holds the client that it serves.
-    fn drop(&mut self) {
-        self.tasks.iter().for_each(ConnectHandle::abort);
-    }
+/// Returns whether a call may go over another connection after this error.
+fn is_gone(error: &DriverError, on_loss: OnLoss) -> bool {
+    error::was_not_sent(error) || on_loss == OnLoss::Again && error::was_lost(error)
 }

@@ -1,4 +1,4 @@
-//! Opening the connections of a backend.
+//! Opening a connection to the servers of a URL.
 
 use std::time::Duration;
 
@@ -6,73 +6,131 @@ use fred::clients::Client;
 use fred::interfaces::ClientLike;
 use fred::socket2::TcpKeepalive;
 use fred::types::config::{
-    Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy, TcpConfig,
+    Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy, Server, ServerConfig, TcpConfig,
 };
 use syncguard_core::LockError;
+use tokio::time::timeout;
 
-use crate::client::Connections;
+use crate::addresses::{first_to_open, resolve};
 use crate::config::RedisOptions;
 use crate::connection_name::ConnectionName;
 use crate::error::{self, Stage};
+use crate::live::Live;
+use crate::tls_probe;
 
-/// Opens connections. The caller bounds the time. If this fails or is dropped, the tasks that were started end with
-/// `connections`.
-pub(crate) async fn open(
+/// Opens connections, the first and those in the place of lost ones.
+pub(crate) struct Opener {
     config: Config,
+    /// The number of sections of the layout.
     sections: usize,
-    options: &RedisOptions,
+    command_timeout: Duration,
+    connect_timeout: Duration,
     name: Option<ConnectionName>,
-) -> Result<Connections, LockError> {
-    let clustered = config.server.is_clustered();
-    let clients: Vec<Client> = (0..options.connections)
-        .map(|_| {
-            Client::new(
-                config.clone(),
-                Some(performance(options)),
-                Some(connection(options)),
-                Some(reconnect_policy()),
-            )
-        })
-        .collect();
-    let mut connections = Connections::over(&clients, clustered, sections, options.command_timeout);
-    for client in &clients {
-        if let Some(name) = name.clone() {
-            connections.own(name.set_always(client, options.command_timeout));
+}
+
+impl Opener {
+    pub(crate) fn new(
+        config: Config,
+        sections: usize,
+        options: &RedisOptions,
+        name: Option<ConnectionName>,
+    ) -> Self {
+        let (command_timeout, connect_timeout) = (options.command_timeout, options.connect_timeout);
+        Self { config, sections, command_timeout, connect_timeout, name }
+    }
+
+    pub(crate) fn is_clustered(&self) -> bool {
+        self.config.server.is_clustered()
+    }
+
+    pub(crate) fn command_timeout(&self) -> Duration {
+        self.command_timeout
+    }
+
+    /// Opens a connection within the connect timeout. The server behind `last` was found to be the wrong one, so the
+    /// servers after it come first. With `explain`, the error names a port of the wrong kind.
+    pub(crate) async fn open_in_time(
+        &self,
+        last: Option<&Server>,
+        explain: bool,
+    ) -> Result<Live, LockError> {
+        let opening = async {
+            if !explain {
+                return self.open(last).await;
+            }
+            let (hosts, patience) = (self.config.server.hosts(), self.connect_timeout / 2);
+            let tls = self.config.uses_tls();
+            tls_probe::open_or_explain(hosts, tls, patience, self.open(last)).await
+        };
+        timeout(self.connect_timeout, opening)
+            .await
+            .unwrap_or_else(|_| Err(error::still_connecting()))
+    }
+
+    /// Opens a connection. The caller bounds the time. If this fails or is dropped, the tasks that were started end.
+    pub(crate) async fn open(&self, last: Option<&Server>) -> Result<Live, LockError> {
+        let mut servers = resolve(&self.config.server.hosts()).await?;
+        if let Some(position) = servers.iter().position(|server| Some(server) == last) {
+            servers.rotate_left(position + 1);
         }
+        first_to_open(servers, |server| self.open_at(server)).await
+    }
+
+    async fn open_at(&self, server: Server) -> Result<Live, LockError> {
+        let client = self.client_of(&server);
+        let options = Live::options(self.command_timeout, false);
+        let mut live = Live::new(&client, &options, self.sections, Some(server));
         // Not `init`: if its future is dropped, its task stays behind, and may connect and live for ever.
         // `wait_for_connect` is polled first, so that it misses no outcome.
-        let start = async { connections.own(client.connect()) };
+        let start = async {
+            if let Some(name) = self.name.clone() {
+                live.own(name.set_always(&client, self.command_timeout));
+            }
+            live.own(client.connect());
+        };
         let opened = tokio::join!(biased; client.wait_for_connect(), start).0;
         opened.map_err(|error| error::from_driver(&error, Stage::Connecting))?;
+        Ok(live)
     }
-    Ok(connections)
+
+    fn client_of(&self, server: &Server) -> Client {
+        let mut config = self.config.clone();
+        if let ServerConfig::Centralized { server: only } = &mut config.server {
+            *only = server.clone();
+        }
+        if let ServerConfig::Sentinel { hosts, .. } | ServerConfig::Clustered { hosts, .. } =
+            &mut config.server
+        {
+            *hosts = vec![server.clone()];
+        }
+        let performance = PerformanceConfig {
+            default_command_timeout: self.command_timeout,
+            ..PerformanceConfig::default()
+        };
+        let policy = config.server.is_clustered().then(reconnect_policy);
+        Client::new(config, Some(performance), Some(self.connection()), policy)
+    }
+
+    fn connection(&self) -> ConnectionConfig {
+        // A connection takes four round trips to open, so a tight command timeout would be too tight here.
+        let timeout = self.command_timeout.max(Duration::from_secs(1));
+        ConnectionConfig {
+            connection_timeout: timeout,
+            internal_command_timeout: timeout,
+            max_command_attempts: 1,
+            max_redirections: 0,
+            tcp: TcpConfig {
+                nodelay: Some(true),
+                keepalive: Some(TcpKeepalive::new().with_time(Duration::from_secs(30))),
+                ..TcpConfig::default()
+            },
+            ..ConnectionConfig::default()
+        }
+    }
 }
 
-fn performance(options: &RedisOptions) -> PerformanceConfig {
-    PerformanceConfig {
-        default_command_timeout: options.command_timeout,
-        ..PerformanceConfig::default()
-    }
-}
-
-fn connection(options: &RedisOptions) -> ConnectionConfig {
-    // A connection takes four round trips to open, so a tight command timeout would be too tight here.
-    let timeout = options.command_timeout.max(Duration::from_secs(1));
-    ConnectionConfig {
-        connection_timeout: timeout,
-        internal_command_timeout: timeout,
-        max_command_attempts: 1,
-        max_redirections: 0,
-        tcp: TcpConfig {
-            nodelay: Some(true),
-            keepalive: Some(TcpKeepalive::new().with_time(Duration::from_secs(30))),
-            ..TcpConfig::default()
-        },
-        ..ConnectionConfig::default()
-    }
-}
-
-/// Reconnects for ever, at least once a second, so that locks are back within two seconds after their server.
+/// On a cluster, fred replaces lost connections to single nodes by itself. Elsewhere a client ends with its
+/// connection, and a [`Link`](crate::link::Link) opens the next one.
 fn reconnect_policy() -> ReconnectPolicy {
     ReconnectPolicy::new_exponential(0, 20, 1000, 2)
 }

@@ -270,8 +270,8 @@ async fn report_of_server(
     connections: &Connections,
     target: Target,
 ) -> Result<DurabilityReport, LockError> {
-    let info = unless_denied(connections.inspect(target, "INFO", &[]).await)?;
-    let sync = unless_denied(connections.inspect(target, "CONFIG", &["GET", "appendfsync"]).await)?;
+    let info = unless_denied(connections.command(target, "INFO", &[]).await)?;
+    let sync = unless_denied(connections.command(target, "CONFIG", &["GET", "appendfsync"]).await)?;
     let info = info.as_ref().and_then(Value::as_str);
     Ok(from_info(info.as_deref(), append_sync(sync)))
 }
@@ -282,7 +282,7 @@ async fn report_of_server(
 ///
 /// `InvalidArgument` for a node of a cluster, and the store's failures.
 pub(crate) async fn refuse_cluster_node(connections: &Connections) -> Result<(), LockError> {
-    let info = unless_denied(connections.inspect(Target::default(), "INFO", &["cluster"]).await)?;
+    let info = unless_denied(connections.command(Target::default(), "INFO", &["cluster"]).await)?;
     let info = info.as_ref().and_then(Value::as_str);
     if info.is_some_and(|info| info.lines().any(|line| line.trim() == "cluster_enabled:1")) {
         return Err(LockError::invalid_argument(

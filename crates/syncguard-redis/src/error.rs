@@ -10,6 +10,7 @@ use std::error::Error;
 use std::fmt;
 
 use fred::error::{Error as DriverError, ErrorKind};
+use syncguard_core::authoring::FailureSubject;
 use syncguard_core::{ErrorCode, LockError};
 
 use self::tls::TlsFault;
@@ -39,6 +40,7 @@ enum Outcome {
     Unknown,
 }
 
+use FailureSubject::{Connection, Request, Server};
 use Outcome::{Refused, Unknown};
 
 /// The message for a command that is missing.
@@ -48,52 +50,159 @@ macro_rules! lacks {
     };
 }
 
+/// What an error means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Meaning {
+    code: ErrorCode,
+    outcome: Outcome,
+    subject: FailureSubject,
+    message: &'static str,
+}
+
+/// A row of a table: the text by which an error is known, and what the error means.
+struct Row {
+    text: &'static str,
+    meaning: Meaning,
+}
+
+const fn row(
+    text: &'static str,
+    code: ErrorCode,
+    outcome: Outcome,
+    subject: FailureSubject,
+    message: &'static str,
+) -> Row {
+    Row { text, meaning: Meaning { code, outcome, subject, message } }
+}
+
 /// Answers of the server, by their first word.
-const ANSWERS: &[(&str, ErrorCode, Outcome, &str)] = &[
-    ("NOAUTH", AuthFailed, Refused, "the server wants a password"),
-    ("WRONGPASS", AuthFailed, Refused, "the server refused the user name or the password"),
-    ("NOPERM", AuthFailed, Refused, FORBIDDEN),
-    ("DENIED", AuthFailed, Refused, "the server is in protected mode and refuses other hosts"),
-    ("WRONGTYPE", Internal, Refused, "a record of this library has another type in the store"),
-    ("OOM", ServiceUnavailable, Refused, "the server has reached its maxmemory and refuses writes"),
-    ("READONLY", ServiceUnavailable, Refused, "the server is a replica and refuses writes"),
-    ("LOADING", ServiceUnavailable, Refused, "the server is still loading its data"),
-    ("BUSY", ServiceUnavailable, Refused, "the server is busy with a script that does not end"),
-    ("MISCONF", ServiceUnavailable, Refused, CANNOT_PERSIST),
-    ("MASTERDOWN", ServiceUnavailable, Refused, "the server is a replica that lost its master"),
-    ("NOREPLICAS", ServiceUnavailable, Refused, "too few replicas for the server to accept writes"),
+const ANSWERS: &[Row] = &[
+    row("NOAUTH", AuthFailed, Refused, Connection, "the server wants a password"),
+    row(
+        "WRONGPASS",
+        AuthFailed,
+        Refused,
+        Connection,
+        "the server refused the user name or the password",
+    ),
+    row("NOPERM", AuthFailed, Refused, Request, FORBIDDEN),
+    row(
+        "DENIED",
+        AuthFailed,
+        Refused,
+        Server,
+        "the server is in protected mode and refuses other hosts",
+    ),
+    row(
+        "WRONGTYPE",
+        Internal,
+        Refused,
+        Request,
+        "a record of this library has another type in the store",
+    ),
+    row(
+        "OOM",
+        ServiceUnavailable,
+        Refused,
+        Request,
+        "the server has reached its maxmemory and refuses writes",
+    ),
+    row(
+        "READONLY",
+        ServiceUnavailable,
+        Refused,
+        Server,
+        "the server is a replica and refuses writes",
+    ),
+    row("LOADING", ServiceUnavailable, Refused, Server, "the server is still loading its data"),
+    row(
+        "BUSY",
+        ServiceUnavailable,
+        Refused,
+        Request,
+        "the server is busy with a script that does not end",
+    ),
+    row(
+        "MISCONF",
+        ServiceUnavailable,
+        Refused,
+        Request,
+        CANNOT_PERSIST,
+    ),
+    row(
+        "MASTERDOWN",
+        ServiceUnavailable,
+        Refused,
+        Server,
+        "the server is a replica that lost its master",
+    ),
+    row(
+        "NOREPLICAS",
+        ServiceUnavailable,
+        Refused,
+        Server,
+        "too few replicas for the server to accept writes",
+    ),
     // At this answer, fred closes the connection and passes the answer to all commands in flight, also to
     // scripts that ran.
-    ("CLUSTERDOWN", ServiceUnavailable, Unknown, "the cluster does not serve all of its slots"),
-    ("TRYAGAIN", ServiceUnavailable, Refused, "the cluster is moving the slot"),
-    ("CROSSSLOT", InvalidArgument, Refused, NEEDS_TAG),
-    ("MOVED", InvalidArgument, Refused, NEEDS_CLUSTER),
-    ("ASK", InvalidArgument, Refused, NEEDS_CLUSTER),
-    ("NOPROTO", InvalidArgument, Refused, "the server does not speak RESP3; use RESP2"),
+    row("CLUSTERDOWN", ServiceUnavailable, Unknown, Server, CLUSTER_DOWN),
+    row("TRYAGAIN", ServiceUnavailable, Refused, Request, "the cluster is moving the slot"),
+    row("CROSSSLOT", InvalidArgument, Refused, Request, NEEDS_TAG),
+    row("MOVED", InvalidArgument, Refused, Request, NEEDS_CLUSTER),
+    row("ASK", InvalidArgument, Refused, Request, NEEDS_CLUSTER),
+    row("NOPROTO", InvalidArgument, Refused, Request, "the server does not speak RESP3; use RESP2"),
+    // The server became a replica while this command waited.
+    row("UNBLOCKED", ServiceUnavailable, Unknown, Server, "the server is a replica by now"),
 ];
 
 /// Answers of the server that start with `ERR`, by a part of their text.
-const GENERAL_ANSWERS: &[(&str, ErrorCode, &str)] = &[
-    ("max number of clients", RateLimited, "the server has no connection left to give"),
-    ("can't run this command", AuthFailed, FORBIDDEN),
-    ("can't access at least one of the keys", AuthFailed, FORBIDDEN),
+const GENERAL_ANSWERS: &[Row] = &[
+    row(
+        "max number of clients",
+        RateLimited,
+        Refused,
+        Server,
+        "the server has no connection left to give",
+    ),
+    row("can't run this command", AuthFailed, Refused, Request, FORBIDDEN),
+    row("can't access at least one of the keys", AuthFailed, Refused, Request, FORBIDDEN),
     // One record of the lock has moved to another node, and its other records have not.
-    ("non local key", ServiceUnavailable, "the cluster is moving the slot"),
-    (
+    row("non local key", ServiceUnavailable, Refused, Request, "the cluster is moving the slot"),
+    row(
         "cluster support disabled",
         InvalidArgument,
+        Refused,
+        Request,
         "the server is no node of a cluster; use redis://",
     ),
-    ("DB index is out of range", InvalidArgument, "the server has no database of this number"),
-    ("SELECT is not allowed", InvalidArgument, "a cluster has one database only, number 0"),
-    ("without any password configured", AuthFailed, "a password was given, the server has none"),
+    row(
+        "DB index is out of range",
+        InvalidArgument,
+        Refused,
+        Request,
+        "the server has no database of this number",
+    ),
+    row(
+        "SELECT is not allowed",
+        InvalidArgument,
+        Refused,
+        Request,
+        "a cluster has one database only, number 0",
+    ),
+    row(
+        "without any password configured",
+        AuthFailed,
+        Refused,
+        Request,
+        "a password was given, the server has none",
+    ),
     // Dragonfly, and Alibaba's proxy.
-    ("undeclared key", InvalidArgument, UNDECLARED),
-    ("bad lua script", InvalidArgument, UNDECLARED),
-    ("command called from script", InvalidArgument, LACKS_COMMAND_OF_SCRIPTS),
-    ("nknown command", InvalidArgument, LACKS_COMMAND),
-    ("nsupported command", InvalidArgument, LACKS_COMMAND),
-    ("not supported", InvalidArgument, LACKS_COMMAND),
+    row("undeclared key", InvalidArgument, Refused, Request, UNDECLARED),
+    row("bad lua script", InvalidArgument, Refused, Request, UNDECLARED),
+    row("command called from script", InvalidArgument, Refused, Request, LACKS_COMMAND_OF_SCRIPTS),
+    row("nknown command", InvalidArgument, Refused, Request, LACKS_COMMAND),
+    row("nsupported command", InvalidArgument, Refused, Request, LACKS_COMMAND),
+    row("not supported", InvalidArgument, Refused, Request, LACKS_COMMAND),
 ];
 
 /// The commands that this library and fred send, with the answer if a server or a proxy lacks one.
@@ -116,43 +225,66 @@ const COMMANDS: &[(&str, &str)] = &[
 ];
 
 /// Errors of fred itself, by the start of their text.
-const DRIVER_TEXTS: &[(&str, ErrorCode, Outcome, &str)] = &[
+const DRIVER_TEXTS: &[Row] = &[
     // The command was in flight when fred replaced the connection, after a loss or a time without an answer. On a
     // cluster, fred also says this after a second MOVED, which ran nothing; the two cannot be told apart.
-    ("Too many failed write attempts", ServiceUnavailable, Unknown, LOST_OR_MOVED),
-    ("Failed to route command", ServiceUnavailable, Refused, NOT_CONNECTED),
-    ("Client is not initialized", ServiceUnavailable, Refused, NOT_CONNECTED),
-    ("Failed to send command to router", ServiceUnavailable, Refused, NOT_CONNECTED),
-    ("All keys must belong", InvalidArgument, Refused, NEEDS_TAG),
-    ("Missing server for hash slot", ServiceUnavailable, Refused, "no node serves the slot"),
-    ("Failed to connect to all sentinel nodes", ServiceUnavailable, Refused, NO_SENTINEL),
-    ("Missing primary address", ServiceUnavailable, Refused, UNKNOWN_MASTER),
+    row("Too many failed write attempts", ServiceUnavailable, Unknown, Connection, LOST_OR_MOVED),
+    row("Failed to route command", ServiceUnavailable, Refused, Connection, NOT_CONNECTED),
+    // fred's router has ended, and nobody takes commands any more.
+    row("Client is not initialized", InvalidArgument, Refused, Connection, STOPPED),
+    row("Failed to send command to router", InvalidArgument, Refused, Connection, STOPPED),
+    row("Invalid or missing cluster state", ServiceUnavailable, Refused, Server, CLUSTER_DOWN),
+    row("All keys must belong", InvalidArgument, Refused, Request, NEEDS_TAG),
+    row(
+        "Missing server for hash slot",
+        ServiceUnavailable,
+        Refused,
+        Server,
+        "no node serves the slot",
+    ),
+    row(
+        "Failed to connect to all sentinel nodes",
+        ServiceUnavailable,
+        Refused,
+        Server,
+        NO_SENTINEL,
+    ),
+    row("Missing primary address", ServiceUnavailable, Refused, Server, UNKNOWN_MASTER),
 ];
 
 /// The other errors, by fred's kind.
-fn by_kind(kind: &ErrorKind) -> (ErrorCode, Outcome, &'static str) {
-    match kind {
-        ErrorKind::Timeout => (NetworkTimeout, Unknown, "no answer within the command timeout"),
-        ErrorKind::IO => (ServiceUnavailable, Unknown, LOST),
-        // fred's fail-fast check: nothing was sent.
-        ErrorKind::Canceled => (ServiceUnavailable, Refused, NOT_CONNECTED),
-        ErrorKind::Auth => (AuthFailed, Refused, "the server refused the credentials"),
+const fn by_kind(kind: &ErrorKind) -> Meaning {
+    let (code, outcome, subject, message) = match kind {
+        ErrorKind::Timeout => {
+            (NetworkTimeout, Unknown, Connection, "no answer within the command timeout")
+        }
+        ErrorKind::IO => (ServiceUnavailable, Unknown, Connection, LOST),
+        // fred's fail-fast check, or its router has ended before it sent the command.
+        ErrorKind::Canceled => (ServiceUnavailable, Refused, Connection, NOT_CONNECTED),
+        ErrorKind::Auth => (AuthFailed, Refused, Connection, "the server refused the credentials"),
         ErrorKind::Config | ErrorKind::Url => {
-            (InvalidArgument, Refused, "the client's configuration or its URL is not valid")
+            let message = "the client's configuration or its URL is not valid";
+            (InvalidArgument, Refused, Request, message)
         }
         ErrorKind::Sentinel => {
-            (ServiceUnavailable, Refused, "the Sentinels do not lead to a master that answers")
+            let message = "the Sentinels do not lead to a master that answers";
+            (ServiceUnavailable, Refused, Server, message)
         }
-        ErrorKind::Routing => (ServiceUnavailable, Refused, "the cluster is moving the slot"),
-        ErrorKind::Cluster => (ServiceUnavailable, Unknown, "the cluster is changing"),
-        ErrorKind::Backpressure => (RateLimited, Refused, "the client's command queue is full"),
+        ErrorKind::Routing => {
+            (ServiceUnavailable, Refused, Request, "the cluster is moving the slot")
+        }
+        ErrorKind::Cluster => (ServiceUnavailable, Unknown, Server, "the cluster is changing"),
+        ErrorKind::Backpressure => {
+            (RateLimited, Refused, Request, "the client's command queue is full")
+        }
         ErrorKind::Protocol | ErrorKind::Parse | ErrorKind::NotFound => {
-            (Internal, Unknown, "the server's answer makes no sense")
+            (Internal, Unknown, Connection, "the server's answer makes no sense")
         }
         // fred's router has ended with commands in flight.
-        ErrorKind::Unknown => (ServiceUnavailable, Unknown, "the client has stopped"),
-        _ => (ServiceUnavailable, Unknown, "the connection failed"),
-    }
+        ErrorKind::Unknown => (ServiceUnavailable, Unknown, Connection, STOPPED_IN_FLIGHT),
+        _ => (ServiceUnavailable, Unknown, Connection, "the connection failed"),
+    };
+    Meaning { code, outcome, subject, message }
 }
 
 const FORBIDDEN: &str = "the server's access rules forbid a command or a key that locks need";
@@ -170,20 +302,61 @@ const NO_SENTINEL: &str = "no Sentinel answered at the given addresses; where th
 const UNKNOWN_MASTER: &str = "the Sentinels know no master of the name in sentinelServiceName";
 const LOST: &str = "the connection was lost";
 const LOST_OR_MOVED: &str = "the connection was lost; on a cluster, the slot may be moving";
+const SILENT: &str = "the server did not answer in time while a connection was opened";
 const NOT_CONNECTED: &str = "there is no connection to the server";
+const STOPPED: &str = "the Redis client has stopped: its runtime has ended, or it was closed; connect it again, in a runtime that \
+     lives as long as the backend";
+const STOPPED_IN_FLIGHT: &str = "the Redis client has stopped before the answer came";
+const CLUSTER_DOWN: &str = "the cluster does not serve all of its slots";
 
 /// The error of a call.
 pub(crate) fn from_driver(error: &DriverError, stage: Stage) -> LockError {
-    let (code, outcome, mut message) = classify(error, stage);
+    let Meaning { code, outcome, mut message, .. } = meaning(error, stage);
     if stage == Stage::Connecting && *error.kind() == ErrorKind::IO && code == ServiceUnavailable {
         message = "no connection to the server could be made";
     }
     if stage == Stage::Connecting && *error.kind() == ErrorKind::Timeout {
         // The driver bounds each connection by the command timeout, or a second if that is longer.
-        message = "the server did not answer in time while a connection was opened";
+        message = SILENT;
     }
     let error = LockError::new(code, message).with_source(&Origin::of(error));
     if stage == Stage::Calling && outcome == Unknown { error.with_unknown_outcome() } else { error }
+}
+
+/// What the failure of a call says about its connection and its server.
+pub(crate) fn subject(error: &DriverError) -> FailureSubject {
+    meaning(error, Stage::Calling).subject
+}
+
+/// Returns whether the command was certainly not sent, because there is no connection.
+pub(crate) fn was_not_sent(error: &DriverError) -> bool {
+    let Meaning { outcome, message, .. } = meaning(error, Stage::Calling);
+    outcome == Refused && matches!(message, NOT_CONNECTED | STOPPED)
+}
+
+/// Returns whether the connection was lost after the command was sent and before its answer came.
+pub(crate) fn was_lost(error: &DriverError) -> bool {
+    let message = meaning(error, Stage::Calling).message;
+    matches!(message, LOST | LOST_OR_MOVED | STOPPED_IN_FLIGHT)
+}
+
+/// The error of a call while there is no connection, and a new one is not there yet.
+pub(crate) fn still_connecting() -> LockError {
+    LockError::new(NetworkTimeout, SILENT)
+}
+
+/// The error of a call without a connection, if no reason is known.
+pub(crate) fn not_connected() -> LockError {
+    LockError::new(ServiceUnavailable, NOT_CONNECTED)
+}
+
+/// The error of a host name without an address.
+pub(crate) fn unknown_host() -> LockError {
+    LockError::new(
+        ServiceUnavailable,
+        "no address is known for the host name in the URL; it may be misspelt, or this machine's name server may \
+         not answer",
+    )
 }
 
 /// The error of a `connect` that took too long.
@@ -202,34 +375,40 @@ pub(crate) fn is_redirection(error: &DriverError) -> bool {
     *error.kind() == ErrorKind::Routing && error.details().starts_with("Too many redirections")
 }
 
-fn classify(error: &DriverError, stage: Stage) -> (ErrorCode, Outcome, &'static str) {
+fn meaning(error: &DriverError, stage: Stage) -> Meaning {
     let details = error.details();
-    if let Some((_, code, outcome, message)) = answer(details) {
-        return (*code, *outcome, message);
+    if let Some(row) = answer(details) {
+        return row.meaning;
     }
     if details.starts_with("ERR ") {
         if let Some(message) = missing_command(details) {
-            return (InvalidArgument, Refused, message);
+            return Meaning {
+                code: InvalidArgument,
+                outcome: Refused,
+                subject: Request,
+                message,
+            };
         }
-        let known = GENERAL_ANSWERS.iter().find(|(part, ..)| details.contains(part));
-        return known.map_or(
-            (Internal, Unknown, "the server answered a script with an error"),
-            |(_, code, message)| (*code, Refused, message),
-        );
+        let known = GENERAL_ANSWERS.iter().find(|row| details.contains(row.text));
+        return known.map_or(UNKNOWN_ANSWER, |row| row.meaning);
     }
     if let Some(fault) = TlsFault::find(error) {
         // Other faults can also happen on a working connection with scripts in flight.
         if stage == Stage::Connecting || fault.is_of_a_handshake() {
-            return (fault.code, Refused, fault.message);
+            let (code, message) = (fault.code, fault.message);
+            return Meaning { code, outcome: Refused, subject: Connection, message };
         }
     }
-    if let Some((_, code, outcome, message)) =
-        DRIVER_TEXTS.iter().find(|(text, ..)| details.starts_with(text))
-    {
-        return (*code, *outcome, message);
-    }
-    by_kind(error.kind())
+    let known = DRIVER_TEXTS.iter().find(|row| details.starts_with(row.text));
+    known.map_or_else(|| by_kind(error.kind()), |row| row.meaning)
 }
+
+const UNKNOWN_ANSWER: Meaning = Meaning {
+    code: Internal,
+    outcome: Unknown,
+    subject: Request,
+    message: "the server answered a script with an error",
+};
 
 /// The message for a missing command, if the answer names it: `ERR unknown command 'EVALSHA', with args …`.
 fn missing_command(details: &str) -> Option<&'static str> {
@@ -243,8 +422,8 @@ fn missing_command(details: &str) -> Option<&'static str> {
 
 /// The row of an answer. Redis 6 wraps an error inside a script:
 /// `ERR Error running script (…): @user_script:1: @user_script: 1: -OOM command not allowed`.
-fn answer(details: &str) -> Option<&'static (&'static str, ErrorCode, Outcome, &'static str)> {
-    let row = |word: &str| ANSWERS.iter().find(|(name, ..)| *name == word);
+fn answer(details: &str) -> Option<&'static Row> {
+    let row = |word: &str| ANSWERS.iter().find(|row| row.text == word);
     let mut words = details.split_whitespace();
     let first = words.next()?;
     let wrapped = first == "ERR" && details.contains("@user_script");
@@ -264,7 +443,7 @@ struct Origin {
 impl Origin {
     fn of(error: &DriverError) -> Self {
         let details = error.details();
-        let answer = answer(details).map(|(word, ..)| *word);
+        let answer = answer(details).map(|row| row.text);
         let answer = answer.or_else(|| details.starts_with("ERR ").then_some("ERR"));
         let detail = answer
             .map(str::to_owned)

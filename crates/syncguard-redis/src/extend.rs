@@ -4,6 +4,7 @@ use syncguard_core::contract::ExtendRequest;
 use syncguard_core::{ExtendResult, LockError, NotHeld, Timestamp};
 
 use crate::acquire::lifetimes;
+use crate::client::OnLoss;
 use crate::driver::{Call, millis};
 use crate::find_by_id::{self, Found};
 use crate::inner::{Answer, Inner};
@@ -41,9 +42,8 @@ async fn attempt(
         })
     };
     let target = section.target();
-    let answer =
-        inner.write(target, call, inner.wait_replicas, |_, _| Ok(())).await?.final_answer()?;
-    let Answer { value, replicated, sent, .. } = answer;
+    let answer = inner.write(target, call, inner.wait_replicas, OnLoss::Fail, |_, _| Ok(()));
+    let Answer { value, replicated, sent, .. } = answer.await?.final_answer(|_| false)?;
     let (result, time) = reply::extended(value)?;
     if let Some(time) = time {
         inner.clock(target).learn(sent, time);

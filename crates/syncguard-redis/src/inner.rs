@@ -11,7 +11,7 @@ use syncguard_core::{ErrorCode, LockError, Timestamp, Ttl};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use crate::client::{Bound, Connections};
+use crate::client::{Bound, Connections, OnLoss};
 use crate::config::{RedisOptions, WaitReplicas};
 use crate::connection_name::ConnectionName;
 use crate::driver::{Call, Target};
@@ -42,16 +42,19 @@ pub(crate) struct Answer {
     pub(crate) replicated: Result<(), LockError>,
     /// When the script was sent.
     pub(crate) sent: Instant,
-    may_run_again: bool,
+    was_sent_twice: bool,
 }
 
 impl Answer {
-    /// The answer, or an error if the script may run again after it.
+    /// The answer, or an error if the script may have been sent twice and this answer is not certain by itself.
     ///
     /// On a cluster, fred resends a command to another node if the first node goes away before it answers. The
     /// first node may still run the command after the second node has answered.
-    pub(crate) fn final_answer(self) -> Result<Self, LockError> {
-        if self.may_run_again { Err(sent_twice()) } else { Ok(self) }
+    pub(crate) fn final_answer(
+        self,
+        is_certain: impl FnOnce(&Value) -> bool,
+    ) -> Result<Self, LockError> {
+        if self.was_sent_twice && !is_certain(&self.value) { Err(sent_twice()) } else { Ok(self) }
     }
 }
 
@@ -127,6 +130,7 @@ impl Inner {
         target: Target,
         call: impl Fn(Timestamp) -> Result<Call, LockError>,
         wait: Option<WaitReplicas>,
+        on_loss: OnLoss,
         sends: impl Fn(Timestamp, Duration) -> Result<(), LockError>,
     ) -> Result<Answer, LockError> {
         let timeout = self.connections.command_timeout();
@@ -141,15 +145,15 @@ impl Inner {
             let deadline = clock.deadline(left).ok_or_else(reply::unintelligible)?;
             sends(deadline, left)?;
             let call = || call(deadline);
-            let sent = self.connections.send(target, call, wait, bound).await;
-            let may_run_again = sent.may_run_again;
+            let sent = self.connections.send(target, call, wait, bound, on_loss).await;
+            let was_sent_twice = sent.was_sent_twice;
             let (value, replicated) = sent.result.map_err(|error| {
-                if may_run_again { error.with_unknown_outcome() } else { error }
+                if was_sent_twice { error.with_unknown_outcome() } else { error }
             })?;
             let Some(time) = reply::refused_at(&value) else {
-                return Ok(Answer { value, replicated, sent: sent.at, may_run_again });
+                return Ok(Answer { value, replicated, sent: sent.at, was_sent_twice });
             };
-            if may_run_again {
+            if was_sent_twice {
                 return Err(sent_twice());
             }
             clock.learn(sent.at, time);
@@ -215,7 +219,27 @@ fn remaining(until: Instant) -> Duration {
 fn sent_twice() -> LockError {
     LockError::new(
         ErrorCode::ServiceUnavailable,
-        "a node joined or left the cluster, and the request may have been sent to two of them",
+        "the request may have been sent twice, because its connection was lost or a node of the cluster came or went",
     )
     .with_unknown_outcome()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_to_the_second_sending_counts_only_if_it_is_certain() {
+        let answer = |number: i64, was_sent_twice| Answer {
+            value: Value::Integer(number),
+            replicated: Ok(()),
+            sent: Instant::now(),
+            was_sent_twice,
+        };
+        // The first sending may have released the lock, so "not held" is not the whole truth.
+        let release = |answer: Answer| answer.final_answer(reply::is_released);
+        assert!(release(answer(1, true)).is_ok() && release(answer(0, false)).is_ok());
+        let error = release(answer(0, true)).err().unwrap();
+        assert!(error.is_outcome_unknown() && error.is_retryable(), "{error:?}");
+    }
 }

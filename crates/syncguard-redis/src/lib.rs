@@ -46,6 +46,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod acquire;
+mod addresses;
 mod backend;
 mod client;
 mod cluster;
@@ -65,7 +66,9 @@ pub mod guide {}
 mod inner;
 mod is_locked;
 mod layout;
+mod link;
 mod listing;
+mod live;
 mod lookup;
 mod names;
 mod neighbors;

@@ -14,7 +14,7 @@ use syncguard_core::{Fence, Key, LockError, LockInfo};
 use tokio::time::Instant;
 
 use crate::backend::RedisBackend;
-use crate::client::Bound;
+use crate::client::{Bound, OnLoss};
 use crate::driver::{Call, Target, number};
 use crate::inner::Inner;
 use crate::names::Section;
@@ -160,7 +160,10 @@ async fn raise(inner: &Inner, key: &Key, at_least: Fence) -> Result<Fence, LockE
         })
     };
     let bound = Bound::Usual(Instant::now() + inner.connections.command_timeout());
-    let sent = inner.connections.send(section.target(), call, inner.wait_replicas, bound).await;
+    let sent = inner
+        .connections
+        .send(section.target(), call, inner.wait_replicas, bound, OnLoss::Again)
+        .await;
     let (value, replicated) = sent.result?;
     let raised = reply::counter(&value)?.ok_or_else(reply::unintelligible)?;
     replicated.map_err(LockError::with_unknown_outcome)?;

@@ -3,6 +3,7 @@
 use syncguard_core::contract::ReleaseRequest;
 use syncguard_core::{Key, LockError, LockId, NotHeld, ReleaseResult, Timestamp};
 
+use crate::client::OnLoss;
 use crate::driver::{Call, millis};
 use crate::find_by_id::{self, Found};
 use crate::inner::Inner;
@@ -42,8 +43,10 @@ pub(crate) async fn attempt(
         })
     };
     let target = section.target();
-    let answer = inner.write(target, call, None, |_, _| Ok(())).await;
+    let answer = inner.write(target, call, None, OnLoss::Again, |_, _| Ok(())).await;
     let released = answer.and_then(|answer| {
+        // After the answer "not held", an earlier sending may have released the lock.
+        let answer = answer.final_answer(reply::is_released)?;
         let (result, time) = reply::released(answer.value)?;
         if let Some(time) = time {
             inner.clock(target).learn(answer.sent, time);

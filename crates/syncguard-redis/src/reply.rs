@@ -88,9 +88,14 @@ fn parse_granted(granted: &str, lock_id: LockId) -> Option<AcquireResult> {
     Some(AcquireResult::Acquired(acquired))
 }
 
+/// Returns whether `release.lua` has released the lock.
+pub(crate) fn is_released(answer: &Value) -> bool {
+    *answer == Value::Integer(RELEASED)
+}
+
 /// Reads the answer of `release.lua`. If there was nothing to release, the result has the server's time.
 pub(crate) fn released(answer: Value) -> Result<(ReleaseResult, Option<Timestamp>), LockError> {
-    if answer == Value::Integer(RELEASED) {
+    if is_released(&answer) {
         return Ok((ReleaseResult::Released, None));
     }
     let (not_held, time) = not_held(&answer).ok_or_else(|| refusal(answer))?;

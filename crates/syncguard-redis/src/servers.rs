@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use fred::clients::Client;
 use fred::interfaces::ClusterInterface as _;
 use fred::types::config::Server;
 
@@ -15,7 +14,8 @@ pub(crate) fn of_sections(
     connections: &Connections,
     layout: &Layout,
 ) -> Vec<(Target, Option<Server>)> {
-    let nodes = connections.clients().find_map(Client::cached_cluster_state);
+    let nodes =
+        connections.links().iter().find_map(|link| link.current().client.cached_cluster_state());
     let node = |target: Target| nodes.as_ref()?.get_server(target.slot?).cloned();
     layout.sections().iter().map(|section| (section.target(), node(section.target()))).collect()
 }

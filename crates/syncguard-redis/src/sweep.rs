@@ -92,7 +92,7 @@ async fn servers(inner: &Inner) -> (Vec<Option<Server>>, Vec<Option<String>>) {
 }
 
 async fn server(inner: &Inner, target: Target) -> Option<String> {
-    let answer = inner.connections.inspect(target, "INFO", &["server"]).await.ok()?;
+    let answer = inner.connections.command(target, "INFO", &["server"]).await.ok()?;
     let text = answer.as_str()?;
     let line = text.lines().find_map(|line| line.strip_prefix("run_id:"))?;
     Some(line.trim().to_owned())

@@ -9,7 +9,7 @@ pub use faults::{Counters, ReplyCut};
 pub use late::Hold;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -38,7 +38,7 @@ impl FaultProxy {
         let proxy = Self {
             port: ports::free()?,
             shared: Arc::new(Shared {
-                upstream: SocketAddr::from((Ipv4Addr::LOCALHOST, upstream)),
+                upstream: AtomicU16::new(upstream),
                 faults: Mutex::default(),
                 counters: Mutex::default(),
                 connections: Mutex::default(),
@@ -105,6 +105,11 @@ impl FaultProxy {
         }
     }
 
+    /// Leads new connections to the server on this port of 127.0.0.1, as a name that has moved. Open connections stay.
+    pub fn lead_to(&self, upstream: u16) {
+        self.shared.upstream.store(upstream, Ordering::SeqCst);
+    }
+
     /// Closes all open connections on both sides. Held bytes are lost.
     pub fn sever(&self) {
         for connection in self.shared.open_connections() {
@@ -144,13 +149,18 @@ impl Drop for FaultProxy {
 /// The state that the threads of a proxy share.
 #[derive(Debug)]
 struct Shared {
-    upstream: SocketAddr,
+    /// The port of the server for new connections.
+    upstream: AtomicU16,
     faults: Mutex<Faults>,
     counters: Mutex<Counters>,
     connections: Mutex<Vec<Weak<Connection>>>,
 }
 
 impl Shared {
+    fn upstream(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.upstream.load(Ordering::SeqCst)).into()
+    }
+
     fn open_connections(&self) -> Vec<Arc<Connection>> {
         lock(&self.connections).iter().filter_map(Weak::upgrade).collect()
     }

@@ -1,6 +1,11 @@
 //! Redis.
 
 mod full;
+mod lists;
 mod lost_counters;
 mod missing_commands;
+mod moved;
+mod pauses;
 mod records;
+mod refused;
+mod tools;

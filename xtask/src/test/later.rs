@@ -41,6 +41,15 @@ const LATER: &[Later] = &[
         reason: "thousands of keys; the same rules are shown with few",
     },
     Later {
+        program: "tests field",
+        tests: &[
+            "redis::lists::a_slow_connection_is_opened_for_the_next_caller",
+            "redis::moved::a_name_that_moves_later_is_looked_up_once_a_second",
+            "redis::pauses::the_first_call_after_a_pause_succeeds",
+        ],
+        reason: "seconds of real time",
+    },
+    Later {
         program: "tests postgres",
         tests: &["conformance::one_connection"],
         reason: "another pool on the layout that conformance::bare proves",

@@ -50,6 +50,9 @@ fn redis() -> Result<()> {
 
     let replica = RedisServer::builder().replica_of(&safe).start()?;
     finds(&replica.url(), 78, &[("red", "role", "the master")])?;
+    safe.cli(&["CONFIG", "SET", "min-replicas-to-write", "2"])?;
+    finds(&safe.url(), 78, &[("red", "permissions", "lower min-replicas-to-write")])?;
+    safe.cli(&["CONFIG", "SET", "min-replicas-to-write", "0"])?;
 
     safe.cli(&[
         "ACL",

@@ -2,9 +2,10 @@
 
 use super::*;
 
-fn classified(kind: ErrorKind, details: &'static str) -> (ErrorCode, bool) {
-    let error = from_driver(&DriverError::new(kind, details), Stage::Calling);
-    (error.code(), error.is_outcome_unknown())
+fn classified(kind: ErrorKind, details: &'static str) -> (ErrorCode, bool, FailureSubject) {
+    let driver = DriverError::new(kind, details);
+    let error = from_driver(&driver, Stage::Calling);
+    (error.code(), error.is_outcome_unknown(), subject(&driver))
 }
 
 /// Texts that fred and servers of several versions have sent. `tests/tests/redis/errors.rs` asks the real
@@ -12,59 +13,139 @@ fn classified(kind: ErrorKind, details: &'static str) -> (ErrorCode, bool) {
 #[test]
 fn every_row_is_what_it_says() {
     use ErrorKind as K;
-    for (kind, details, expected) in [
-        (K::Auth, "NOAUTH Authentication required.", (AuthFailed, false)),
-        (K::Auth, "WRONGPASS invalid username-password pair", (AuthFailed, false)),
-        (K::Unknown, "NOPERM this user has no permissions to run 'evalsha'", (AuthFailed, false)),
+    let rows = [
+        (K::Auth, "NOAUTH Authentication required.", AuthFailed, false, Connection),
+        (K::Auth, "WRONGPASS invalid username-password pair", AuthFailed, false, Connection),
+        (K::Unknown, "NOPERM this user has no permissions to run", AuthFailed, false, Request),
+        (K::Unknown, "DENIED Redis is running in protected mode", AuthFailed, false, Server),
         (
             K::Unknown,
             "ERR The user executing the script can't run this command or subcommand",
-            (AuthFailed, false),
+            AuthFailed,
+            false,
+            Request,
         ),
-        (K::InvalidArgument, "WRONGTYPE Operation against a key", (Internal, false)),
+        (K::InvalidArgument, "WRONGTYPE Operation against a key", Internal, false, Request),
         (
             K::Unknown,
             "OOM command not allowed when used memory > 'maxmemory'.",
-            (ServiceUnavailable, false),
+            ServiceUnavailable,
+            false,
+            Request,
         ),
         (
             K::Unknown,
             "ERR Error running script (call to f_0): @user_script:1: @user_script: 1: -OOM command",
-            (ServiceUnavailable, false),
+            ServiceUnavailable,
+            false,
+            Request,
         ),
         (
             K::Unknown,
             "@user_script: 26: -READONLY You can't write against a read only replica.",
-            (ServiceUnavailable, false),
+            ServiceUnavailable,
+            false,
+            Server,
         ),
-        (K::Unknown, "BUSY Redis is busy running a script.", (ServiceUnavailable, false)),
-        (K::Unknown, "BUSYKEY Target key name already exists.", (ServiceUnavailable, true)),
-        (K::Cluster, "CLUSTERDOWN Hash slot not served", (ServiceUnavailable, true)),
-        (K::Unknown, "CROSSSLOT Keys in request", (InvalidArgument, false)),
-        (K::Cluster, "MOVED 1 10.0.0.1:6379", (InvalidArgument, false)),
-        (K::Cluster, "All keys must belong to the same cluster node.", (InvalidArgument, false)),
-        (K::Unknown, "ERR max number of clients reached", (RateLimited, false)),
+        (
+            K::Unknown,
+            "LOADING Redis is loading the dataset in memory",
+            ServiceUnavailable,
+            false,
+            Server,
+        ),
+        (
+            K::Unknown,
+            "MISCONF Redis is configured to save RDB snapshots",
+            ServiceUnavailable,
+            false,
+            Request,
+        ),
+        (K::Unknown, "MASTERDOWN Link with MASTER is down", ServiceUnavailable, false, Server),
+        (
+            K::Unknown,
+            "NOREPLICAS Not enough good replicas to write.",
+            ServiceUnavailable,
+            false,
+            Server,
+        ),
+        (
+            K::Unknown,
+            "UNBLOCKED force unblock from blocking operation",
+            ServiceUnavailable,
+            true,
+            Server,
+        ),
+        (K::Unknown, "BUSY Redis is busy running a script.", ServiceUnavailable, false, Request),
+        (
+            K::Unknown,
+            "BUSYKEY Target key name already exists.",
+            ServiceUnavailable,
+            true,
+            Connection,
+        ),
+        (K::Cluster, "CLUSTERDOWN Hash slot not served", ServiceUnavailable, true, Server),
+        (K::Unknown, "CROSSSLOT Keys in request", InvalidArgument, false, Request),
+        (K::Cluster, "MOVED 1 10.0.0.1:6379", InvalidArgument, false, Request),
+        (
+            K::Cluster,
+            "All keys must belong to the same cluster node.",
+            InvalidArgument,
+            false,
+            Request,
+        ),
+        (K::Unknown, "ERR max number of clients reached", RateLimited, false, Server),
+        (K::Unknown, "ERR DB index is out of range", InvalidArgument, false, Request),
         (
             K::Unknown,
             "ERR Error running script (call to f_0): @user_script:2: script tried accessing undeclared key",
-            (InvalidArgument, false),
+            InvalidArgument,
+            false,
+            Request,
         ),
         (
             K::Unknown,
             "ERR Unknown Redis command called from script script: f_0, on @user_script:69.",
-            (InvalidArgument, false),
+            InvalidArgument,
+            false,
+            Request,
         ),
-        (K::Unknown, "ERR something new", (Internal, true)),
-        (K::Timeout, "Request timed out.", (NetworkTimeout, true)),
-        (K::IO, "Connection closed.", (ServiceUnavailable, true)),
-        (K::Canceled, "Connection closed unexpectedly.", (ServiceUnavailable, false)),
-        (K::Unknown, "Failed to route command.", (ServiceUnavailable, false)),
-        (K::Unknown, "Too many failed write attempts.", (ServiceUnavailable, true)),
-        (K::Unknown, "channel closed", (ServiceUnavailable, true)),
-        (K::Backpressure, "Max in-flight commands reached.", (RateLimited, false)),
-        (K::Parse, "Invalid UTF-8 string.", (Internal, true)),
+        (K::Unknown, "ERR something new", Internal, true, Request),
+        (K::Timeout, "Request timed out.", NetworkTimeout, true, Connection),
+        (K::IO, "Connection closed.", ServiceUnavailable, true, Connection),
+        (K::Canceled, "Connection closed unexpectedly.", ServiceUnavailable, false, Connection),
+        (K::Unknown, "Failed to route command.", ServiceUnavailable, false, Connection),
+        (K::Unknown, "Failed to send command to router.", InvalidArgument, false, Connection),
+        (K::Unknown, "Too many failed write attempts.", ServiceUnavailable, true, Connection),
+        (K::Unknown, "channel closed", ServiceUnavailable, true, Connection),
+        (K::Protocol, "Invalid or missing cluster state.", ServiceUnavailable, false, Server),
+        (
+            K::Sentinel,
+            "Failed to connect to all sentinel nodes.",
+            ServiceUnavailable,
+            false,
+            Server,
+        ),
+        (K::Backpressure, "Max in-flight commands reached.", RateLimited, false, Request),
+        (K::Parse, "Invalid UTF-8 string.", Internal, true, Connection),
+    ];
+    for (kind, details, code, is_unknown, subject) in rows {
+        assert_eq!(classified(kind, details), (code, is_unknown, subject), "{details}");
+    }
+}
+
+#[test]
+fn only_what_was_not_sent_or_not_answered_may_go_again() {
+    for (kind, details, not_sent, lost) in [
+        (ErrorKind::Canceled, "Canceled.", true, false),
+        (ErrorKind::Unknown, "Failed to send command to router.", true, false),
+        (ErrorKind::IO, "Connection closed.", false, true),
+        (ErrorKind::Unknown, "channel closed", false, true),
+        (ErrorKind::Timeout, "Request timed out.", false, false),
+        (ErrorKind::Unknown, "READONLY You can't write", false, false),
     ] {
-        assert_eq!(classified(kind, details), expected, "{details}");
+        let driver = DriverError::new(kind, details);
+        assert_eq!((was_not_sent(&driver), was_lost(&driver)), (not_sent, lost), "{details}");
     }
 }
 

@@ -14,7 +14,6 @@ mod session;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fred::clients::Client;
 use fred::interfaces::ClusterInterface as _;
 use fred::types::config::Server;
 use syncguard_core::authoring::OutageLog;
@@ -24,15 +23,24 @@ use syncguard_core::contract::{KeyWatch, SignalStatus};
 use self::route::Route;
 use crate::client::Connections;
 use crate::connection_name::ConnectionName;
+use crate::link::Link;
 
 /// The signal connections of a backend.
 pub(crate) struct Signals {
-    clients: Box<[Client]>,
+    links: Arc<[Arc<Link>]>,
     limits: SignalLimits,
     name: Option<ConnectionName>,
     outage: OutageLog,
     /// One hub for each node of a cluster; without a cluster, one at most.
-    hubs: Mutex<Vec<(Option<Server>, Arc<SignalHub>)>>,
+    hubs: Mutex<Vec<Hub>>,
+}
+
+struct Hub {
+    /// The node of a cluster.
+    node: Option<Server>,
+    /// How often the backend's connections had been replaced: the server may be another one since then.
+    generation: u64,
+    hub: Arc<SignalHub>,
 }
 
 impl Signals {
@@ -44,7 +52,7 @@ impl Signals {
     ) -> Self {
         let command = connections.command_timeout();
         Self {
-            clients: connections.clients().cloned().collect(),
+            links: Arc::clone(connections.links()),
             limits: SignalLimits { open: opening, step: command, confirm: command },
             name,
             outage: OutageLog::default(),
@@ -61,7 +69,7 @@ impl Signals {
     /// The worst status of all servers.
     pub(crate) fn status(&self) -> SignalStatus {
         let mut worst = SignalStatus::Unused;
-        for (_, hub) in &*self.hubs() {
+        for Hub { hub, .. } in &*self.hubs() {
             match hub.status() {
                 SignalStatus::Failing => return SignalStatus::Failing,
                 SignalStatus::Unused => {}
@@ -74,37 +82,40 @@ impl Signals {
     /// The hub of the server that has the slot, as far as the backend's own client knows.
     fn hub(&self, slot: Option<u16>) -> Option<Arc<SignalHub>> {
         let nodes = match slot {
-            Some(_) => Some(self.clients.iter().find_map(Client::cached_cluster_state)?),
+            Some(_) => Some(
+                self.links.iter().find_map(|link| link.current().client.cached_cluster_state())?,
+            ),
             None => None,
         };
-        let server = match (&nodes, slot) {
+        let generation = self.links.iter().map(|link| link.generation()).sum();
+        let node = match (&nodes, slot) {
             (Some(nodes), Some(slot)) => Some(nodes.get_server(slot)?.clone()),
             _ => None,
         };
         let mut hubs = self.hubs();
-        if let Some((_, hub)) = hubs.iter().find(|(other, _)| *other == server) {
-            return Some(Arc::clone(hub));
+        let known = hubs.iter().find(|hub| hub.node == node && hub.generation == generation);
+        if let Some(known) = known {
+            return Some(Arc::clone(&known.hub));
         }
-        let hub = Arc::new(self.new_hub(server.clone()));
-        let mut gone = Vec::new();
-        if let Some(nodes) = nodes {
-            let masters = nodes.unique_primary_nodes();
-            let is_gone = |server: &Option<Server>| {
-                server.as_ref().is_some_and(|server| !masters.contains(server))
-            };
-            gone.extend(hubs.extract_if(.., |(server, _)| is_gone(server)));
-        }
-        hubs.push((server, Arc::clone(&hub)));
+        let hub = Arc::new(self.new_hub(node.clone()));
+        let masters = nodes.map(|nodes| nodes.unique_primary_nodes());
+        let is_gone = |old: &mut Hub| {
+            let masters = masters.as_ref().zip(old.node.as_ref());
+            old.generation != generation
+                || masters.is_some_and(|(masters, node)| !masters.contains(node))
+        };
+        let gone: Vec<_> = hubs.extract_if(.., is_gone).collect();
+        hubs.push(Hub { node, generation, hub: Arc::clone(&hub) });
         drop(hubs);
         // Closed after the lock is dropped: woken waiters may call `watch` at once.
-        for (_, hub) in gone {
+        for Hub { hub, .. } in gone {
             hub.close();
         }
         Some(hub)
     }
 
     fn new_hub(&self, node: Option<Server>) -> SignalHub {
-        let (route, command) = (Route::new(&self.clients, node), self.limits.step);
+        let (route, command) = (Route::new(&self.links, node), self.limits.step);
         let name = self.name.clone();
         let listen = move |subscriptions| {
             let (client, name) = (route.client(command), name.clone());
@@ -113,7 +124,7 @@ impl Signals {
         SignalHub::new("redis", self.limits, self.outage.clone(), listen)
     }
 
-    fn hubs(&self) -> MutexGuard<'_, Vec<(Option<Server>, Arc<SignalHub>)>> {
+    fn hubs(&self) -> MutexGuard<'_, Vec<Hub>> {
         self.hubs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -121,7 +132,7 @@ impl Signals {
 /// The backend is gone, so its sessions end.
 impl Drop for Signals {
     fn drop(&mut self) {
-        for (_, hub) in &*self.hubs() {
+        for Hub { hub, .. } in &*self.hubs() {
             hub.close();
         }
     }

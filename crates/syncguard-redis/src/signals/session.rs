@@ -274,7 +274,7 @@ async fn open(
     connected.map_err(|error| error::from_driver(&error, Stage::Connecting))?;
     let driver = driver.ok_or_else(lost)?;
     let connections = Connections::over(std::slice::from_ref(client), false, 1, command);
-    let tracking = connections.inspect(Target::default(), "CLIENT", &["TRACKING", "ON"]);
+    let tracking = connections.command(Target::default(), "CLIENT", &["TRACKING", "ON"]);
     let naming = async {
         if let Some(name) = name {
             name.set(client, None, command).await;

@@ -35,7 +35,7 @@ pub(super) struct Connection {
 impl Connection {
     /// Connects `client` to the upstream and starts to forward.
     pub(super) fn open(client: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
-        let server = TcpStream::connect(shared.upstream)?;
+        let server = TcpStream::connect(shared.upstream())?;
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
         let (requests, to_server) = channel();

@@ -68,6 +68,26 @@ impl Sentinel {
         Ok(port.parse()?)
     }
 
+    /// Makes the sentinel forget the master, which a person does before a hand-over.
+    ///
+    /// # Errors
+    ///
+    /// If the sentinel does not answer.
+    pub fn forget_master(&self) -> Result<()> {
+        self.server.cli(&["SENTINEL", "REMOVE", Self::MASTER_NAME]).map(drop)
+    }
+
+    /// Makes the sentinel watch this master, after [`forget_master`](Self::forget_master).
+    ///
+    /// # Errors
+    ///
+    /// If the sentinel does not answer.
+    pub fn monitor(&self, master: &RedisServer, quorum: u16) -> Result<()> {
+        let (port, quorum) = (master.port().to_string(), quorum.to_string());
+        let words = ["SENTINEL", "MONITOR", Self::MASTER_NAME, "127.0.0.1", &port, &quorum];
+        self.server.cli(&words).map(drop)
+    }
+
     /// Waits until the sentinel knows this many replicas; without one there is no failover.
     ///
     /// # Errors
