@@ -121,7 +121,12 @@ pub(crate) fn classify(error: &Error, phase: Phase) -> Failure {
     if let Some(class) = ended.then(|| classify_pooler(db.message())).flatten() {
         return LockError::new(class.code, class.message).with_source(&ServerSaid::new(db)).into();
     }
-    let class = classify_sqlstate(sqlstate);
+    let class = if db.routine() == Some("check_enable_rls") {
+        // The session has `row_security = off`, and the SQLSTATE is that of a missing permission.
+        Class { code: ErrorCode::AuthFailed, message: HIDDEN_ROWS }
+    } else {
+        classify_sqlstate(sqlstate)
+    };
     let mut failed = LockError::new(class.code, class.message).with_source(&ServerSaid::new(db));
     if ended && phase == (Phase::After { writes: true }) {
         failed = failed.with_unknown_outcome();
@@ -231,6 +236,12 @@ struct Class {
     message: &'static str,
 }
 
+/// See `SEES` in `statements.rs`.
+const HIDDEN_ROWS: &str = "row-level security, or a view in the place of a table, may hide locks from this role; turn row-level \
+     security off for both tables, or give the role BYPASSRLS";
+
+const NO_TABLE: &str = "what has the name of a table is a view, or another thing that is no table";
+
 /// The table: whole SQLSTATEs first, then classes. An SQLSTATE that is not listed is `Internal`.
 #[rustfmt::skip]
 const TABLE: &[(&str, ErrorCode, &str)] = &[
@@ -244,11 +255,14 @@ const TABLE: &[(&str, ErrorCode, &str)] = &[
     ("40P01", ErrorCode::ServiceUnavailable, "PostgreSQL kept giving up on a conflict with other sessions"),
     ("42501", ErrorCode::AuthFailed, "the database role lacks a permission"),
     ("42703", ErrorCode::InvalidArgument, "a column is missing; run setup_schema"),
+    ("42704", ErrorCode::AuthFailed, HIDDEN_ROWS),
+    ("42809", ErrorCode::InvalidArgument, NO_TABLE),
     ("42P01", ErrorCode::InvalidArgument, "a table is missing; run setup_schema, or connect with setup_schema=true in the URL"),
     ("42P05", ErrorCode::InvalidArgument, "the server knows a prepared statement of this name; behind a transaction pooler, turn on unprepared statements"),
     ("42P10", ErrorCode::InvalidArgument, "a primary key is missing; run setup_schema"),
     ("53300", ErrorCode::RateLimited, "the server has too many connections"),
-    ("55P03", ErrorCode::ServiceUnavailable, "another session held on to the lock's row or key for too long"),
+    ("55000", ErrorCode::InvalidArgument, NO_TABLE),
+    ("55P03", ErrorCode::ServiceUnavailable, "another session held on for too long to the row of the lock, or to the advisory lock hashtext(key)"),
     ("57014", ErrorCode::NetworkTimeout, "PostgreSQL cancelled the statement, as its statement timeout or an operator asked"),
     ("08", ErrorCode::ServiceUnavailable, "the connection to PostgreSQL failed"),
     ("22", ErrorCode::InvalidArgument, "PostgreSQL refused a value"),
@@ -440,11 +454,14 @@ mod tests {
             ("40001", ErrorCode::ServiceUnavailable),
             ("40P01", ErrorCode::ServiceUnavailable),
             ("42501", ErrorCode::AuthFailed),
+            ("42704", ErrorCode::AuthFailed),
+            ("42809", ErrorCode::InvalidArgument),
             ("42601", ErrorCode::Internal),
             ("42P01", ErrorCode::InvalidArgument),
             ("53000", ErrorCode::ServiceUnavailable),
             ("53100", ErrorCode::ServiceUnavailable),
             ("53300", ErrorCode::RateLimited),
+            ("55000", ErrorCode::InvalidArgument),
             ("55P03", ErrorCode::ServiceUnavailable),
             ("57014", ErrorCode::NetworkTimeout),
             ("57P01", ErrorCode::ServiceUnavailable),

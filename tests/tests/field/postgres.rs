@@ -1,1 +1,3 @@
 //! PostgreSQL.
+
+mod tables;

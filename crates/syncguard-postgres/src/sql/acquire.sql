@@ -6,10 +6,10 @@ WITH
 -- The lock in the snapshot. If it is live, nothing below is carried out: a contended acquire takes no lock,
 -- waits for nothing and writes nothing.
 stored AS MATERIALIZED (
-  SELECT {record}, {now} AS now_ms, {holder} AS holder FROM {locks} AS l WHERE l.key {=} $2
+  SELECT {record}, {now} AS now_ms, {holder} AS holder FROM {locks} AS l WHERE l.key {=} $2 AND {sees_locks}
 ),
 counter AS MATERIALIZED (
-  SELECT fence FROM {fences} WHERE fence_key {=} $3
+  SELECT fence FROM {fences} WHERE fence_key {=} $3 AND {sees_fences}
 ),
 {settings},
 -- The advisory lock that the TypeScript library also takes: one session at a time writes this key, until its
@@ -65,8 +65,12 @@ SELECT
   taken.expires_at_ms AS taken_expires_at_ms,
   taken.fence AS taken_fence,
   (SELECT counter.fence FROM counter) AS counter,
-  CASE WHEN taken.expires_at_ms IS NULL
-    THEN EXISTS (SELECT FROM expired) AND NOT EXISTS (SELECT FROM vacant) END AS pinned,
+  CASE
+    WHEN taken.expires_at_ms IS NOT NULL THEN NULL
+    WHEN EXISTS (SELECT FROM expired) AND NOT EXISTS (SELECT FROM vacant) THEN 'pinned'
+    -- The counter was moved and the lock is not there: only a trigger does that.
+    WHEN EXISTS (SELECT FROM numbered) THEN 'dropped'
+  END AS obstacle,
   {record},
   l.now_ms,
   l.holder,

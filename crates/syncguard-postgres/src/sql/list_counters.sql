@@ -2,6 +2,7 @@
 WITH bytes AS MATERIALIZED (
   SELECT sample.fence_key {<} 'a' AS ordered
   FROM (SELECT fence_key FROM {fences} WHERE false UNION ALL SELECT 'B') AS sample
+  WHERE {sees_fences}
 )
 (
   SELECT c.fence_key, c.fence FROM {fences} AS c

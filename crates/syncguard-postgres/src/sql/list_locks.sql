@@ -6,6 +6,7 @@ WITH
 bytes AS MATERIALIZED (
   SELECT sample.key {<} 'a' AS ordered
   FROM (SELECT key FROM {locks} WHERE false UNION ALL SELECT 'B') AS sample
+  WHERE {sees_locks}
 )
 (
   SELECT {record}, {now} AS now_ms, {holder} AS holder FROM {locks} AS l

@@ -1,2 +1,2 @@
 -- $1 storage key
-SELECT {record}, {now} AS now_ms, {holder} AS holder FROM {locks} AS l WHERE l.key {=} $1
+SELECT {record}, {now} AS now_ms, {holder} AS holder FROM {locks} AS l WHERE l.key {=} $1 AND {sees_locks}
