@@ -87,7 +87,9 @@ impl fmt::Display for DurabilityRisk {
             Self::FsyncOff => "fsync is off",
             Self::FullPageWritesOff => "full_page_writes is off",
             Self::SpecialTable => "a view or another special table has the name of a table",
-            Self::ForeignTable => "a table, or the schema of this role's name, belongs to another role",
+            Self::ForeignTable => {
+                "a table, or the schema of this role's name, belongs to another role"
+            }
             Self::ActingTable => "a table has a trigger or a rule, or a foreign key leads to it",
             Self::OpenTable => "another role may put triggers on a table",
             Self::HiddenRows => "row-level security may hide rows of a table from this role",

@@ -236,7 +236,7 @@ struct Class {
     message: &'static str,
 }
 
-/// See `SEES` in `statements.rs`.
+/// See `IS_SEEN` in `statements.rs`.
 const HIDDEN_ROWS: &str = "row-level security, or a view in the place of a table, may hide locks from this role; turn row-level \
      security off for both tables, or give the role BYPASSRLS";
 

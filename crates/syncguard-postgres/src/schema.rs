@@ -142,7 +142,9 @@ async fn needs_work(client: &Client, settings: &Settings) -> Result<bool, LockEr
         )),
         word => Err(word.and_then(DurabilityRisk::of_word).map_or_else(
             || LockError::internal("PostgreSQL did not say which tables there are"),
-            |risk| LockError::invalid_argument(format!("the tables are not safe for locks: {risk}")),
+            |risk| {
+                LockError::invalid_argument(format!("the tables are not safe for locks: {risk}"))
+            },
         )),
     }
 }

@@ -6,10 +6,10 @@ WITH
 -- The lock in the snapshot. If it is live, nothing below is carried out: a contended acquire takes no lock,
 -- waits for nothing and writes nothing.
 stored AS MATERIALIZED (
-  SELECT {record}, {now} AS now_ms, {holder} AS holder FROM {locks} AS l WHERE l.key {=} $2 AND {sees_locks}
+  SELECT {record}, {now} AS now_ms, {holder} AS holder FROM {locks} AS l WHERE l.key {=} $2
 ),
 counter AS MATERIALIZED (
-  SELECT fence FROM {fences} WHERE fence_key {=} $3 AND {sees_fences}
+  SELECT fence FROM {fences} WHERE fence_key {=} $3
 ),
 {settings},
 -- The advisory lock that the TypeScript library also takes: one session at a time writes this key, until its
@@ -79,3 +79,4 @@ SELECT
 FROM (VALUES (1)) AS one
 LEFT JOIN taken ON true
 LEFT JOIN stored AS l ON true
+LIMIT coalesce({locks_are_seen}, {fences_are_seen})

@@ -2,7 +2,7 @@
 -- milliseconds: after it, the sender has given the statement up, and the statement writes nothing
 WITH {settings},
 stored AS MATERIALIZED (
-  SELECT {record}, {now} AS now_ms FROM {locks} AS l WHERE l.lock_id {=} $1 AND {sees_locks}
+  SELECT {record}, {now} AS now_ms FROM {locks} AS l WHERE l.lock_id {=} $1
 ),
 -- A TypeScript acquire reads the row without locking it and overwrites it later, under this advisory lock.
 -- Without the advisory lock, it could overwrite an extend whose commit is in progress while the old expiry
@@ -42,3 +42,4 @@ SELECT NULL, CASE WHEN held.expires_at_ms {>} (clock.now_ms {-} {tolerance}) THE
   {record}, coalesce(clock.now_ms, l.now_ms), clock.now_ms, $1
 FROM stored AS l LEFT JOIN (held CROSS JOIN clock) ON true
 WHERE NOT EXISTS (SELECT FROM extended)
+LIMIT {locks_are_seen}

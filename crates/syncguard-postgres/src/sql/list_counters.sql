@@ -2,7 +2,6 @@
 WITH bytes AS MATERIALIZED (
   SELECT sample.fence_key {<} 'a' AS ordered
   FROM (SELECT fence_key FROM {fences} WHERE false UNION ALL SELECT 'B') AS sample
-  WHERE {sees_fences}
 )
 (
   SELECT c.fence_key, c.fence FROM {fences} AS c
@@ -16,3 +15,4 @@ UNION ALL
     AND pg_catalog.left(c.fence_key, pg_catalog.length($4)) {=} $4
   ORDER BY c.fence_key LIMIT $5
 )
+LIMIT {fences_are_seen}

@@ -6,7 +6,6 @@ WITH
 bytes AS MATERIALIZED (
   SELECT sample.key {<} 'a' AS ordered
   FROM (SELECT key FROM {locks} WHERE false UNION ALL SELECT 'B') AS sample
-  WHERE {sees_locks}
 )
 (
   SELECT {record}, {now} AS now_ms, {holder} AS holder FROM {locks} AS l
@@ -20,3 +19,4 @@ UNION ALL
     AND pg_catalog.left(l.key, pg_catalog.length($4)) {=} $4
   ORDER BY l.key LIMIT $5
 )
+LIMIT {locks_are_seen}

@@ -6,7 +6,7 @@ WITH {settings},
 -- One reading of the clock checks both that the lock is live and that the deadline has not passed.
 released AS (
   DELETE FROM {locks} AS l USING settings
-  WHERE l.lock_id {=} $1 AND {sees_locks} AND {intact}
+  WHERE l.lock_id {=} $1 AND {intact}
     AND ({now} {-} {tolerance}) {<} least(l.expires_at_ms, $2 {-} {tolerance_less_1})
   RETURNING l.expires_at_ms, {now} AS now_ms, {signal} AS is_told
 )
@@ -16,3 +16,4 @@ FROM released AS l
 UNION ALL
 SELECT NULL, {record}, {now}, $1 FROM {locks} AS l
 WHERE l.lock_id {=} $1 AND NOT EXISTS (SELECT FROM released)
+LIMIT {locks_are_seen}

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use syncguard::contract::{
+    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+};
+use syncguard::inventory::ListRequest;
 use syncguard::postgres::deadpool_postgres::{Manager, Pool, Runtime};
 use syncguard::postgres::tokio_postgres::{Config, NoTls};
 use syncguard::postgres::{
     DurabilityRisk, PostgresBackend, PostgresOptions, check_fence_sql, schema_sql, setup_schema,
 };
-use syncguard::contract::{
-    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
-};
-use syncguard::inventory::ListRequest;
 use syncguard::{ErrorCode, Fence, LockBackend as _, LockError, LockId};
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 
@@ -19,7 +19,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// A server with the tables, whose owner is `postgres`, and with a role that may use them.
 fn server() -> Result<PostgresServer> {
-    let server = PostgresServer::builder().config("fsync = off").start()?;
+    let server = PostgresServer::start()?;
     server.psql(&schema_sql(&PostgresOptions::new())?)?;
     server.psql(
         "CREATE ROLE app LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON syncguard_locks TO app;
@@ -58,8 +58,14 @@ async fn each(
         ("counters", inventory.list_counters(all()).await.map(|page| !page.entries.is_empty())),
         ("counter", inventory.fence_counter(key).await.map(|it| it.is_some())),
         ("raise", inventory.raise_counter(key, Fence::new(9)?).await.map(|_| true)),
-        ("acquire", backend.acquire(AcquireRequest::new(key, MINUTE)?).await.map(|it| it.is_locked())),
-        ("extend", backend.extend(ExtendRequest::new(id, MINUTE)?).await.map(|it| it.is_extended())),
+        (
+            "acquire",
+            backend.acquire(AcquireRequest::new(key, MINUTE)?).await.map(|it| it.is_locked()),
+        ),
+        (
+            "extend",
+            backend.extend(ExtendRequest::new(id, MINUTE)?).await.map(|it| it.is_extended()),
+        ),
         ("release", backend.release(ReleaseRequest::new(id)).await.map(|it| it.is_released())),
     ])
 }
@@ -118,7 +124,9 @@ async fn row_level_security_refuses_and_never_hides() -> Result<()> {
         }
         let risks = backends[0].1.durability_report().await?.risks;
         ensure!(risks == [DurabilityRisk::HiddenRows], "{risks:?}");
-        on_both(&server, "DROP POLICY IF EXISTS some ON {}")?;
+        if policy.is_some() {
+            on_both(&server, "DROP POLICY some ON {}")?;
+        }
         on_both(&server, "ALTER TABLE {} DISABLE ROW LEVEL SECURITY")?;
     }
     // The lock is there, and its holder goes on.
@@ -179,7 +187,10 @@ async fn a_view_in_the_place_of_a_table_is_refused() -> Result<()> {
     let error = setup_schema(&pool(&server.url())?, &PostgresOptions::new()).await.unwrap_err();
     ensure!(error.message().contains("view"), "{error}");
     // A view that takes no writes.
-    on_both(&server, "DROP VIEW {}; CREATE VIEW {} AS SELECT DISTINCT * FROM real_{}; GRANT ALL ON {} TO app")?;
+    on_both(
+        &server,
+        "DROP VIEW {}; CREATE VIEW {} AS SELECT DISTINCT * FROM real_{}; GRANT ALL ON {} TO app",
+    )?;
     let error = backend.acquire(AcquireRequest::new("new", MINUTE)?).await.unwrap_err();
     ensure!(error.message().contains("view"), "{error}");
     Ok(())
@@ -215,8 +226,12 @@ async fn check_fence_names_row_level_security() -> Result<()> {
     let server = server()?;
     on_both(&server, "ALTER TABLE {} ENABLE ROW LEVEL SECURITY")?;
     let client = pool(&url(&server, "app"))?.get().await?;
-    let error = client.query(&check_fence_sql(&PostgresOptions::new())?, &[&"id", &"1"]).await.unwrap_err();
-    ensure!(error.as_db_error().is_some_and(|db| db.message().contains("row_level_security")), "{error:?}");
+    let error =
+        client.query(&check_fence_sql(&PostgresOptions::new())?, &[&"id", &"1"]).await.unwrap_err();
+    ensure!(
+        error.as_db_error().is_some_and(|db| db.message().contains("row_level_security")),
+        "{error:?}"
+    );
     Ok(())
 }
 
@@ -253,7 +268,7 @@ async fn refuses_tables(url: &str, risk: DurabilityRisk) -> Result<()> {
 #[tokio::test]
 async fn tables_of_a_stranger_are_refused() -> Result<()> {
     let tables = schema_sql(&PostgresOptions::new())?;
-    let server = PostgresServer::builder().config("fsync = off").start()?;
+    let server = PostgresServer::start()?;
     server.psql("CREATE ROLE eve; CREATE ROLE app LOGIN; GRANT CREATE ON SCHEMA public TO eve")?;
     server.psql(&SQUAT.replace("{tables}", &tables).replace("{schema}", ""))?;
     for role in ["postgres", "app"] {
@@ -276,7 +291,9 @@ async fn tables_of_a_stranger_are_refused() -> Result<()> {
     server.psql(&squat.replace("{schema}", "app."))?;
     refuses_tables(&url(&server, "app"), DurabilityRisk::ForeignTable).await?;
     // The schema's owner can drop tables of ours in it.
-    server.psql("DROP SCHEMA app CASCADE; SET ROLE eve; CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO app")?;
+    server.psql(
+        "DROP SCHEMA app CASCADE; SET ROLE eve; CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO app",
+    )?;
     server.psql(&format!("SET ROLE app; SET search_path = app; {tables}"))?;
     refuses_tables(&url(&server, "app"), DurabilityRisk::ForeignTable).await
 }
@@ -336,13 +353,15 @@ async fn tables_that_others_can_act_on_are_refused() -> Result<()> {
         PostgresBackend::connect_with(&app, strict).await.context(risk)?;
     }
     // Our own role may have all rights, and tables of a schema's owner are trusted if the options name the schema.
-    server.psql(&format!("GRANT ALL ON {both} TO app; CREATE SCHEMA app AUTHORIZATION migrator"))?;
+    server
+        .psql(&format!("GRANT ALL ON {both} TO app; CREATE SCHEMA app AUTHORIZATION migrator"))?;
     server.psql("GRANT USAGE ON SCHEMA app TO app; ALTER ROLE app SET search_path = public")?;
     let named = PostgresOptions::new().with_tables("app.locks", "app.fences");
     server.psql(&format!("SET ROLE migrator; {}", schema_sql(&named)?))?;
     server.psql("GRANT SELECT, INSERT, UPDATE, DELETE ON app.locks, app.fences TO app")?;
     PostgresBackend::connect_with(&app, named.with_strict_durability(true)).await?;
-    PostgresBackend::connect_with(&app, PostgresOptions::new().with_strict_durability(true)).await?;
+    PostgresBackend::connect_with(&app, PostgresOptions::new().with_strict_durability(true))
+        .await?;
     Ok(())
 }
 
@@ -350,7 +369,8 @@ async fn tables_that_others_can_act_on_are_refused() -> Result<()> {
 #[tokio::test]
 async fn a_trigger_that_drops_rows_is_an_error() -> Result<()> {
     let server = server()?;
-    server.psql("CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")?;
+    server
+        .psql("CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")?;
     let backend = PostgresBackend::connect(&url(&server, "app")).await?;
     for table in TABLES {
         server.psql(&format!(

@@ -8,14 +8,17 @@ use serde_json::{Value, json};
 use super::cost::Times;
 use super::finding::{Finding, Level};
 use super::report::Report;
+use crate::escape::escape_for_terminal;
 use crate::output::colored;
 
 pub(super) fn as_text(report: &Report) -> String {
     let mut text = String::new();
     for finding in &report.findings {
-        let _ = writeln!(text, "{} {}: {}", mark(finding.level), finding.about, finding.says);
+        // Names in the store, such as those of roles, may contain anything.
+        let says = escape_for_terminal(&finding.says);
+        let _ = writeln!(text, "{} {}: {says}", mark(finding.level), finding.about);
         if let Some(mend) = &finding.mend {
-            let _ = writeln!(text, "         {mend}");
+            let _ = writeln!(text, "         {}", escape_for_terminal(mend));
         }
     }
     if let Some(cost) = &report.cost {

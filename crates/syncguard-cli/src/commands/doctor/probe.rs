@@ -91,9 +91,6 @@ fn mend(backend: &str, error: &LockError) -> Option<String> {
         ("redis", ErrorCode::AuthFailed) => {
             "ACL SETUSER name +@read +@write +@scripting +@pubsub +@connection +time ~syncguard:* &syncguard:*"
         }
-        ("postgres", ErrorCode::AuthFailed) => {
-            "GRANT SELECT, INSERT, UPDATE, DELETE ON syncguard_locks, syncguard_fence_counters TO name"
-        }
         ("firestore", ErrorCode::AuthFailed) => {
             "gcloud projects add-iam-policy-binding PROJECT --member=MEMBER --role=roles/datastore.user"
         }
