@@ -58,7 +58,7 @@ pub(crate) async fn acquire(
         tries += 1;
         match decide(&inner, &answer, &request, storage_key.expose(), keeps_holders)? {
             Verdict::Answer(result) => break result,
-            // Whoever was faster has moved the counter.
+            // A session that was faster has moved the counter.
             Verdict::Overtaken(counter) if counter.is_some() && counter == last_counter => {
                 return Err(in_doubt(writes_are_dropped(), lost.as_ref()).with_key(&request.key));
             }

@@ -103,7 +103,7 @@
 //! whose TTL is at least twice the statement timeout (10 s by default) keeps its lock, whoever has the advisory lock.
 //! `syncguard doctor` names sessions that hold the advisory lock of a key.
 //!
-//! # Who may see and change locks
+//! # The owner of the tables
 //!
 //! The owner of the tables decides over all locks, and triggers on them run as the role that takes a lock. So
 //! [`setup_schema`] and [`with_strict_durability`](PostgresOptions::with_strict_durability) refuse tables that belong to
