@@ -39,14 +39,14 @@ pub(crate) async fn acquire(
         not_before.map_or(Param::Millis(0), |time| Param::expiry(Some(time))),
     ];
     let mut lost = None;
-    let mut tries = 0;
+    let (mut tries, mut last_counter) = (0, None);
     let result = loop {
-        let (statement, keeps_holders) = inner.acquire_statement();
+        let (statement, keeps_holders) = inner.acquire_statement().await;
         let answer =
             inner.pool.query_or_failure(Lane::Contender, &caller, statement, &parameters).await;
         let mut answer = match answer {
             Err(Failure { remedy: Remedy::OmitHolder, .. }) if keeps_holders => {
-                inner.keeps_no_holders();
+                inner.keeps_holders(false);
                 continue;
             }
             Err(failure) => {
@@ -58,10 +58,14 @@ pub(crate) async fn acquire(
         tries += 1;
         match decide(&inner, &answer, &request, storage_key.expose(), keeps_holders)? {
             Verdict::Answer(result) => break result,
-            Verdict::Overtaken if tries == TRIES => {
+            // A session that was faster has moved the counter.
+            Verdict::Overtaken(counter) if counter.is_some() && counter == last_counter => {
+                return Err(in_doubt(writes_are_dropped(), lost.as_ref()).with_key(&request.key));
+            }
+            Verdict::Overtaken(_) if tries == TRIES => {
                 break AcquireResult::Locked(Contention::unknown());
             }
-            Verdict::Overtaken => {}
+            Verdict::Overtaken(counter) => last_counter = counter,
         }
     };
     match (&result, lost) {
@@ -84,8 +88,13 @@ pub(crate) async fn acquire(
 
 enum Verdict {
     Answer(AcquireResult),
-    /// The lock was free in the statement's snapshot, and then another session was faster.
-    Overtaken,
+    /// The lock was free in the statement's snapshot, and then another session was faster. With the counter in the
+    /// snapshot if nothing but another value of the counter can have been in the way.
+    Overtaken(Option<i64>),
+}
+
+fn writes_are_dropped() -> LockError {
+    LockError::internal("a trigger or a rule in the database drops what an acquire writes")
 }
 
 /// Reads the one row of the statement.
@@ -97,7 +106,7 @@ fn decide(
     keeps_holders: bool,
 ) -> Result<Verdict, LockError> {
     // No row: the statement lost against other sessions each time.
-    let Some(row) = &answer.row else { return Ok(Verdict::Overtaken) };
+    let Some(row) = &answer.row else { return Ok(Verdict::Overtaken(None)) };
     if let Some(expires_at) = column::<Option<i64>>(row, 0)? {
         let fence: Fence = column::<&str>(row, 1)?.parse()?;
         return Ok(acquired(Acquired::new(request.lock_id, written_time(expires_at)?, fence)));
@@ -119,9 +128,9 @@ fn decide(
     {
         return Ok(Verdict::Answer(AcquireResult::Refused(refusal)));
     }
-    let judged_at = column::<Option<i64>>(row, 12)?.map(written_time).transpose()?.or(seen_at);
-    let refusal =
-        request.fence_window.zip(judged_at).and_then(|(window, at)| window.refuses_time(at));
+    let judged_at = column::<Option<i64>>(row, 12)?.map(written_time).transpose()?;
+    let refusal = (request.fence_window.zip(judged_at.or(seen_at)))
+        .and_then(|(window, at)| window.refuses_time(at));
     if let Some(held) = live.filter(|_| refusal.is_none()) {
         let polls = keeps_holders && !has_holder(column(row, 11)?, held.fence);
         return Ok(locked(Contention::until(held.expires_at, held.now).with_holder_polls(polls)));
@@ -132,8 +141,11 @@ fn decide(
     if let Some(refusal) = refusal {
         return Ok(Verdict::Answer(AcquireResult::Refused(refusal)));
     }
-    let pinned = column::<Option<bool>>(row, 3)?.unwrap_or(false);
-    Ok(if pinned { locked(Contention::unknown()) } else { Verdict::Overtaken })
+    Ok(match column::<Option<&str>>(row, 3)? {
+        Some("pinned") => locked(Contention::unknown()),
+        Some(_) => return Err(writes_are_dropped().with_key(&request.key)),
+        None => Verdict::Overtaken(judged_at.and(Some(counter.unwrap_or(0)))),
+    })
 }
 
 fn locked(contention: Contention) -> Verdict {

@@ -1,8 +1,7 @@
 //! The PostgreSQL backend.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use deadpool_postgres::Pool;
 use syncguard_core::authoring::cancel;
@@ -75,7 +74,7 @@ impl PostgresBackend {
             statements: Statements::new(&settings),
             settings,
             checked: OnceCell::new(),
-            lacks_holders: AtomicBool::new(false),
+            lacks_holders: Mutex::default(),
             resent_acquires: ResentAcquires::default(),
         }))
     }
@@ -194,7 +193,7 @@ impl PostgresBackend {
     /// As [`setup_schema`](crate::setup_schema).
     pub async fn setup_schema(&self) -> Result<(), LockError> {
         set_up(self.pool(), self.0.settings.clone()).await?;
-        self.0.may_keep_holders();
+        self.0.keeps_holders(true);
         Ok(())
     }
 

@@ -83,8 +83,9 @@ impl PostgresOptions {
     /// Sets the lock table and the table of fence counters, each with a schema if needed:
     /// `"ops.app_locks"`. Default: `syncguard_locks` and `syncguard_fence_counters`.
     ///
-    /// PostgreSQL reads unquoted names in lower case. So do these options, so that both libraries mean the same
-    /// table. A name matches `[A-Za-z_][A-Za-z0-9_]*` and has 63 bytes at most, and the two names differ.
+    /// The statements quote the names, as those of the TypeScript library do: `App_Locks` is the table that SQL calls
+    /// `"App_Locks"`, and not `app_locks`. A name matches `[A-Za-z_][A-Za-z0-9_]*` and has 63 bytes at most, and the two
+    /// names differ.
     pub fn with_tables(mut self, locks: impl Into<String>, fences: impl Into<String>) -> Self {
         self.lock_table = locks.into();
         self.fence_table = fences.into();

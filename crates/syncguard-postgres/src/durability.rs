@@ -1,4 +1,4 @@
-//! Checks if the database can forget what it has confirmed.
+//! Checks if the database can forget what it has confirmed, and if others can change it.
 
 use std::fmt;
 
@@ -13,8 +13,8 @@ use crate::record::column;
 use crate::settings::Settings;
 use crate::statements::{Statement, render};
 
-/// Findings that can make the database forget a granted lock, or a fence: then one lock can have two holders, and
-/// a fence can come twice.
+/// Findings that can make the database forget, change or hide a granted lock, or a fence: then one lock can have two
+/// holders, and a fence can come twice.
 ///
 /// [`connect`](crate::PostgresBackend::connect) logs each finding as a warning;
 /// [`with_strict_durability`](crate::PostgresOptions::with_strict_durability) refuses to work instead.
@@ -31,7 +31,7 @@ pub struct DurabilityReport {
     pub signals: SignalStatus,
     /// A schema in which the session looks for the tables, and in which other roles may create objects: a table
     /// that another role makes there first may be taken for a table of the backend, and its triggers run as the role
-    /// of the backend. `None` is good.
+    /// of the backend. Also the schema `"$user"` if it belongs to another role. `None` is good.
     pub open_schema: Option<String>,
 }
 
@@ -49,6 +49,33 @@ pub enum DurabilityRisk {
     FsyncOff,
     /// `full_page_writes` is off: a crash of the machine can damage pages.
     FullPageWritesOff,
+    /// A table is no ordinary table: a view, a partitioned table or another table's parent, say.
+    SpecialTable,
+    /// A table, or the schema `"$user"` in which it was found, belongs to a role that our role has no reason to trust:
+    /// it is neither our role, a role that our role may become, the owner of the table's schema or of the database, nor
+    /// a superuser. Its owner decides what happens to locks, and which code runs as our role.
+    ForeignTable,
+    /// A table has a trigger or a rule, or a foreign key leads to it: they can change what is written, and their code
+    /// runs as our role.
+    ActingTable,
+    /// Another role may put triggers or foreign keys on a table.
+    OpenTable,
+    /// Row-level security is on for our role: a held lock could look free, so the backend refuses all work.
+    HiddenRows,
+}
+
+impl DurabilityRisk {
+    /// The risk that `hazards.sql` calls by this word.
+    pub(crate) fn of_word(word: &str) -> Option<Self> {
+        Some(match word {
+            "special" => Self::SpecialTable,
+            "foreign" => Self::ForeignTable,
+            "acts" => Self::ActingTable,
+            "open" => Self::OpenTable,
+            "hides" => Self::HiddenRows,
+            _ => return None,
+        })
+    }
 }
 
 impl fmt::Display for DurabilityRisk {
@@ -59,6 +86,13 @@ impl fmt::Display for DurabilityRisk {
             Self::UnloggedFenceTable => "the fence table is unlogged or temporary",
             Self::FsyncOff => "fsync is off",
             Self::FullPageWritesOff => "full_page_writes is off",
+            Self::SpecialTable => "a view or another special table has the name of a table",
+            Self::ForeignTable => {
+                "a table, or the schema of this role's name, belongs to another role"
+            }
+            Self::ActingTable => "a table has a trigger or a rule, or a foreign key leads to it",
+            Self::OpenTable => "another role may put triggers on a table",
+            Self::HiddenRows => "row-level security may hide rows of a table from this role",
         })
     }
 }
@@ -108,11 +142,11 @@ impl Inner {
             (off(1)?, DurabilityRisk::FsyncOff),
             (off(2)?, DurabilityRisk::FullPageWritesOff),
         ];
-        let risks = found.into_iter().filter_map(|(found, risk)| found.then_some(risk)).collect();
+        let words: Vec<&str> = column(&row, 7)?;
+        let risks = found.into_iter().filter_map(|(found, risk)| found.then_some(risk));
+        let risks = risks.chain(words.into_iter().filter_map(DurabilityRisk::of_word)).collect();
         let open_schema = column(&row, 5)?;
-        if column(&row, 6)? {
-            self.keeps_no_holders();
-        }
+        self.keeps_holders(!column::<bool>(&row, 6)?);
         Ok(DurabilityReport { risks, signals: self.signals.status(), open_schema })
     }
 }

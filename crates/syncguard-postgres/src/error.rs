@@ -116,7 +116,12 @@ pub(crate) fn classify(error: &Error, phase: Phase) -> Failure {
     let ended = db.parsed_severity() != Some(Severity::Error);
     let pooler = ended.then(|| classify_pooler(db.message())).flatten();
     let is_refusal = pooler.is_some();
-    let Class { code, subject, message } = pooler.unwrap_or_else(|| classify_sqlstate(sqlstate));
+    let Class { code, subject, message } = if db.routine() == Some("check_enable_rls") {
+        // The session has `row_security = off`, and the SQLSTATE is that of a missing permission.
+        Class { code: ErrorCode::AuthFailed, subject: Request, message: HIDDEN_ROWS }
+    } else {
+        pooler.unwrap_or_else(|| classify_sqlstate(sqlstate))
+    };
     let mut failed = LockError::new(code, message).with_source(&ServerSaid::new(db));
     if ended && !is_refusal && phase == (Phase::After { writes: true }) {
         failed = failed.with_unknown_outcome();
@@ -223,6 +228,12 @@ struct Class {
     message: &'static str,
 }
 
+/// See `IS_SEEN` in `statements.rs`.
+const HIDDEN_ROWS: &str = "row-level security, or a view in the place of a table, may hide locks from this role; turn row-level \
+     security off for both tables, or give the role BYPASSRLS";
+
+const NO_TABLE: &str = "what has the name of a table is a view, or another thing that is no table";
+
 /// The table: whole SQLSTATEs first, then classes. An SQLSTATE that is not listed is `Internal`. An answer about the
 /// request that ends the session (FATAL) is about the connection.
 #[rustfmt::skip]
@@ -237,12 +248,15 @@ const TABLE: &[(&str, ErrorCode, FailureSubject, &str)] = &[
     ("40P01", ErrorCode::ServiceUnavailable, Request, "PostgreSQL kept giving up on a conflict with other sessions"),
     ("42501", ErrorCode::AuthFailed, Request, "the database role lacks a permission"),
     ("42703", ErrorCode::InvalidArgument, Request, "a column is missing; run setup_schema"),
+    ("42704", ErrorCode::AuthFailed, Request, HIDDEN_ROWS),
+    ("42809", ErrorCode::InvalidArgument, Request, NO_TABLE),
     ("42P01", ErrorCode::InvalidArgument, Request, "a table is missing; run setup_schema, or connect with setup_schema=true in the URL"),
     ("42P05", ErrorCode::InvalidArgument, Request, "the server knows a prepared statement of this name; behind a transaction pooler, turn on unprepared statements"),
     ("42P10", ErrorCode::InvalidArgument, Request, "a primary key is missing; run setup_schema"),
     ("53100", ErrorCode::ServiceUnavailable, Request, "the disk of the server is full"),
     ("53300", ErrorCode::RateLimited, Server, "the server has too many connections"),
-    ("55P03", ErrorCode::ServiceUnavailable, Request, "another session held on to the lock's row or key for too long"),
+    ("55000", ErrorCode::InvalidArgument, Request, NO_TABLE),
+    ("55P03", ErrorCode::ServiceUnavailable, Request, "another session held on for too long to the row of the lock, or to the advisory lock hashtext(key)"),
     ("57014", ErrorCode::NetworkTimeout, Request, "PostgreSQL cancelled the statement, as its statement timeout or an operator asked"),
     ("57P03", ErrorCode::ServiceUnavailable, Server, "PostgreSQL is starting, stopping or recovering"),
     ("08", ErrorCode::ServiceUnavailable, Connection, "the connection to PostgreSQL failed"),
@@ -437,11 +451,14 @@ mod tests {
             ("40001", ErrorCode::ServiceUnavailable, Request),
             ("40P01", ErrorCode::ServiceUnavailable, Request),
             ("42501", ErrorCode::AuthFailed, Request),
+            ("42704", ErrorCode::AuthFailed, Request),
+            ("42809", ErrorCode::InvalidArgument, Request),
             ("42601", ErrorCode::Internal, Request),
             ("42P01", ErrorCode::InvalidArgument, Request),
             ("53000", ErrorCode::ServiceUnavailable, Request),
             ("53100", ErrorCode::ServiceUnavailable, Request),
             ("53300", ErrorCode::RateLimited, Server),
+            ("55000", ErrorCode::InvalidArgument, Request),
             ("55P03", ErrorCode::ServiceUnavailable, Request),
             ("57014", ErrorCode::NetworkTimeout, Request),
             ("57P01", ErrorCode::ServiceUnavailable, Connection),

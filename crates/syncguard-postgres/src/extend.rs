@@ -1,12 +1,14 @@
 //! Extends a lock.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::contract::ExtendRequest;
-use syncguard_core::{ExtendResult, LockError, Timestamp};
+use syncguard_core::{ErrorCode, ExtendResult, LockError, Timestamp};
 use tokio_postgres::Row;
 
+use crate::error::{Phase, statement_timed_out};
 use crate::inner::Inner;
 use crate::pool::{Lane, Param};
 use crate::record::{Record, column, written_time};
@@ -26,6 +28,12 @@ pub(crate) async fn extend(
         .query(Lane::Holder, &caller, &inner.statements.extend, &parameters)
         .await
         .map_err(|error| error.with_lock_id(request.lock_id))?;
+    // The answer came after the deadline, as to a process that stood still: nobody may rely on it, see extend.sql.
+    let latest = inner.pool.clock().deadline(Duration::ZERO);
+    if answer.deadline.is_some_and(|deadline| latest > Some(deadline)) {
+        let error = statement_timed_out(Phase::After { writes: true });
+        return Err(error.with_lock_id(request.lock_id));
+    }
     match &answer.row {
         None => Ok(ExtendResult::NotHeld(Record::not_held(None))),
         Some(row) => decide(row, expected),
@@ -41,6 +49,12 @@ fn decide(row: &Row, expected: Option<Timestamp>) -> Result<ExtendResult, LockEr
         && held != expected
     {
         return Ok(ExtendResult::Mismatch { expires_at: held });
+    }
+    if held.is_some() {
+        return Err(LockError::new(
+            ErrorCode::ServiceUnavailable,
+            "another extend shortened the lock at this moment",
+        ));
     }
     let record = Record::from_row(row, 2)?;
     Ok(ExtendResult::NotHeld(Record::not_held(record.as_ref())))

@@ -1,10 +1,11 @@
 //! The state that all operations share.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use syncguard_core::LockError;
 use tokio::sync::OnceCell;
+use tokio::time::Instant;
 
 use crate::pool::StatementPool;
 use crate::resent_acquires::ResentAcquires;
@@ -21,8 +22,8 @@ pub(crate) struct Inner {
     pub(crate) checked: OnceCell<()>,
     pub(crate) resent_acquires: ResentAcquires,
     pub(crate) signals: Arc<Signals>,
-    /// Set after the lock table was found without the column for holders.
-    pub(crate) lacks_holders: AtomicBool,
+    /// When the lock table was last found without the column for holders, if it lacks it.
+    pub(crate) lacks_holders: Mutex<Option<Instant>>,
 }
 
 impl Inner {
@@ -35,21 +36,29 @@ impl Inner {
     }
 
     /// Returns the statement that fits the lock table, and true if it stores holders.
-    pub(crate) fn acquire_statement(&self) -> (&Statement, bool) {
-        if self.lacks_holders.load(Ordering::Relaxed) {
+    pub(crate) async fn acquire_statement(&self) -> (&Statement, bool) {
+        /// Another process may add the column at any time.
+        const LOOK_AGAIN: Duration = Duration::from_secs(30);
+        let since = *self.lacks_holders();
+        if since.is_some_and(|since| since.elapsed() >= LOOK_AGAIN) {
+            // One acquire looks; the others go on.
+            self.keeps_holders(false);
+            // An error changes nothing.
+            let _ = self.durability().await;
+        }
+        if self.lacks_holders().is_some() {
             (&self.statements.acquire_without_holder, false)
         } else {
             (&self.statements.acquire, true)
         }
     }
 
-    /// Notes that the TypeScript library made the lock table.
-    pub(crate) fn keeps_no_holders(&self) {
-        self.lacks_holders.store(true, Ordering::Relaxed);
+    /// Notes whether the lock table has the column for holders. A table of the TypeScript library has none.
+    pub(crate) fn keeps_holders(&self, keeps: bool) {
+        *self.lacks_holders() = (!keeps).then(Instant::now);
     }
 
-    /// Notes that `setup_schema` brought the lock table up to date, if the role may do that.
-    pub(crate) fn may_keep_holders(&self) {
-        self.lacks_holders.store(false, Ordering::Relaxed);
+    fn lacks_holders(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.lacks_holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

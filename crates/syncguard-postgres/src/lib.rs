@@ -74,7 +74,8 @@
 //!   advisory lock of your own has the same number only by chance. Then a release sends a `NOTIFY` that no waiter
 //!   needs, and a session that wants the number exclusively waits until the wait for the key is over.
 //! - The channel is `syncguard_` and the oid of the lock table. The payload is the number of the
-//!   advisory lock, and nothing of the key.
+//!   advisory lock. Any role of the database can compute the number of a key that it guesses, and so see in `pg_locks`
+//!   whether somebody waits for that key.
 //! - No privilege has to be granted. The functions `pg_notify`, `pg_try_advisory_xact_lock` and
 //!   `hashtextextended` are open to all roles. If they were revoked, turn signals off.
 //! - Each key that a process listens for takes a place in the server's table of locks, which all programs share.
@@ -89,13 +90,38 @@
 //! [`DurabilityReport::signals`] tells if signals work, and the log tells if they fail.
 //! [`with_signals`](PostgresOptions::with_signals) turns them off.
 //!
+//! # Advisory locks of keys
+//!
+//! Clients that acquire one key come one after the other by the advisory lock `hashtext(key)`, which the TypeScript
+//! library takes as well. **Do not take `pg_advisory_lock(hashtext('nightly'))` beside a lock with the key `nightly`**,
+//! not even in the work of that lock: nobody can acquire the key meanwhile, and acquires fail with
+//! `ServiceUnavailable` after half the statement timeout. Use the form with two numbers, which never meets ours, such as
+//! `pg_advisory_lock(7, hashtext('nightly'))`.
+//!
+//! PostgreSQL lets every role of the database take every advisory lock. Extends do not depend on it as long as the lock
+//! lives for another [statement timeout](PostgresOptions::with_statement_timeout), and releases never do. So a holder
+//! whose TTL is at least twice the statement timeout (10 s by default) keeps its lock, whoever has the advisory lock.
+//! `syncguard doctor` names sessions that hold the advisory lock of a key.
+//!
+//! # The owner of the tables
+//!
+//! The owner of the tables decides over all locks, and triggers on them run as the role that takes a lock. So
+//! [`setup_schema`] and [`with_strict_durability`](PostgresOptions::with_strict_durability) refuse tables that belong to
+//! somebody else, have triggers or rules, or let other roles add them: see [`DurabilityRisk`]. A role that may read the
+//! tables sees keys and lock ids: beware of `ALTER DEFAULT PRIVILEGES … GRANT SELECT`.
+//!
+//! Each statement checks that its role sees all rows. With row-level security that is on for the role, or with a view in
+//! the place of a table, all operations fail with `AuthFailed`: a hidden lock would look free.
+//!
 //! # Beside the TypeScript library
 //!
 //! Tables, rows and advisory locks are those of SyncGuard 2.5 for TypeScript; both libraries may share a
 //! database, and a fleet. Fences never repeat. Two limits of the TypeScript library remain. It takes the time at the
 //! start of its transaction, so a lock that it had to wait for lives shorter than its TTL. And if one of its
 //! clients extends a lock at the last moment, even a lock that this crate acquired, another TypeScript client can
-//! overwrite that lock. Extends of this crate are safe.
+//! overwrite that lock. Extends of this crate are safe. Both quote the names of tables in their operations, so
+//! `App_Locks` is the table `"App_Locks"` for both; the set-up of the TypeScript library makes `app_locks` of it, which
+//! its own operations do not find.
 //!
 //! The lock table has one column more than TypeScript's, `holder`: the fence of the lock, a space, the label of the
 //! [holder](contract::Holder) (after a tab if the process hears no signals), and the note after a line break if

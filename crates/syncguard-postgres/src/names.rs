@@ -40,9 +40,8 @@ impl Tables {
     }
 }
 
-/// A table's name, as PostgreSQL understands it without quotes: in lower case.
-///
-/// The TypeScript library creates its tables unquoted, so `App_Locks` is the table `app_locks`.
+/// A table's name, with its capitals: `App_Locks` is not the table `app_locks`, as in the operations of the TypeScript
+/// library, which quote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableName {
     schema: Option<String>,
@@ -95,7 +94,7 @@ fn identifier(text: &str) -> Result<String, LockError> {
     let first = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
     let rest = bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if first && rest && text.len() <= MAX_BYTES {
-        Ok(text.to_ascii_lowercase())
+        Ok(text.to_owned())
     } else {
         Err(LockError::invalid_argument(
             "bad table name; allowed are up to 63 letters, digits and _ that do not start with a \
@@ -122,11 +121,11 @@ mod tests {
     }
 
     #[test]
-    fn names_are_folded_and_quoted() {
+    fn names_are_quoted_and_keep_their_capitals() {
         let quoted = |text| TableName::parse(text).unwrap().quoted();
         assert_eq!(quoted("syncguard_locks"), "\"syncguard_locks\"");
-        assert_eq!(quoted("App_Locks"), "\"app_locks\"");
-        assert_eq!(quoted("Ops.order"), "\"ops\".\"order\"");
+        assert_eq!(quoted("App_Locks"), "\"App_Locks\"");
+        assert_eq!(quoted("Ops.order"), "\"Ops\".\"order\"");
     }
 
     #[test]
@@ -142,11 +141,12 @@ mod tests {
 
     #[test]
     fn the_two_tables_must_differ() {
-        for (locks, fences) in [("a", "a"), ("a", "A"), ("s.a", "a"), ("s.a", "S.a")] {
+        for (locks, fences) in [("a", "a"), ("s.a", "a"), ("s.a", "s.a")] {
             assert!(Tables::new(locks, fences).is_err(), "{locks} {fences}");
         }
         assert!(Tables::new("s.a", "t.a").is_ok());
         assert!(Tables::new("a", "b").is_ok());
+        assert!(Tables::new("a", "A").is_ok());
     }
 
     #[test]

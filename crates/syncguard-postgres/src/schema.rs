@@ -10,6 +10,7 @@ use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
 use crate::config::PostgresOptions;
+use crate::durability::DurabilityRisk;
 use crate::error::{self, Phase, classify};
 use crate::pool::StatementPool;
 use crate::record::column;
@@ -28,7 +29,8 @@ use crate::statements::render;
 /// # Errors
 ///
 /// - `AuthFailed` if something is missing and the role may not create it, or if the role may not use the tables.
-/// - `InvalidArgument` if another kind of table has this name, or if the schema does not exist.
+/// - `InvalidArgument` if another kind of table has this name, if the schema does not exist, or if others could change
+///   or hide the rows of the tables: see [`DurabilityRisk`].
 /// - The store's failures.
 ///
 /// # Cancel safety
@@ -127,7 +129,7 @@ async fn needs_work(client: &Client, settings: &Settings) -> Result<bool, LockEr
     match rows.first().map(|row| column(row, 0)).transpose()? {
         Some("ready") => Ok(false),
         Some("incomplete" | "untuned") => Ok(true),
-        Some("foreign") => Err(LockError::invalid_argument(
+        Some("other") => Err(LockError::invalid_argument(
             "a table of this name exists and is not ours; choose other names with with_tables",
         )),
         Some("keyless") => Err(LockError::invalid_argument(
@@ -138,7 +140,12 @@ async fn needs_work(client: &Client, settings: &Settings) -> Result<bool, LockEr
             "the database role lacks SELECT, INSERT, UPDATE or DELETE on the lock table, or \
              SELECT, INSERT or UPDATE on the fence table",
         )),
-        _ => Err(LockError::internal("PostgreSQL did not say which tables there are")),
+        word => Err(word.and_then(DurabilityRisk::of_word).map_or_else(
+            || LockError::internal("PostgreSQL did not say which tables there are"),
+            |risk| {
+                LockError::invalid_argument(format!("the tables are not safe for locks: {risk}"))
+            },
+        )),
     }
 }
 

@@ -147,6 +147,9 @@ pub(crate) fn render(sql: &str, settings: &Settings) -> String {
         Sessions::SetUp => "NULL",
     };
     let mut sql = without_comments(sql)
+        .replace("{locks_are_seen}", &IS_SEEN.replace("{seen}", "{locks}"))
+        .replace("{fences_are_seen}", &IS_SEEN.replace("{seen}", "{fences}"))
+        .replace("{hazards}", &without_comments(include_str!("sql/hazards.sql")))
         .replace("{settings}", &without_comments(include_str!("sql/settings.sql")))
         .replace("{waits}", waits)
         .replace("{signal}", &signal)
@@ -200,6 +203,17 @@ const BOUNDED_WAITS: &str = "CASE \
 
 /// The number of the lock table, which does not depend on how its name is written.
 const TABLE: &str = "'{locks}'::pg_catalog.regclass::pg_catalog.oid::bigint";
+
+/// The limit of a statement: none if this role sees all rows of the table. Otherwise the server refuses the statement,
+/// because it does not know the setting, with SQLSTATE 42704. Row-level security, and a view in the place of a table,
+/// hide rows without a word: then a held lock would look free.
+///
+/// The server evaluates a limit before it looks for rows, whatever it knows of them. `row_security = off` would do the
+/// same only in sessions that are ours alone, and not for views.
+const IS_SEEN: &str = "CASE WHEN pg_catalog.row_security_active('{seen}'::pg_catalog.regclass::pg_catalog.oid) \
+     OR (pg_catalog.pg_relation_filenode('{seen}'::pg_catalog.regclass) IS NULL \
+         AND pg_catalog.pg_partition_root('{seen}'::pg_catalog.regclass) IS NULL) \
+     THEN pg_catalog.current_setting('syncguard.row_level_security_or_a_view_hides_locks')::bigint END";
 
 /// The number of a lock `l`, for sessions that watch its key: advisory locks of 64 bits, all over the range.
 /// Advisory locks of other programs have the same number only by chance; see the crate's front page.

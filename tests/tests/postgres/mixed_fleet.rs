@@ -274,12 +274,39 @@ async fn an_extend_whose_row_was_held_up_for_too_long_revives_nothing() -> Resul
     Ok(())
 }
 
+/// A backend whose statements have more time than its locks: its extends take the advisory lock.
+async fn late_extends(tables: &Tables) -> PostgresBackend {
+    drop(tables.backend(1).await);
+    let options = tables.options().with_statement_timeout(2 * MINUTE);
+    PostgresBackend::from_pool(pool(&shared().url(), 2), options).expect("options in range")
+}
+
+/// A role with no right but to connect may take the advisory lock of any key. That keeps nobody from extending.
+#[tokio::test]
+async fn an_extend_in_time_does_not_wait_for_the_advisory_lock() -> Result<()> {
+    let tables = Tables::fresh();
+    let backend = tables.backend(2).await;
+    let lock = take(&backend, "key").await;
+    let mut client = connect(&shared().url()).await;
+    let turn = client.transaction().await?;
+    turn.execute("SELECT pg_advisory_xact_lock(hashtext('key'))", &[]).await?;
+    let extend = || ExtendRequest::new(lock.lock_id, MINUTE);
+    ensure!(backend.extend(extend()?).await?.is_extended());
+    // Too late to do without: a TypeScript client could overwrite the lock.
+    let patient = late_extends(&tables).await;
+    let waits = tokio::time::timeout(Duration::from_millis(300), patient.extend(extend()?)).await;
+    ensure!(waits.is_err(), "it did not wait");
+    turn.rollback().await?;
+    ensure!(backend.extend(extend()?).await?.is_extended());
+    Ok(())
+}
+
 /// The case that breaks without the advisory lock in our extend: the TypeScript client has read the expired row, we
 /// extend it, and it overwrites the row. The old expiry passes between our decision and our commit.
 #[tokio::test]
 async fn an_extend_never_slips_between_their_read_and_their_write() -> Result<()> {
     let (tables, key) = (Tables::fresh(), "key");
-    let backend = tables.backend(2).await;
+    let backend = late_extends(&tables).await;
     let admin = connect(&shared().url()).await;
     let lock = take(&backend, key).await;
 
@@ -309,7 +336,7 @@ async fn an_extend_never_slips_between_their_read_and_their_write() -> Result<()
 #[tokio::test]
 async fn their_acquire_waits_for_an_extend_under_way() -> Result<()> {
     let (tables, key) = (Tables::fresh(), "key");
-    let backend = tables.backend(2).await;
+    let backend = late_extends(&tables).await;
     let admin = connect(&shared().url()).await;
     let lock = take(&backend, key).await;
     // Another transaction blocks the row, so our extend has the key's advisory lock and cannot finish.

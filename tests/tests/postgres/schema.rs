@@ -13,7 +13,8 @@ use syncguard_postgres::{
 };
 use tokio::task::JoinSet;
 
-use crate::support::{Tables, connect, pool, shared, take};
+use crate::support::{Tables, connect, is_refused, pool, shared, take};
+use crate::typescript;
 
 /// The schema in the specification of the TypeScript library.
 pub(crate) fn their_ddl(tables: &Tables) -> String {
@@ -122,7 +123,7 @@ async fn a_role_that_may_only_use_the_tables_checks_them() -> Result<()> {
              CREATE SCHEMA ops; CREATE ROLE worker LOGIN; GRANT USAGE ON SCHEMA ops TO worker",
         )
         .await?;
-    let options = PostgresOptions::new().with_tables("ops.Locks", "ops.Fences");
+    let options = PostgresOptions::new().with_tables("ops.locks", "ops.fences");
     let worker = shared().url().replace("postgres:syncguard@", "worker@");
     let setup = async || setup_schema(&pool(&worker, 1), &options).await;
 
@@ -178,6 +179,25 @@ async fn tables_without_the_column_for_holders_work() -> Result<()> {
     Ok(())
 }
 
+/// Another process adds the column: this one stores labels again within a minute.
+#[tokio::test]
+async fn a_column_for_holders_that_comes_later_is_noticed() -> Result<()> {
+    let tables = Tables::fresh();
+    connect(&shared().url()).await.batch_execute(&their_ddl(&tables)).await?;
+    let backend = PostgresBackend::from_pool(pool(&shared().url(), 2), tables.options())?;
+    let _ = take(&backend, "before").await;
+    setup_schema(&pool(&shared().url(), 1), &tables.options()).await?;
+    for number in 0..60 {
+        let key = format!("after-{number}");
+        let _ = take(&backend, &key).await;
+        if holder_of(&backend, &key).await?.is_some() {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    bail!("no label after a minute")
+}
+
 async fn holder_of(backend: &PostgresBackend, key: &str) -> Result<Option<Holder>> {
     let found = backend.lookup(LookupRequest::by_key(key)?).await?;
     Ok(found.context("a live lock")?.holder)
@@ -207,18 +227,25 @@ async fn other_peoples_tables_are_refused() -> Result<()> {
     Ok(())
 }
 
+/// The TypeScript library quotes the names in its operations: capitals count, and both libraries mean one table.
 #[tokio::test]
-async fn names_are_folded_as_the_server_folds_them() -> Result<()> {
-    let client = connect(&shared().url()).await;
+async fn capitals_count_as_in_the_operations_of_the_other_library() -> Result<()> {
+    let mut client = connect(&shared().url()).await;
+    let theirs = Tables { locks: "\"App_Locks\"".to_owned(), fences: "\"Select\"".to_owned() };
     client
-        .batch_execute("CREATE TABLE MixedCase_Locks (LIKE syncguard_locks INCLUDING ALL)")
+        .batch_execute(
+            "CREATE TABLE \"App_Locks\" (LIKE syncguard_locks INCLUDING ALL);
+             CREATE TABLE app_locks (LIKE syncguard_locks INCLUDING ALL)",
+        )
         .await?;
-    let options = PostgresOptions::new().with_tables("MixedCase_Locks", "Select");
+    let options = PostgresOptions::new().with_tables("App_Locks", "Select");
     setup_schema(&pool(&shared().url(), 1), &options).await?;
-    works(&shared().url(), &options, "key").await?;
-    let rows: i64 =
-        client.query_one("SELECT count(*) FROM \"select\" WHERE fence = 1", &[]).await?.get(0);
-    assert_eq!(rows, 1);
+    let backend = PostgresBackend::from_pool(pool(&shared().url(), 1), options)?;
+    let (_, fence) =
+        typescript::acquire(&mut client, &theirs, "key", 60_000).await?.context("a free key")?;
+    ensure!(fence == "000000000000001" && is_refused(&backend, "key").await, "two holders");
+    let _ = take(&backend, "other").await;
+    ensure!(typescript::acquire(&mut client, &theirs, "other", 60_000).await?.is_none());
 
     let long = ["l".repeat(63), "f".repeat(63)];
     let options = PostgresOptions::new().with_tables(&long[0], &long[1]);

@@ -71,6 +71,11 @@ const LATER: &[Later] = &[
         reason: "half a minute each; the same with the backend's own pool stays",
     },
     Later {
+        program: "tests postgres",
+        tests: &["schema::a_column_for_holders_that_comes_later_is_noticed"],
+        reason: "half a minute of real time",
+    },
+    Later {
         program: "tests firestore",
         tests: &["conformance::without_a_memory_of_locks"],
         reason: "the suite once more without a cache, minutes on the emulator; hints:: and takeover:: stay",

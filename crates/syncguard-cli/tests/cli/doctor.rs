@@ -103,7 +103,15 @@ fn postgres() -> Result<()> {
     server.psql("CREATE ROLE weak LOGIN")?;
     server.psql("GRANT SELECT ON ALL TABLES IN SCHEMA public TO weak")?;
     let weak = server.url().replace("postgres:", "weak:").replace("weak://", "postgres://");
-    finds(&weak, 78, &[("red", "permissions", "GRANT SELECT, INSERT, UPDATE, DELETE")])?;
+    finds(
+        &weak,
+        78,
+        &[(
+            "red",
+            "permissions",
+            "GRANT INSERT, UPDATE, DELETE ON syncguard_locks TO weak; GRANT INSERT, UPDATE ON syncguard_fence_counters TO weak",
+        )],
+    )?;
 
     let pooler = PgBouncer::start(&server, PoolMode::Transaction)?;
     finds(&pooler.url(), 78, &[("red", "pooler", "unprepared_statements=true")])?;

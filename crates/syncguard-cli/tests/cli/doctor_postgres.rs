@@ -65,22 +65,96 @@ fn a_schema_that_is_open_to_others_is_yellow() -> Result<()> {
     Ok(())
 }
 
-/// Table names are in lower case, whatever the URL says, and some of them need quotes.
+/// Table names keep their capitals, and some of them need quotes.
 #[test]
 fn tables_with_odd_names_are_mended_by_what_is_to_be_typed() -> Result<()> {
     let server = PostgresServer::start()?;
     server.psql("CREATE SCHEMA \"order\"")?;
-    let tables = "lock_table=Order.Select&fence_table=Order.Fences";
+    let tables = "lock_table=order.Select&fence_table=order.Fences";
     let url = format!("{}?setup_schema=true&{tables}", server.url());
     ensure!(findings(&url, 0)?.is_empty());
     let url = format!("{}?{tables}", server.url());
-    let index = "SELECT indexname FROM pg_indexes WHERE tablename = 'select' AND indexdef LIKE '%(lock_id)'";
+    let index = "SELECT indexname FROM pg_indexes WHERE tablename = 'Select' AND indexdef LIKE '%(lock_id)'";
     server.psql(&format!("DROP INDEX \"order\".\"{}\"", server.psql(index)?.trim()))?;
     server.psql(&only(&findings(&url, 78)?, "red", "index")?)?;
     ensure!(findings(&url, 0)?.is_empty());
-    server.psql("ALTER TABLE \"order\".\"select\" SET UNLOGGED")?;
+    server.psql("ALTER TABLE \"order\".\"Select\" SET UNLOGGED")?;
     server.psql(&only(&findings(&url, 78)?, "red", "tables")?)?;
     ensure!(findings(&url, 0)?.is_empty());
+    Ok(())
+}
+
+/// What lets others change or hide locks is red, and the mend is no more than is needed. The doctor takes no lock in such
+/// tables, whose triggers would run as the doctor's role.
+#[test]
+fn tables_that_others_can_act_on_are_red() -> Result<()> {
+    let server = PostgresServer::start()?;
+    let setup = format!("{}?setup_schema=true", server.url());
+    ensure!(findings(&setup, 0)?.is_empty());
+    server.psql(
+        "CREATE ROLE app LOGIN; CREATE ROLE \"e\u{1b}[2Jve\";
+         GRANT SELECT, INSERT, UPDATE, DELETE ON syncguard_locks TO app;
+         GRANT SELECT, INSERT, UPDATE ON syncguard_fence_counters TO app;
+         CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE; END'",
+    )?;
+    let app = format!("postgres://app@127.0.0.1:{}/postgres", server.port());
+    ensure!(findings(&app, 0)?.is_empty());
+    for (bad, part) in [
+        (
+            "CREATE TRIGGER \"T t\" BEFORE INSERT ON syncguard_locks EXECUTE FUNCTION f()",
+            "DROP TRIGGER \"T t\"",
+        ),
+        ("CREATE RULE r AS ON DELETE TO syncguard_locks DO ALSO NOTIFY gone", "DROP RULE r ON"),
+        (
+            "GRANT TRIGGER ON syncguard_locks TO \"e\u{1b}[2Jve\"",
+            "REVOKE TRIGGER ON syncguard_locks FROM",
+        ),
+        ("ALTER TABLE syncguard_locks ENABLE ROW LEVEL SECURITY", "DISABLE ROW LEVEL SECURITY"),
+    ] {
+        server.psql(bad)?;
+        let mend = only(&findings(&app, 78)?, "red", "tables")?;
+        ensure!(mend.contains(part), "{mend}");
+        let text = Harness::at(app.clone(), None).run(&["doctor"])?.expect(78)?.stdout;
+        ensure!(!text.contains('\u{1b}'), "{text:?}");
+        server.psql(&mend)?;
+        ensure!(findings(&app, 0)?.is_empty());
+    }
+    // The owner: no single statement is right for all.
+    server.psql("CREATE ROLE other; ALTER TABLE syncguard_locks OWNER TO other")?;
+    let mend = only(&findings(&app, 78)?, "red", "tables")?;
+    ensure!(
+        mend.contains("ALTER TABLE syncguard_locks OWNER TO postgres instead of other"),
+        "{mend}"
+    );
+    for role in [&setup, &app] {
+        Harness::at(role.clone(), None).run(&["setup"])?.expect(64)?;
+    }
+    Ok(())
+}
+
+/// A role that may only read, and a session that keeps a key from being acquired.
+#[test]
+fn readers_and_advisory_locks_of_keys_are_yellow() -> Result<()> {
+    let server = PostgresServer::start()?;
+    let url = format!("{}?setup_schema=true", server.url());
+    Harness::at(url.clone(), None).run(&["run", "nightly", "--", "true"])?.expect(0)?;
+    server.psql("CREATE ROLE readers; GRANT SELECT ON syncguard_locks TO readers")?;
+    let mend = only(&findings(&url, 0)?, "yellow", "readers")?;
+    ensure!(mend == "REVOKE SELECT ON syncguard_locks FROM readers", "{mend}");
+    server.psql(&mend)?;
+
+    let mut session = std::process::Command::new("psql")
+        .args([&server.url(), "-c", "SELECT pg_advisory_lock(hashtext('nightly')), pg_sleep(600)"])
+        .stdout(std::process::Stdio::null())
+        .spawn()?;
+    let held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted";
+    while server.psql(held)?.trim() != "1" {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let found = findings(&url, 0);
+    session.kill()?;
+    session.wait()?;
+    only(&found?, "yellow", "advisory-lock")?;
     Ok(())
 }
 

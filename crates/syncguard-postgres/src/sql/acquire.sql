@@ -65,8 +65,12 @@ SELECT
   taken.expires_at_ms AS taken_expires_at_ms,
   taken.fence AS taken_fence,
   (SELECT counter.fence FROM counter) AS counter,
-  CASE WHEN taken.expires_at_ms IS NULL
-    THEN EXISTS (SELECT FROM expired) AND NOT EXISTS (SELECT FROM vacant) END AS pinned,
+  CASE
+    WHEN taken.expires_at_ms IS NOT NULL THEN NULL
+    WHEN EXISTS (SELECT FROM expired) AND NOT EXISTS (SELECT FROM vacant) THEN 'pinned'
+    -- The counter was moved and the lock is not there: only a trigger does that.
+    WHEN EXISTS (SELECT FROM numbered) THEN 'dropped'
+  END AS obstacle,
   {record},
   l.now_ms,
   l.holder,
@@ -75,3 +79,4 @@ SELECT
 FROM (VALUES (1)) AS one
 LEFT JOIN taken ON true
 LEFT JOIN stored AS l ON true
+LIMIT coalesce({locks_are_seen}, {fences_are_seen})

@@ -2,4 +2,4 @@
 -- pass.
 SELECT {record}, {now} AS now_ms FROM {locks} AS l
 WHERE l.lock_id {=} $1 AND l.fence {=} $2
-FOR KEY SHARE
+LIMIT {locks_are_seen} FOR KEY SHARE

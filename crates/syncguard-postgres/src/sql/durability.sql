@@ -1,5 +1,6 @@
 -- $1 the lock table, $2 the fence table
-WITH places AS MATERIALIZED (
+WITH RECURSIVE {hazards},
+places AS MATERIALIZED (
   SELECT path.name, path.position FROM pg_catalog.unnest(pg_catalog.current_schemas(false))
     WITH ORDINALITY AS path (name, position)
 ),
@@ -19,7 +20,8 @@ SELECT
   pg_catalog.current_setting('full_page_writes'),
   (SELECT relpersistence::pg_catalog.text FROM pg_catalog.pg_class WHERE oid {=} pg_catalog.to_regclass($1)),
   (SELECT relpersistence::pg_catalog.text FROM pg_catalog.pg_class WHERE oid {=} pg_catalog.to_regclass($2)),
-  -- The first such schema in which a role may create objects that is not its owner, not our role and no superuser.
+  -- The first such schema in which a role may create objects that is not its owner, not our role and no superuser; or
+  -- that has the name of our role, which is "$user" in a search path, and another owner.
   (
     SELECT n.nspname::pg_catalog.text
     FROM searched JOIN pg_catalog.pg_namespace AS n ON n.nspname {=} searched.name
@@ -28,9 +30,11 @@ SELECT
       LEFT JOIN pg_catalog.pg_roles AS r ON r.oid {=} a.grantee
       WHERE a.privilege_type {=} 'CREATE' AND a.grantee {<>} n.nspowner
         AND r.rolsuper IS NOT TRUE AND (r.rolname {=} current_user) IS NOT TRUE)
+      OR n.nspname {=} current_user AND NOT EXISTS (SELECT FROM trusted WHERE trusted.oid {=} n.nspowner)
     ORDER BY searched.position LIMIT 1
   ),
   -- True if the lock table exists and lacks the column for holders.
   pg_catalog.to_regclass($1) IS NOT NULL AND NOT EXISTS (
     SELECT FROM pg_catalog.pg_attribute AS a
-    WHERE a.attrelid {=} pg_catalog.to_regclass($1) AND a.attname {=} 'holder' AND NOT a.attisdropped)
+    WHERE a.attrelid {=} pg_catalog.to_regclass($1) AND a.attname {=} 'holder' AND NOT a.attisdropped),
+  (SELECT words FROM hazards)

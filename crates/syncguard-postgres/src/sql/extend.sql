@@ -6,18 +6,22 @@ stored AS MATERIALIZED (
 ),
 -- A TypeScript acquire reads the row without locking it and overwrites it later, under this advisory lock.
 -- Without the advisory lock, it could overwrite an extend whose commit is in progress while the old expiry
--- passes: two holders.
+-- passes: two holders. That cannot be if the lock lives until the deadline: nobody relies on an extend that is
+-- committed later, and until then the old expiry keeps others out. So an early extend needs no advisory lock, which any
+-- role of the database could keep from it.
 turn AS MATERIALIZED (
-  SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtext(l.key)) FROM settings, stored AS l
+  SELECT CASE WHEN l.expires_at_ms {<} $4
+    THEN pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtext(l.key)) IS NOT NULL ELSE false END AS is_taken
+  FROM settings, stored AS l
   WHERE l.expires_at_ms {>} (l.now_ms {-} {tolerance}) AND {intact}
 ),
 -- The row, after other sessions have unlocked it. The time is read when all waiting is over.
 held AS MATERIALIZED (
-  SELECT l.expires_at_ms FROM {locks} AS l, turn WHERE l.lock_id {=} $1
+  SELECT l.expires_at_ms, turn.is_taken FROM {locks} AS l, turn WHERE l.lock_id {=} $1
   FOR NO KEY UPDATE OF l
 ),
 clock AS MATERIALIZED (
-  SELECT {now} AS now_ms FROM held
+  SELECT {now} AS now_ms, is_taken FROM held
 ),
 extended AS (
   -- Each extend changes the expiry, so that an older extend that expects the old expiry changes nothing.
@@ -25,6 +29,8 @@ extended AS (
     clock.now_ms {+} $2 {+} CASE WHEN (clock.now_ms {+} $2) {=} l.expires_at_ms THEN 1 ELSE 0 END
   FROM clock
   WHERE l.lock_id {=} $1 AND l.expires_at_ms {>} (clock.now_ms {-} {tolerance}) AND {intact}
+    -- Another extend may have shortened the lock since the snapshot.
+    AND (clock.is_taken OR l.expires_at_ms {>=} $4)
     AND clock.now_ms {<=} $4 AND ($3 IS NULL OR l.expires_at_ms {=} $3)
   RETURNING l.expires_at_ms, clock.now_ms
 )
@@ -36,3 +42,4 @@ SELECT NULL, CASE WHEN held.expires_at_ms {>} (clock.now_ms {-} {tolerance}) THE
   {record}, coalesce(clock.now_ms, l.now_ms), clock.now_ms, $1
 FROM stored AS l LEFT JOIN (held CROSS JOIN clock) ON true
 WHERE NOT EXISTS (SELECT FROM extended)
+LIMIT {locks_are_seen}

@@ -1,5 +1,5 @@
 -- $1 the lock table, $2 the fence table. Answers with one word.
-WITH
+WITH RECURSIVE {hazards},
 -- Only from this statement's snapshot: a table that is being created is either complete in it, or absent.
 tables AS MATERIALIZED (
   SELECT
@@ -37,10 +37,11 @@ storage AS MATERIALIZED (
   FROM pg_catalog.pg_class AS c, tables WHERE c.oid {=} ANY (ARRAY[tables.locks, tables.fences])
 )
 SELECT CASE
+  WHEN pg_catalog.cardinality(hazards.words) {>} 0 THEN hazards.words[1]
   WHEN EXISTS (SELECT FROM missing)
     OR EXISTS (SELECT FROM columns
       WHERE attrelid {=} locks AND attname {=} 'holder' AND kind {<>} 'pg_catalog.text'::pg_catalog.regtype)
-    THEN 'foreign'
+    THEN 'other'
   WHEN locks IS NOT NULL AND NOT EXISTS (
       SELECT FROM indexes WHERE indrelid {=} locks AND indisunique AND attname {=} 'key')
     OR fences IS NOT NULL AND NOT EXISTS (
@@ -63,4 +64,4 @@ SELECT CASE
     THEN 'untuned'
   ELSE 'ready'
 END
-FROM tables, storage
+FROM tables, storage, hazards

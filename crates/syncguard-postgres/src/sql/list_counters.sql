@@ -15,3 +15,4 @@ UNION ALL
     AND pg_catalog.left(c.fence_key, pg_catalog.length($4)) {=} $4
   ORDER BY c.fence_key LIMIT $5
 )
+LIMIT {fences_are_seen}

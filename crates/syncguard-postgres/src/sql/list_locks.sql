@@ -19,3 +19,4 @@ UNION ALL
     AND pg_catalog.left(l.key, pg_catalog.length($4)) {=} $4
   ORDER BY l.key LIMIT $5
 )
+LIMIT {locks_are_seen}

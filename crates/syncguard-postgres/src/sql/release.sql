@@ -16,3 +16,4 @@ FROM released AS l
 UNION ALL
 SELECT NULL, {record}, {now}, $1 FROM {locks} AS l
 WHERE l.lock_id {=} $1 AND NOT EXISTS (SELECT FROM released)
+LIMIT {locks_are_seen}

@@ -12,3 +12,4 @@ released AS (
 )
 SELECT turn.alone, EXISTS (SELECT FROM released) AS released, {now} AS answered_ms, $1 AS asked
 FROM turn
+LIMIT {locks_are_seen}

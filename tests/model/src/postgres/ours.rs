@@ -103,11 +103,13 @@ fn extend(
     request: &Request<Postgres>,
     (ttl, known): (i8, i8),
 ) -> Option<Next> {
-    let has_turn = !rules.has(Flaw::ExtendWithoutTurn);
+    let held = world.store.row.filter(|row| row.owner == owner && row.is_live(rules, 0));
+    // A lock that lives until the deadline needs no advisory lock.
+    let is_early = held.is_some_and(|held| held.expires >= request.sent + rules.bound);
+    let has_turn = !is_early && !rules.has(Flaw::ExtendWithoutTurn);
     if !row_is_free(world) || has_turn && !turn_is_free(world) {
         return None;
     }
-    let held = world.store.row.filter(|row| row.owner == owner && row.is_live(rules, 0));
     let Some(held) = held else { return Some(Next::Answer(Answer::NotHeld)) };
     if 0 > request.sent + rules.bound && !rules.has(Flaw::NoDeadline) {
         return Some(Next::Answer(Answer::Late));

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::tools::{acquire, patient, release, until_ok, url};
-use crate::redis::warnings::Warnings;
+use crate::warnings::Warnings;
 
 const PASSWORD: &str = "s3cret-passw0rd";
 

@@ -16,6 +16,7 @@ impl Postgres {
         (id, ttl, expected, deadline): (LockId, u64, Option<u64>, u64),
     ) -> Next {
         let not_held = |is_expired| Next::Ends(Reply::NotHeld { is_expired, now });
+        let is_early = |row: Option<&Record>| row.is_some_and(|row| row.expires_at >= deadline);
         let key = statement.saw.as_ref().map(|row| row.key.clone());
         match (&statement.stage, key) {
             (Stage::Sent, _) => {
@@ -26,6 +27,8 @@ impl Postgres {
                     Some(_) => Next::Stage(Stage::Turn),
                 }
             }
+            // A lock that lives until the deadline needs no advisory lock.
+            (Stage::Turn, _) if is_early(statement.saw.as_ref()) => Next::Stage(Stage::Row),
             (Stage::Turn, Some(key)) if !self.turns.take(&key, number) => Next::Waits,
             (Stage::Turn, _) => Next::Stage(Stage::Row),
             (Stage::Row, _) if self.has(Flaw::UpsertingExtend) => Next::Stage(Stage::Judges),
@@ -44,6 +47,9 @@ impl Postgres {
                 }
                 if expected.is_some_and(|expected| expected != row.expires_at) {
                     return Next::Ends(Reply::Mismatch { expires_at: row.expires_at });
+                }
+                if is_early(statement.saw.as_ref()) && !is_early(Some(row)) {
+                    return Next::Ends(Reply::Cancelled);
                 }
                 let expires_at = now + ttl + u64::from(now + ttl == row.expires_at);
                 let write = if self.has(Flaw::UpsertingExtend) {

@@ -24,12 +24,18 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
     let _watch = backend.watch(WatchRequest::new(Key::new(KEY)?)).await;
     let report = backend.durability_report().await?;
     let risks = report.risks.iter();
-    let mut findings: Vec<Finding> = risks.map(|risk| finding(*risk, &tables)).collect();
+    let catalog = Catalog { backend: &backend, tables: &tables };
+    let mut findings = Vec::new();
+    for risk in risks {
+        findings.push(match catalog.mends(*risk).await {
+            Some(mend) => of_tables(*risk, mend),
+            None => finding(*risk, &tables),
+        });
+    }
     if findings.is_empty() {
         findings
             .push(Finding::green("durability", "locks and fences survive a crash of the server"));
     }
-    let catalog = Catalog { backend: &backend, tables: &tables };
     match catalog.missing_tables().await {
         // Without its tables nothing works, signals included.
         Some(missing) => findings.push(of_missing_tables(&missing)),
@@ -43,10 +49,14 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
     if let Some(schema) = report.open_schema {
         let others = catalog.roles_that_create_in(&schema).await;
         let schema = quoted(&schema);
+        // Without such roles, the schema has the name of our role and belongs to another one.
+        let mend = others.map_or_else(
+            || format!("ALTER SCHEMA {schema} OWNER TO CURRENT_USER"),
+            |others| format!("REVOKE CREATE ON SCHEMA {schema} FROM {others}"),
+        );
         let says = format!(
             "other roles may create tables in the schema {schema}, where ours are looked up"
         );
-        let mend = format!("REVOKE CREATE ON SCHEMA {schema} FROM {others}");
         findings.push(Finding::yellow("schema", says, mend));
     }
     findings.extend(catalog.encoding().await.and_then(|encoding| of_encoding(&encoding)));
@@ -55,20 +65,32 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
         let mend = format!("CREATE UNIQUE INDEX ON {} (lock_id)", tables.locks);
         findings.push(Finding::red("index", says, mend));
     }
+    if let Some(mend) = catalog.readers().await {
+        let says = "roles that use no locks may read keys and lock ids";
+        findings.push(Finding::yellow("readers", says, mend));
+    }
+    if let Some(sessions) = catalog.sessions_in_the_way().await {
+        let says = format!(
+            "the session {sessions} holds the advisory lock of a key, as pg_advisory_lock(hashtext(KEY)): nobody can acquire that key meanwhile"
+        );
+        let mend = "let that program take another number: see the guide's page on advisory locks";
+        findings.push(Finding::yellow("advisory-lock", says, mend));
+    }
+    if let Some(mend) = catalog.grants().await {
+        let says = "this role may not do all that locks need";
+        findings.push(Finding { is_refusal: true, ..Finding::red("permissions", says, mend) });
+    }
     if parsed.flag("unprepared_statements")? != Some(true) {
         findings.extend(pooler::examine(&backend).await);
     }
     Ok(Examination {
         backend: DynBackend::new(backend),
         findings,
-        access: Some(GRANT.to_owned()),
+        // The finding about permissions has the exact grants.
+        access: None,
         round_trips: (1, 1),
     })
 }
-
-/// What gives this user the rights that locks need.
-const GRANT: &str =
-    "GRANT SELECT, INSERT, UPDATE, DELETE ON syncguard_locks, syncguard_fence_counters TO name";
 
 fn of_missing_tables(missing: &[&Table]) -> Finding {
     let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
@@ -101,6 +123,11 @@ fn finding(risk: DurabilityRisk, tables: &Tables) -> Finding {
         _ => ("durability", "see the documentation of syncguard-postgres".to_owned()),
     };
     Finding::red(about, risk.to_string(), mend)
+}
+
+/// A table that others can change or hide. Not even the doctor takes a lock in it.
+fn of_tables(risk: DurabilityRisk, mend: String) -> Finding {
+    Finding { is_refusal: true, ..Finding::red("tables", risk.to_string(), mend) }
 }
 
 fn reload(setting: &str) -> String {

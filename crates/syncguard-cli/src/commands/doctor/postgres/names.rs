@@ -9,9 +9,8 @@ use syncguard::authoring::backend_url::BackendUrl;
 pub(super) struct Table(Vec<String>);
 
 impl Table {
-    /// In lower case, as the library reads it.
     fn of(name: &str) -> Self {
-        Self(name.split('.').map(str::to_ascii_lowercase).collect())
+        Self(name.split('.').map(str::to_owned).collect())
     }
 }
 
@@ -64,7 +63,7 @@ mod tests {
     fn names_are_typed_with_quotes_where_they_need_them() {
         for (name, typed) in [
             ("syncguard_locks", "syncguard_locks"),
-            ("Ops.Order", r#""ops"."order""#),
+            ("Ops.order", r#""Ops"."order""#),
             ("public.syncguard_locks", "public.syncguard_locks"),
         ] {
             assert_eq!(Table::of(name).to_string(), typed);

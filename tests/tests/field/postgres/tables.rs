@@ -1,0 +1,390 @@
+//! Tables whose rows the database hides, changes or drops, and tables that somebody else has made.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use syncguard::contract::{
+    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+};
+use syncguard::inventory::ListRequest;
+use syncguard::postgres::deadpool_postgres::{Manager, Pool, Runtime};
+use syncguard::postgres::tokio_postgres::{Config, NoTls};
+use syncguard::postgres::{
+    DurabilityRisk, PostgresBackend, PostgresOptions, check_fence_sql, schema_sql, setup_schema,
+};
+use syncguard::{ErrorCode, Fence, LockBackend as _, LockError, LockId};
+use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A server with the tables, whose owner is `postgres`, and with a role that may use them.
+fn server() -> Result<PostgresServer> {
+    let server = PostgresServer::start()?;
+    server.psql(&schema_sql(&PostgresOptions::new())?)?;
+    server.psql(
+        "CREATE ROLE app LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON syncguard_locks TO app;
+         GRANT SELECT, INSERT, UPDATE ON syncguard_fence_counters TO app",
+    )?;
+    Ok(server)
+}
+
+fn url(server: &PostgresServer, role: &str) -> String {
+    format!("postgres://{role}@127.0.0.1:{}/postgres", server.port())
+}
+
+fn pool(url: &str) -> Result<Pool> {
+    let manager = Manager::new(url.parse::<Config>()?, NoTls);
+    Ok(Pool::builder(manager).max_size(4).runtime(Runtime::Tokio1).build()?)
+}
+
+async fn take(backend: &PostgresBackend, key: &str) -> Result<LockId> {
+    let result = backend.acquire(AcquireRequest::new(key, MINUTE)?).await?;
+    Ok(result.acquired().context("a free key")?.lock_id)
+}
+
+/// Runs each operation on a lock that is held; the results are errors, or true if the operation has seen the lock.
+async fn each(
+    backend: &PostgresBackend,
+    key: &str,
+    id: LockId,
+) -> Result<Vec<(&'static str, Result<bool, LockError>)>> {
+    let inventory = backend.inventory().context("an inventory")?;
+    let all = ListRequest::new;
+    Ok(vec![
+        ("key", backend.lookup(LookupRequest::by_key(key)?).await.map(|it| it.is_some())),
+        ("id", backend.lookup(LookupRequest::by_lock_id(id)).await.map(|it| it.is_some())),
+        ("is_locked", backend.is_locked(IsLockedRequest::new(key)?).await),
+        ("ls", inventory.list_locks(all()).await.map(|page| !page.entries.is_empty())),
+        ("counters", inventory.list_counters(all()).await.map(|page| !page.entries.is_empty())),
+        ("counter", inventory.fence_counter(key).await.map(|it| it.is_some())),
+        ("raise", inventory.raise_counter(key, Fence::new(9)?).await.map(|_| true)),
+        (
+            "acquire",
+            backend.acquire(AcquireRequest::new(key, MINUTE)?).await.map(|it| it.is_locked()),
+        ),
+        (
+            "extend",
+            backend.extend(ExtendRequest::new(id, MINUTE)?).await.map(|it| it.is_extended()),
+        ),
+        ("release", backend.release(ReleaseRequest::new(id)).await.map(|it| it.is_released())),
+    ])
+}
+
+async fn refuses_all(backend: &PostgresBackend, key: &str, id: LockId, case: &str) -> Result<()> {
+    for (operation, result) in each(backend, key, id).await? {
+        let error = result.err().with_context(|| format!("{case}: {operation} was answered"))?;
+        // Operations on counters do not mind a view in the place of the lock table.
+        ensure!(error.code() == ErrorCode::AuthFailed, "{case}: {operation}: {error}");
+        ensure!(error.message().contains("row-level security"), "{case}: {operation}: {error}");
+    }
+    Ok(())
+}
+
+async fn sees_all(backend: &PostgresBackend, key: &str, case: &str) -> Result<()> {
+    let id = take(backend, key).await?;
+    for (operation, result) in each(backend, key, id).await? {
+        ensure!(result.with_context(|| format!("{case}: {operation}"))?, "{case}: {operation}");
+    }
+    Ok(())
+}
+
+const TABLES: [&str; 2] = ["syncguard_locks", "syncguard_fence_counters"];
+
+fn on_both(server: &PostgresServer, sql: &str) -> Result<()> {
+    TABLES.iter().try_for_each(|table| server.psql(&sql.replace("{}", table)).map(drop))
+}
+
+/// A hidden lock would look free: `status` says so, `ls` is empty, and a holder that renews its lock hears that it is
+/// lost.
+#[tokio::test]
+async fn row_level_security_refuses_and_never_hides() -> Result<()> {
+    let server = server()?;
+    let (app, off) = (url(&server, "app"), "?options=-c%20row_security%3Doff");
+    let options = PostgresOptions::new();
+    let unprepared = options.clone().with_unprepared_statements(true);
+    let backends = [
+        ("ours", PostgresBackend::connect(&app).await?),
+        ("the user's pool", PostgresBackend::from_pool(pool(&app)?, options.clone())?),
+        ("row_security = off", PostgresBackend::from_pool(pool(&format!("{app}{off}"))?, options)?),
+        ("unprepared", PostgresBackend::connect_with(&app, unprepared).await?),
+    ];
+    let holder = PostgresBackend::connect(&server.url()).await?;
+    let id = take(&holder, "key").await?;
+    for (_, backend) in &backends {
+        sees_all(backend, "other", "before").await?;
+    }
+    for policy in [None, Some("key <> 'key'"), Some("true")] {
+        on_both(&server, "ALTER TABLE {} ENABLE ROW LEVEL SECURITY")?;
+        if let Some(policy) = policy {
+            server.psql(&format!("CREATE POLICY some ON syncguard_locks USING ({policy})"))?;
+            server.psql("CREATE POLICY some ON syncguard_fence_counters USING (true)")?;
+        }
+        for (name, backend) in &backends {
+            refuses_all(backend, "key", id, &format!("{name}, {policy:?}")).await?;
+        }
+        let risks = backends[0].1.durability_report().await?.risks;
+        ensure!(risks == [DurabilityRisk::HiddenRows], "{risks:?}");
+        if policy.is_some() {
+            on_both(&server, "DROP POLICY some ON {}")?;
+        }
+        on_both(&server, "ALTER TABLE {} DISABLE ROW LEVEL SECURITY")?;
+    }
+    // The lock is there, and its holder goes on.
+    ensure!(holder.extend(ExtendRequest::new(id, MINUTE)?).await?.is_extended());
+    ensure!(backends[1].1.is_locked(IsLockedRequest::new("key")?).await?);
+    Ok(())
+}
+
+/// The owner is filtered only with `FORCE`; a superuser and a role with `BYPASSRLS` never are.
+#[tokio::test]
+async fn row_level_security_that_filters_nothing_of_a_role_does_not_matter() -> Result<()> {
+    let server = server()?;
+    server.psql("CREATE ROLE owner LOGIN; CREATE ROLE free LOGIN BYPASSRLS; GRANT app TO free")?;
+    on_both(&server, "ALTER TABLE {} OWNER TO owner; ALTER TABLE {} ENABLE ROW LEVEL SECURITY")?;
+    let owner = PostgresBackend::connect(&url(&server, "owner")).await?;
+    sees_all(&owner, "owner", "the owner").await?;
+    let id = take(&owner, "held").await?;
+    for (key, url) in [("free", url(&server, "free")), ("super", server.url())] {
+        let backend = PostgresBackend::connect(&url).await?;
+        sees_all(&backend, key, key).await?;
+        ensure!(backend.is_locked(IsLockedRequest::new("held")?).await?);
+    }
+    on_both(&server, "ALTER TABLE {} FORCE ROW LEVEL SECURITY")?;
+    refuses_all(&owner, "held", id, "FORCE").await?;
+    // Only one of the two tables.
+    server.psql("ALTER TABLE syncguard_locks DISABLE ROW LEVEL SECURITY")?;
+    let error = owner.acquire(AcquireRequest::new("new", MINUTE)?).await.unwrap_err();
+    ensure!(error.message().contains("row-level security"), "{error}");
+    Ok(())
+}
+
+/// The session's settings do not reach the server through PgBouncer.
+#[tokio::test]
+async fn row_level_security_refuses_behind_pgbouncer() -> Result<()> {
+    let server = server()?;
+    let holder = PostgresBackend::connect(&server.url()).await?;
+    let id = take(&holder, "key").await?;
+    on_both(&server, "ALTER TABLE {} ENABLE ROW LEVEL SECURITY")?;
+    server.psql("ALTER ROLE postgres SET role = 'app'")?;
+    for mode in [PoolMode::Transaction, PoolMode::Session] {
+        let pooler = PgBouncer::start(&server, mode)?;
+        let options = PostgresOptions::new().with_unprepared_statements(true);
+        let backend = PostgresBackend::connect_with(&pooler.url(), options).await?;
+        refuses_all(&backend, "key", id, "PgBouncer").await?;
+    }
+    Ok(())
+}
+
+/// A view can hide rows as well.
+#[tokio::test]
+async fn a_view_in_the_place_of_a_table_is_refused() -> Result<()> {
+    let server = server()?;
+    let backend = PostgresBackend::from_pool(pool(&url(&server, "app"))?, PostgresOptions::new())?;
+    let id = take(&backend, "key").await?;
+    on_both(&server, "ALTER TABLE {} RENAME TO real_{}")?;
+    on_both(&server, "CREATE VIEW {} AS SELECT * FROM real_{}; GRANT ALL ON {} TO app")?;
+    refuses_all(&backend, "key", id, "a view").await?;
+    let error = setup_schema(&pool(&server.url())?, &PostgresOptions::new()).await.unwrap_err();
+    ensure!(error.message().contains("view"), "{error}");
+    // A view that takes no writes.
+    on_both(
+        &server,
+        "DROP VIEW {}; CREATE VIEW {} AS SELECT DISTINCT * FROM real_{}; GRANT ALL ON {} TO app",
+    )?;
+    let error = backend.acquire(AcquireRequest::new("new", MINUTE)?).await.unwrap_err();
+    ensure!(error.message().contains("view"), "{error}");
+    Ok(())
+}
+
+/// Partitions and tables that inherit are no views: their rows are all there.
+#[tokio::test]
+async fn partitioned_tables_hide_nothing() -> Result<()> {
+    let server = server()?;
+    on_both(&server, "ALTER TABLE {} RENAME TO plain_{}")?;
+    server.psql(
+        "CREATE TABLE syncguard_locks (LIKE plain_syncguard_locks, PRIMARY KEY (key)) PARTITION BY HASH (key);
+         CREATE TABLE part_0 PARTITION OF syncguard_locks FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+         CREATE TABLE part_1 PARTITION OF syncguard_locks FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+         ALTER TABLE plain_syncguard_fence_counters RENAME TO syncguard_fence_counters;
+         GRANT ALL ON syncguard_locks, syncguard_fence_counters TO app",
+    )?;
+    let backend = PostgresBackend::connect(&url(&server, "app")).await?;
+    for key in ["a", "b", "c", "d"] {
+        sees_all(&backend, key, "partitions").await?;
+    }
+    let risks = backend.durability_report().await?.risks;
+    ensure!(risks == [DurabilityRisk::SpecialTable], "{risks:?}");
+    server.psql("ALTER TABLE syncguard_locks ENABLE ROW LEVEL SECURITY")?;
+    let error = backend.lookup(LookupRequest::by_key("a")?).await.unwrap_err();
+    ensure!(error.message().contains("row-level security"), "{error}");
+    Ok(())
+}
+
+/// The statement for other drivers refuses as well: no row would mean that the lock is lost.
+#[tokio::test]
+async fn check_fence_names_row_level_security() -> Result<()> {
+    let server = server()?;
+    on_both(&server, "ALTER TABLE {} ENABLE ROW LEVEL SECURITY")?;
+    let client = pool(&url(&server, "app"))?.get().await?;
+    let error =
+        client.query(&check_fence_sql(&PostgresOptions::new())?, &[&"id", &"1"]).await.unwrap_err();
+    ensure!(
+        error.as_db_error().is_some_and(|db| db.message().contains("row_level_security")),
+        "{error:?}"
+    );
+    Ok(())
+}
+
+/// The tables as `eve` makes them, with a trigger that runs as whoever takes a lock.
+const SQUAT: &str = "SET ROLE eve; {tables}
+    CREATE FUNCTION {schema}gain() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+      NEW.expires_at_ms = 0;
+      IF (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN EXECUTE 'ALTER ROLE eve SUPERUSER'; END IF;
+      RETURN NEW; END $$;
+    CREATE TRIGGER gain BEFORE INSERT OR UPDATE ON syncguard_locks FOR EACH ROW EXECUTE FUNCTION {schema}gain();
+    GRANT ALL ON syncguard_locks, syncguard_fence_counters TO PUBLIC";
+
+/// Set-up and strict durability refuse the tables, before anything is written to them.
+async fn refuses_tables(url: &str, risk: DurabilityRisk) -> Result<()> {
+    let strict = PostgresOptions::new().with_strict_durability(true);
+    let refusals = [
+        setup_schema(&pool(url)?, &strict).await.map(drop),
+        PostgresBackend::connect_with(url, strict.clone()).await.map(drop),
+        PostgresBackend::from_pool(pool(url)?, strict)?
+            .acquire(AcquireRequest::new("key", MINUTE)?)
+            .await
+            .map(drop),
+    ];
+    for refusal in refusals {
+        let error = refusal.err().with_context(|| format!("{risk:?} was accepted"))?;
+        ensure!(error.code() == ErrorCode::InvalidArgument, "{risk:?}: {error}");
+    }
+    let report = PostgresBackend::connect(url).await?.durability_report().await?;
+    ensure!(report.risks.contains(&risk), "{risk:?}: {report:?}");
+    Ok(())
+}
+
+/// A role that could create tables before us gets nothing from it.
+#[tokio::test]
+async fn tables_of_a_stranger_are_refused() -> Result<()> {
+    let tables = schema_sql(&PostgresOptions::new())?;
+    let server = PostgresServer::start()?;
+    server.psql("CREATE ROLE eve; CREATE ROLE app LOGIN; GRANT CREATE ON SCHEMA public TO eve")?;
+    server.psql(&SQUAT.replace("{tables}", &tables).replace("{schema}", ""))?;
+    for role in ["postgres", "app"] {
+        refuses_tables(&url(&server, role), DurabilityRisk::ForeignTable).await?;
+    }
+    // Without the trigger, the owner can put it back at any time.
+    server.psql("REVOKE CREATE ON SCHEMA public FROM eve; DROP TRIGGER gain ON syncguard_locks")?;
+    refuses_tables(&url(&server, "app"), DurabilityRisk::ForeignTable).await?;
+    ensure!(server.psql("SELECT rolsuper FROM pg_roles WHERE rolname = 'eve'")?.trim() == "f");
+
+    // A schema with the name of the victim's role comes first in the usual search path.
+    let server = self::server()?;
+    server.psql("CREATE ROLE eve; GRANT CREATE ON DATABASE postgres TO eve")?;
+    let report = PostgresBackend::connect(&url(&server, "app")).await?.durability_report().await?;
+    ensure!(report.risks.is_empty() && report.open_schema.is_none(), "{report:?}");
+    server.psql("SET ROLE eve; CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO PUBLIC")?;
+    let report = PostgresBackend::connect(&url(&server, "app")).await?.durability_report().await?;
+    ensure!(report.open_schema.as_deref() == Some("app"), "{report:?}");
+    let squat = SQUAT.replace("{tables}", &format!("SET search_path = app; {tables}"));
+    server.psql(&squat.replace("{schema}", "app."))?;
+    refuses_tables(&url(&server, "app"), DurabilityRisk::ForeignTable).await?;
+    // The schema's owner can drop tables of ours in it.
+    server.psql(
+        "DROP SCHEMA app CASCADE; SET ROLE eve; CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO app",
+    )?;
+    server.psql(&format!("SET ROLE app; SET search_path = app; {tables}"))?;
+    refuses_tables(&url(&server, "app"), DurabilityRisk::ForeignTable).await
+}
+
+/// Each of these lets others change what our role writes, or run code as our role. Each trustworthy table is accepted.
+#[tokio::test]
+async fn tables_that_others_can_act_on_are_refused() -> Result<()> {
+    let server = server()?;
+    server.psql(
+        "CREATE ROLE other; CREATE ROLE team; CREATE ROLE migrator; GRANT team TO app;
+         CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
+    )?;
+    let app = url(&server, "app");
+    let both = "syncguard_locks, syncguard_fence_counters";
+    for (bad, mend, risk) in [
+        (
+            "CREATE TRIGGER t BEFORE UPDATE ON syncguard_fence_counters FOR EACH ROW EXECUTE FUNCTION f()",
+            "DROP TRIGGER t ON syncguard_fence_counters",
+            DurabilityRisk::ActingTable,
+        ),
+        (
+            "CREATE RULE r AS ON DELETE TO syncguard_locks DO ALSO NOTIFY gone",
+            "DROP RULE r ON syncguard_locks",
+            DurabilityRisk::ActingTable,
+        ),
+        (
+            "CREATE TABLE leads (key text REFERENCES syncguard_locks)",
+            "DROP TABLE leads",
+            DurabilityRisk::ActingTable,
+        ),
+        (
+            &format!("GRANT ALL ON {both} TO other"),
+            &format!("REVOKE TRIGGER, REFERENCES ON {both} FROM other"),
+            DurabilityRisk::OpenTable,
+        ),
+        (
+            "GRANT TRIGGER ON syncguard_locks TO PUBLIC",
+            "REVOKE TRIGGER ON syncguard_locks FROM PUBLIC",
+            DurabilityRisk::OpenTable,
+        ),
+        (
+            "ALTER TABLE syncguard_locks OWNER TO migrator",
+            "ALTER TABLE syncguard_locks OWNER TO team",
+            DurabilityRisk::ForeignTable,
+        ),
+        (
+            "CREATE TABLE child () INHERITS (syncguard_locks)",
+            "DROP TABLE child",
+            DurabilityRisk::SpecialTable,
+        ),
+    ] {
+        server.psql(bad)?;
+        refuses_tables(&app, risk).await?;
+        server.psql(mend)?;
+        let strict = PostgresOptions::new().with_strict_durability(true);
+        setup_schema(&pool(&app)?, &strict).await.context(risk)?;
+        PostgresBackend::connect_with(&app, strict).await.context(risk)?;
+    }
+    // Our own role may have all rights, and tables of a schema's owner are trusted if the options name the schema.
+    server
+        .psql(&format!("GRANT ALL ON {both} TO app; CREATE SCHEMA app AUTHORIZATION migrator"))?;
+    server.psql("GRANT USAGE ON SCHEMA app TO app; ALTER ROLE app SET search_path = public")?;
+    let named = PostgresOptions::new().with_tables("app.locks", "app.fences");
+    server.psql(&format!("SET ROLE migrator; {}", schema_sql(&named)?))?;
+    server.psql("GRANT SELECT, INSERT, UPDATE, DELETE ON app.locks, app.fences TO app")?;
+    PostgresBackend::connect_with(&app, named.with_strict_durability(true)).await?;
+    PostgresBackend::connect_with(&app, PostgresOptions::new().with_strict_durability(true))
+        .await?;
+    Ok(())
+}
+
+/// Acquires that a trigger undoes are not contention: nobody holds the lock.
+#[tokio::test]
+async fn a_trigger_that_drops_rows_is_an_error() -> Result<()> {
+    let server = server()?;
+    server
+        .psql("CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")?;
+    let backend = PostgresBackend::connect(&url(&server, "app")).await?;
+    for table in TABLES {
+        server.psql(&format!(
+            "CREATE TRIGGER t BEFORE INSERT OR UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION f()"
+        ))?;
+        for key in ["new", "used"] {
+            let result = backend.acquire(AcquireRequest::new(key, MINUTE)?).await;
+            let error = result.map(|it| matches!(it, AcquireResult::Locked(_))).unwrap_err();
+            ensure!(error.code() == ErrorCode::Internal, "{table}: {error}");
+            ensure!(error.message().contains("trigger"), "{table}: {error}");
+        }
+        server.psql(&format!("DROP TRIGGER t ON {table}"))?;
+        let id = take(&backend, "used").await?;
+        ensure!(backend.release(ReleaseRequest::new(id)).await?.is_released());
+    }
+    Ok(())
+}
