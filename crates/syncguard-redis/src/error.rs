@@ -122,13 +122,7 @@ const ANSWERS: &[Row] = &[
         Request,
         "the server is busy with a script that does not end",
     ),
-    row(
-        "MISCONF",
-        ServiceUnavailable,
-        Refused,
-        Request,
-        CANNOT_PERSIST,
-    ),
+    row("MISCONF", ServiceUnavailable, Refused, Request, CANNOT_PERSIST),
     row(
         "MASTERDOWN",
         ServiceUnavailable,
@@ -382,12 +376,7 @@ fn meaning(error: &DriverError, stage: Stage) -> Meaning {
     }
     if details.starts_with("ERR ") {
         if let Some(message) = missing_command(details) {
-            return Meaning {
-                code: InvalidArgument,
-                outcome: Refused,
-                subject: Request,
-                message,
-            };
+            return Meaning { code: InvalidArgument, outcome: Refused, subject: Request, message };
         }
         let known = GENERAL_ANSWERS.iter().find(|row| details.contains(row.text));
         return known.map_or(UNKNOWN_ANSWER, |row| row.meaning);

@@ -23,8 +23,7 @@ pub(super) const SETUP: &str = "run `syncguard setup`, or add setup_schema=true 
 const FULL: &str = "raise maxmemory, or give locks a server of their own: no new lock is granted while the memory is full";
 
 /// The mend for a server that accepts writes only with replicas.
-const NO_REPLICAS: &str =
-    "connect the replicas of the server, or lower min-replicas-to-write";
+const NO_REPLICAS: &str = "connect the replicas of the server, or lower min-replicas-to-write";
 
 pub(super) async fn permissions(examination: &Examination) -> Vec<Finding> {
     let backend = &examination.backend;
@@ -101,5 +100,7 @@ fn mend(examination: &Examination, error: &LockError) -> Option<String> {
     }
     // The words of PostgreSQL's missing tables and of Redis's full memory and missing replicas.
     let mend = |(word, mend): (&str, &str)| error.message().contains(word).then(|| mend.to_owned());
-    [("setup_schema", SETUP), ("maxmemory", FULL), ("too few replicas", NO_REPLICAS)].into_iter().find_map(mend)
+    [("setup_schema", SETUP), ("maxmemory", FULL), ("too few replicas", NO_REPLICAS)]
+        .into_iter()
+        .find_map(mend)
 }
