@@ -2,6 +2,7 @@
 //! silent, refuse or hide.
 
 mod firestore;
+mod lasting;
 mod postgres;
 mod redis;
 mod runtimes;

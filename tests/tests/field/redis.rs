@@ -1,6 +1,7 @@
 //! Redis.
 
 mod full;
+mod lasting;
 mod lists;
 mod lost_counters;
 mod missing_commands;

@@ -87,7 +87,7 @@ const LATER: &[Later] = &[
     },
     Later {
         program: "tests field",
-        tests: &["postgres::lasting::", "firestore::lasting::"],
+        tests: &["redis::lasting::", "postgres::lasting::", "firestore::lasting::"],
         reason: "locks of 30 s through troubles, a minute long",
     },
     Later {

@@ -1,39 +1,26 @@
-//! How long a trouble may last before a lock of the default TTL is lost. The troubles begin right before a renewal.
+//! The troubles that a lock of the default TTL outlives.
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
-use syncguard_postgres::{AutoExtend, LockConfig, PostgresBackend, acquire};
+use anyhow::Result;
+use syncguard_postgres::PostgresBackend;
 use syncguard_test_services::postgres::{Authentication, PostgresServer};
 use syncguard_test_services::proxy::FaultProxy;
 use tokio::time::sleep;
 
-/// Locks of 30 s are renewed every 10 s.
-const BEFORE_A_RENEWAL: Duration = Duration::from_secs(9);
-/// With the time before, longer than the lock lives without a renewal.
-const AFTERWARDS: Duration = Duration::from_secs(36);
+use crate::lasting::{
+    all_connections_are_silent, connections_are_refused, open_connections_are_silent, outlives,
+};
 
-/// Holds a lock while the trouble lasts, and longer than the TTL.
-async fn held(
-    name: &'static str,
-    url: &str,
-    trouble: impl AsyncFnOnce() -> Result<()>,
-) -> Result<()> {
+async fn held(name: &str, url: &str, trouble: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
     let backend = PostgresBackend::connect(&format!("{url}?setup_schema=true")).await?;
-    let config = LockConfig::new("key").with_auto_extend(AutoExtend::new());
-    let guard = acquire(&backend, config).await?;
     // Each of them may be silent.
     let mut opened = Vec::new();
     for _ in 0..5 {
         opened.push(backend.pool().get().await?);
     }
     drop(opened);
-    sleep(BEFORE_A_RENEWAL).await;
-    trouble().await?;
-    sleep(AFTERWARDS).await;
-    ensure!(!guard.is_lost(), "{name}: the lock is lost");
-    guard.release().await?;
-    Ok(())
+    outlives(&backend, name, trouble).await
 }
 
 fn server() -> Result<PostgresServer> {
@@ -44,39 +31,11 @@ fn through(proxy: &FaultProxy) -> String {
     format!("postgres://postgres:{}@127.0.0.1:{}/postgres", PostgresServer::PASSWORD, proxy.port())
 }
 
-async fn open_connections_are_forgotten() -> Result<()> {
+/// A trouble between the backend and its server.
+async fn between(name: &str, trouble: impl AsyncFnOnce(&FaultProxy) -> Result<()>) -> Result<()> {
     let server = server()?;
     let proxy = FaultProxy::start(server.port())?;
-    let trouble = async || {
-        proxy.silence();
-        Ok(())
-    };
-    held("open connections are silent for ever", &through(&proxy), trouble).await
-}
-
-async fn all_connections_are_silent() -> Result<()> {
-    let server = server()?;
-    let proxy = FaultProxy::start(server.port())?;
-    let trouble = async || {
-        proxy.freeze(true);
-        sleep(Duration::from_secs(12)).await;
-        proxy.silence();
-        proxy.freeze(false);
-        Ok(())
-    };
-    held("all connections are silent for 12 s", &through(&proxy), trouble).await
-}
-
-async fn connections_are_refused() -> Result<()> {
-    let server = server()?;
-    let proxy = FaultProxy::start(server.port())?;
-    let trouble = async || {
-        proxy.refuse();
-        proxy.sever();
-        sleep(Duration::from_secs(15)).await;
-        proxy.accept()
-    };
-    held("connections are refused for 15 s", &through(&proxy), trouble).await
+    held(name, &through(&proxy), async || trouble(&proxy).await).await
 }
 
 async fn the_server_restarts() -> Result<()> {
@@ -126,9 +85,9 @@ async fn sessions_are_ended() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_of_thirty_seconds_outlives_these_troubles() -> Result<()> {
     tokio::try_join!(
-        open_connections_are_forgotten(),
-        all_connections_are_silent(),
-        connections_are_refused(),
+        between("open connections are silent", open_connections_are_silent),
+        between("all connections are silent", all_connections_are_silent),
+        between("connections are refused", connections_are_refused),
         the_server_restarts(),
         the_password_changes(),
         sessions_are_ended(),
