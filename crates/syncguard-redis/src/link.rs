@@ -161,8 +161,8 @@ impl Link {
             return;
         }
         // A connection that has proved good may be replaced at once.
-        let permitted = self.looks.permits();
-        if !permitted && !(reason == Reason::Lost && than.has_answered()) {
+        let may_look = self.looks.permits() || reason == Reason::Lost && than.has_answered();
+        if !may_look {
             return;
         }
         let last = than.server.clone().filter(|_| reason == Reason::WrongServer);

@@ -1,6 +1,7 @@
 //! The names of connections in `CLIENT LIST`, by which operators find the holder.
 
 use anyhow::Result;
+use syncguard_redis::contract::IsLockedRequest;
 use syncguard_redis::{LockBackend as _, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::{RedisCluster, RedisServer};
 
@@ -41,6 +42,10 @@ async fn connections_are_named_after_the_holder() -> Result<()> {
     // And the connections in place of lost ones.
     drop(watched);
     raw.send("CLIENT", &["KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
+    // Each connection is opened by its next call.
+    for _ in 0..4 {
+        let _ = backend.is_locked(IsLockedRequest::new("k")?).await;
+    }
     until_named(&raw, "syncguard:b_ro_7", 2).await;
     drop(backend);
     until_named(&raw, "syncguard:b_ro_7", 0).await;

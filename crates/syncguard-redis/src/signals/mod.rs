@@ -40,7 +40,7 @@ struct Hub {
     node: Option<Server>,
     /// How often the backend's connections had been replaced: the server may be another one since then.
     generation: u64,
-    hub: Arc<SignalHub>,
+    signals: Arc<SignalHub>,
 }
 
 impl Signals {
@@ -69,7 +69,7 @@ impl Signals {
     /// The worst status of all servers.
     pub(crate) fn status(&self) -> SignalStatus {
         let mut worst = SignalStatus::Unused;
-        for Hub { hub, .. } in &*self.hubs() {
+        for Hub { signals: hub, .. } in &*self.hubs() {
             match hub.status() {
                 SignalStatus::Failing => return SignalStatus::Failing,
                 SignalStatus::Unused => {}
@@ -95,7 +95,7 @@ impl Signals {
         let mut hubs = self.hubs();
         let known = hubs.iter().find(|hub| hub.node == node && hub.generation == generation);
         if let Some(known) = known {
-            return Some(Arc::clone(&known.hub));
+            return Some(Arc::clone(&known.signals));
         }
         let hub = Arc::new(self.new_hub(node.clone()));
         let masters = nodes.map(|nodes| nodes.unique_primary_nodes());
@@ -105,10 +105,10 @@ impl Signals {
                 || masters.is_some_and(|(masters, node)| !masters.contains(node))
         };
         let gone: Vec<_> = hubs.extract_if(.., is_gone).collect();
-        hubs.push(Hub { node, generation, hub: Arc::clone(&hub) });
+        hubs.push(Hub { node, generation, signals: Arc::clone(&hub) });
         drop(hubs);
         // Closed after the lock is dropped: woken waiters may call `watch` at once.
-        for Hub { hub, .. } in gone {
+        for Hub { signals: hub, .. } in gone {
             hub.close();
         }
         Some(hub)
@@ -132,7 +132,7 @@ impl Signals {
 /// The backend is gone, so its sessions end.
 impl Drop for Signals {
     fn drop(&mut self) {
-        for Hub { hub, .. } in &*self.hubs() {
+        for Hub { signals: hub, .. } in &*self.hubs() {
             hub.close();
         }
     }
