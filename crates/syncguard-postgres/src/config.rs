@@ -7,6 +7,7 @@ use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, Socket};
 
 use crate::cancel_request::{CancelRequests, Recipients};
+use crate::dial;
 use crate::signals::route::{Route, SignalOptions};
 
 /// Options of a [`PostgresBackend`](crate::PostgresBackend). TypeScript: `PostgresBackendOptions`.
@@ -52,7 +53,7 @@ impl PostgresOptions {
     pub const DEFAULT_POOL_SIZE: usize = 10;
 
     /// The connect timeout unless another is set.
-    pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+    pub const DEFAULT_CONNECT_TIMEOUT: Duration = dial::DEFAULT_LIMIT;
 
     /// The pool wait timeout unless another is set.
     pub const DEFAULT_POOL_WAIT_TIMEOUT: Duration = Duration::from_secs(5);

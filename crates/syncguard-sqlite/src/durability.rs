@@ -60,8 +60,14 @@ impl fmt::Display for DurabilityRisk {
 impl DurabilityReport {
     pub(crate) fn of(file: &LockFile, synchronous: Synchronous) -> Self {
         let normal = (synchronous == Synchronous::Normal).then_some(DurabilityRisk::NotSynchronous);
-        let users = other_users::risks(file);
-        Self { risks: normal.into_iter().chain(file_system_risk(file.kind)).chain(users).collect() }
+        let users = other_users::rights(file);
+        let of_users = [
+            users.open_file.then_some(DurabilityRisk::OpenToOthers),
+            users.open_folder.then_some(DurabilityRisk::OpenFolder),
+            users.foreign_owner.then_some(DurabilityRisk::ForeignOwner),
+        ];
+        let risks = normal.into_iter().chain(file_system_risk(file.kind));
+        Self { risks: risks.chain(of_users.into_iter().flatten()).collect() }
     }
 
     /// Returns an error in strict mode; otherwise logs a warning.

@@ -1,12 +1,21 @@
 //! What other users of the machine may do to the lock file.
 
-use crate::durability::DurabilityRisk;
 use crate::file::LockFile;
 
-/// Finds the risks in the owners and modes of the file and of the folders above it. A group that may write the file
+/// Rights of other users.
+pub(crate) struct Rights {
+    /// Others may read or write the file.
+    pub(crate) open_file: bool,
+    /// Others may put other files in the place of the file.
+    pub(crate) open_folder: bool,
+    /// The file or its folder belongs to another user.
+    pub(crate) foreign_owner: bool,
+}
+
+/// Finds the rights in the owners and modes of the file and of the folders above it. A group that may write the file
 /// shares the locks on purpose, and may also write in the folder.
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
-pub(crate) fn risks(file: &LockFile) -> Vec<DurabilityRisk> {
+pub(crate) fn rights(file: &LockFile) -> Rights {
     use std::fs::{self, Metadata};
     use std::os::unix::fs::MetadataExt as _;
 
@@ -29,16 +38,14 @@ pub(crate) fn risks(file: &LockFile) -> Vec<DurabilityRisk> {
     // Only the owner of a file may rename it in a sticky folder, but every user may put files beside it.
     let open_folder = folder.as_ref().is_some_and(is_open)
         || folders.any(|above| above.mode() & STICKY == 0 && is_open(&above));
-    let foreign = is_foreign(lock_file) || folder.as_ref().is_some_and(is_foreign);
-    let found = [
-        (lock_file.mode() & 0o007 != 0, DurabilityRisk::OpenToOthers),
-        (open_folder, DurabilityRisk::OpenFolder),
-        (foreign, DurabilityRisk::ForeignOwner),
-    ];
-    found.into_iter().filter_map(|(is_there, risk)| is_there.then_some(risk)).collect()
+    Rights {
+        open_file: lock_file.mode() & 0o007 != 0,
+        open_folder,
+        foreign_owner: is_foreign(lock_file) || folder.as_ref().is_some_and(is_foreign),
+    }
 }
 
 #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
-pub(crate) fn risks(_: &LockFile) -> Vec<DurabilityRisk> {
-    Vec::new()
+pub(crate) fn rights(_: &LockFile) -> Rights {
+    Rights { open_file: false, open_folder: false, foreign_owner: false }
 }

@@ -23,8 +23,10 @@ use tokio_postgres::{Client, Config, Connection, Error, Socket};
 
 use self::addresses::{LookUp, addresses, hosts};
 pub(crate) use self::dialer::Dialer;
-use crate::config::PostgresOptions;
 use crate::error::{self, Phase};
+
+/// The limit for an address, if the configuration has none.
+pub(crate) const DEFAULT_LIMIT: Duration = Duration::from_secs(5);
 
 /// The longest head start of an address.
 const LONGEST_HEAD_START: Duration = Duration::from_millis(500);
@@ -100,7 +102,7 @@ async fn open_with<T: Tls>(
     look_up: &LookUp,
 ) -> Result<Opened<T>, DialError> {
     let limit = config.get_connect_timeout().copied();
-    let limit = limit.unwrap_or(PostgresOptions::DEFAULT_CONNECT_TIMEOUT);
+    let limit = limit.unwrap_or(DEFAULT_LIMIT);
     let mut addresses = addresses(config, limit, look_up).await;
     if config.get_load_balance_hosts() == LoadBalanceHosts::Random {
         addresses.sort_by_cached_key(|_| random_part(Duration::from_secs(1)));

@@ -4,9 +4,9 @@ use syncguard::contract::IsLockedRequest;
 use syncguard::firestore::{ClockDrift, DriftLevel, FirestoreBackend};
 use syncguard::{DynBackend, LockBackend as _};
 
+use super::examination::Examination;
 use super::finding::Finding;
 use super::probe::KEY;
-use super::report::Examination;
 use crate::exit::{Failure, Status};
 
 pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {

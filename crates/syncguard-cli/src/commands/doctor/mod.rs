@@ -1,6 +1,7 @@
 //! `syncguard doctor`: checks whether a store is safe for locks, and says what to change.
 
 mod cost;
+mod examination;
 mod finding;
 #[cfg(feature = "firestore")]
 mod firestore;
@@ -19,8 +20,9 @@ use std::mem;
 use clap::Args;
 use syncguard::LockBackend as _;
 
+use self::examination::Examination;
 use self::finding::{Finding, Level};
-use self::report::{Examination, Report};
+use self::report::Report;
 use crate::exit::{Failure, Status};
 use crate::output::{print, print_json};
 use crate::store::Store;

@@ -9,8 +9,8 @@ use syncguard::contract::{
 use syncguard::{DynBackend, ErrorCode, ExtendResult, LockBackend as _, LockError};
 use tokio::time::sleep;
 
+use super::examination::Examination;
 use super::finding::Finding;
-use super::report::Examination;
 use crate::exit::Failure;
 
 /// The only key that the doctor locks.

@@ -8,9 +8,9 @@ use syncguard::redis::{DurabilityRisk, KeyLayout, RedisBackend, WaitReplicas};
 use syncguard::{DynBackend, Key, LockBackend as _};
 
 use self::typed::Typed;
+use super::examination::Examination;
 use super::finding::Finding;
 use super::probe::KEY;
-use super::report::Examination;
 use crate::exit::Failure;
 
 pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {

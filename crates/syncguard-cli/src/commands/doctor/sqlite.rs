@@ -3,8 +3,8 @@
 use syncguard::DynBackend;
 use syncguard::sqlite::{DurabilityRisk, SqliteBackend};
 
+use super::examination::Examination;
 use super::finding::Finding;
-use super::report::Examination;
 use crate::exit::Failure;
 
 pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {

@@ -11,9 +11,9 @@ use syncguard::{DynBackend, Key, LockBackend as _};
 
 use self::catalog::Catalog;
 use self::names::{Table, Tables, quoted};
+use super::examination::Examination;
 use super::finding::Finding;
 use super::probe::{KEY, SETUP};
-use super::report::Examination;
 use crate::exit::Failure;
 
 pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
