@@ -61,6 +61,21 @@ impl CancelRequests {
         }))
     }
 
+    /// Requests that are sent in another way.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn through<F>(send: impl Fn(CancelToken) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Self(Arc::new(move |token| {
+            let sending = send(token);
+            Box::pin(async move {
+                sending.await;
+                Delivery::Sent
+            })
+        }))
+    }
+
     /// Sends one request, which takes a second at most.
     pub(crate) async fn send(&self, token: CancelToken) -> Delivery {
         (self.0)(token).await

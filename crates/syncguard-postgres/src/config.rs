@@ -190,6 +190,20 @@ impl PostgresOptions {
         self
     }
 
+    /// For tests: sends requests to cancel through this.
+    #[cfg(feature = "test-util")]
+    #[doc(hidden)]
+    pub fn with_cancel_through<F>(
+        mut self,
+        send: impl Fn(tokio_postgres::CancelToken) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.cancel = Some(CancelRequests::through(send));
+        self
+    }
+
     /// Sets whether waiters hear of releases by other processes, and releases signal the waiters of other
     /// processes. Default: yes.
     ///

@@ -134,7 +134,7 @@ impl RedisBackend {
     /// `InvalidArgument` for a bad option, and for a cluster client that follows redirections if the prefix has no
     /// hash tag.
     pub fn from_client(client: Client, options: RedisOptions) -> Result<Self, LockError> {
-        Self::over(&[client], options)
+        Self::over(&[client], options, |_| {})
     }
 
     /// Uses a pool of the program; see [`from_client`](Self::from_client).
@@ -144,7 +144,7 @@ impl RedisBackend {
     /// As [`from_client`](Self::from_client).
     #[expect(clippy::needless_pass_by_value, reason = "it is handed over, as a client is")]
     pub fn from_pool(pool: Pool, options: RedisOptions) -> Result<Self, LockError> {
-        Self::over(pool.clients(), options)
+        Self::over(pool.clients(), options, |_| {})
     }
 
     /// Asks the server how safe locks are on it. On a cluster, it asks all masters that have locks of this
@@ -172,7 +172,11 @@ impl RedisBackend {
         &self.0
     }
 
-    fn over(clients: &[Client], options: RedisOptions) -> Result<Self, LockError> {
+    pub(crate) fn over(
+        clients: &[Client],
+        options: RedisOptions,
+        change: impl FnOnce(&mut Connections),
+    ) -> Result<Self, LockError> {
         options.check()?;
         let clustered = clients.iter().any(Client::is_clustered);
         let layout = Layout::new(&options.key_prefix, clustered)?;
@@ -190,7 +194,9 @@ impl RedisBackend {
             );
         }
         let sections = layout.sections().len();
-        let connections = Connections::over(clients, clustered, sections, options.command_timeout);
+        let mut connections =
+            Connections::over(clients, clustered, sections, options.command_timeout);
+        change(&mut connections);
         Ok(Self(Arc::new(Inner::new(connections, layout, options)?)))
     }
 }

@@ -1,5 +1,7 @@
 //! Calls to the server over any of fred's clients. Each call is bounded and sent once.
 
+#[cfg(feature = "test-util")]
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -13,8 +15,13 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::cluster::Cluster;
 use crate::config::WaitReplicas;
-use crate::driver::{Call, Replicated, Target, command_to, custom, timed_out, transmit, within};
+use crate::driver::{
+    Answering, Call, Command, Replicated, Target, Transmission, command_to, custom, timed_out,
+    transmit, within,
+};
 use crate::error::{self, Stage};
+#[cfg(feature = "test-util")]
+use crate::simulated::{self, Wire};
 
 /// The connections of a backend.
 pub(crate) struct Connections {
@@ -35,6 +42,9 @@ struct Connection {
     answers: Box<[AtomicU64]>,
     /// Set on a cluster.
     cluster: Option<Cluster>,
+    /// A simulated server instead of the client's.
+    #[cfg(feature = "test-util")]
+    wire: Option<Arc<dyn Wire>>,
 }
 
 /// How long to wait for an answer.
@@ -86,6 +96,8 @@ impl Connections {
             client: client.with_options(&options),
             answers: (0..sections).map(|_| AtomicU64::new(0)).collect(),
             cluster: clustered.then(|| Cluster::of(client)),
+            #[cfg(feature = "test-util")]
+            wire: None,
         };
         Self {
             all: clients.iter().map(connection).collect(),
@@ -97,6 +109,21 @@ impl Connections {
             may_send_twice: follows,
             tasks: Vec::new(),
         }
+    }
+
+    /// Sends everything over this wire.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn simulate(&mut self, wire: &Arc<dyn Wire>) {
+        // A wire has no timer of its own, so each call needs one here.
+        self.may_interrupt = true;
+        for connection in &mut self.all {
+            connection.wire = Some(Arc::clone(wire));
+        }
+    }
+
+    #[cfg(feature = "test-util")]
+    pub(crate) fn wire(&self) -> Option<&Arc<dyn Wire>> {
+        self.all.first()?.wire.as_ref()
     }
 
     /// Keeps the task of a connection that this library opened.
@@ -151,7 +178,7 @@ impl Connections {
         let words: Vec<Value> = arguments.iter().map(|word| (*word).into()).collect();
         let connection = self.pick();
         let answers = connection.answers(target);
-        let answer = custom(&connection.client, command_to(command, target), words);
+        let answer = connection.custom(target, command, words);
         // fred's own limit does not cover the connection that it opens beside a blocked one.
         let deadline = Instant::now() + self.command_timeout;
         let answer = timeout_at(deadline, answer).await.unwrap_or_else(timed_out);
@@ -181,7 +208,7 @@ impl Connections {
     ) -> Result<Value, DriverError> {
         let connection = self.pick();
         let answers = connection.answers(target);
-        let answer = custom(&connection.client, command_to(command, target), words);
+        let answer = connection.custom(target, command, words);
         let answer = timeout_at(until, answer).await.unwrap_or_else(timed_out);
         self.note_answer(connection, target, answers, answer)
     }
@@ -207,7 +234,6 @@ impl Connections {
         bound: Bound,
     ) -> Sent {
         let connection = self.pick();
-        let client = &connection.client;
         let changes = connection.changes();
         let answers = connection.answers(target);
         let mut sent_at = Instant::now();
@@ -225,7 +251,7 @@ impl Connections {
                     return Sent { result: Err(error), at: sent_at, may_run_again: false };
                 }
             };
-            let answer = within(timer, transmit(client, target, words, wait)).await;
+            let answer = within(timer, connection.transmit(target, words, wait)).await;
             match &answer {
                 Err(error) if is_known && error::is_unknown_script(error) => is_known = false,
                 // The script did not run. If the slot has moved, fred has read the slot map again by now.
@@ -292,6 +318,12 @@ impl Connections {
                 count.compare_exchange(answers, answers + 1, success, failure).is_ok()
             })
         };
+        #[cfg(feature = "test-util")]
+        if let Some(wire) = &connection.wire {
+            return if is_first() {
+                wire.replace()
+            };
+        }
         if self.are_opened_here() && connection.client.is_connected() && is_first() {
             let client = connection.client.clone();
             tokio::spawn(async move { client.force_reconnection().await });
@@ -305,8 +337,35 @@ impl Connection {
         self.answers.get(target.section).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
+    /// Sends a command.
+    fn custom(&self, target: Target, command: &'static str, words: Vec<Value>) -> Answering<'_> {
+        #[cfg(feature = "test-util")]
+        if let Some(wire) = &self.wire {
+            return wire.send(command, words);
+        }
+        custom(&self.client, command_to(command, target), words)
+    }
+
+    /// Sends a script.
+    fn transmit(
+        &self,
+        target: Target,
+        command: Command,
+        wait: Option<WaitReplicas>,
+    ) -> Transmission<'_> {
+        #[cfg(feature = "test-util")]
+        if let Some(wire) = &self.wire {
+            return simulated::transmit(&**wire, command, wait);
+        }
+        transmit(&self.client, target, command, wait)
+    }
+
     /// How often nodes of the cluster have come or gone.
     fn changes(&self) -> u64 {
+        #[cfg(feature = "test-util")]
+        if let Some(wire) = &self.wire {
+            return wire.changes();
+        }
         self.cluster.as_ref().map_or(0, |cluster| cluster.changes(&self.client))
     }
 }

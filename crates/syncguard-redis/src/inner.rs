@@ -42,7 +42,8 @@ pub(crate) struct Answer {
     pub(crate) replicated: Result<(), LockError>,
     /// When the script was sent.
     pub(crate) sent: Instant,
-    may_run_again: bool,
+    /// True if fred may have sent the script twice: a copy may have run before this answer, or may run after it.
+    pub(crate) was_doubled: bool,
 }
 
 impl Answer {
@@ -51,7 +52,7 @@ impl Answer {
     /// On a cluster, fred resends a command to another node if the first node goes away before it answers. The
     /// first node may still run the command after the second node has answered.
     pub(crate) fn final_answer(self) -> Result<Self, LockError> {
-        if self.may_run_again { Err(sent_twice()) } else { Ok(self) }
+        if self.was_doubled { Err(sent_twice()) } else { Ok(self) }
     }
 }
 
@@ -142,14 +143,14 @@ impl Inner {
             sends(deadline, left)?;
             let call = || call(deadline);
             let sent = self.connections.send(target, call, wait, bound).await;
-            let may_run_again = sent.may_run_again;
-            let (value, replicated) = sent.result.map_err(|error| {
-                if may_run_again { error.with_unknown_outcome() } else { error }
-            })?;
+            let was_doubled = sent.may_run_again;
+            let (value, replicated) = sent
+                .result
+                .map_err(|error| if was_doubled { error.with_unknown_outcome() } else { error })?;
             let Some(time) = reply::refused_at(&value) else {
-                return Ok(Answer { value, replicated, sent: sent.at, may_run_again });
+                return Ok(Answer { value, replicated, sent: sent.at, was_doubled });
             };
-            if may_run_again {
+            if was_doubled {
                 return Err(sent_twice());
             }
             clock.learn(sent.at, time);
@@ -212,7 +213,7 @@ fn remaining(until: Instant) -> Duration {
     until.saturating_duration_since(Instant::now())
 }
 
-fn sent_twice() -> LockError {
+pub(crate) fn sent_twice() -> LockError {
     LockError::new(
         ErrorCode::ServiceUnavailable,
         "a node joined or left the cluster, and the request may have been sent to two of them",

@@ -1,11 +1,12 @@
 //! Releasing a lock.
 
+use syncguard_core::authoring::planted::is_planted;
 use syncguard_core::contract::ReleaseRequest;
 use syncguard_core::{LockError, LockId, NotHeld, ReleaseResult, Timestamp};
 
 use crate::driver::{Call, millis};
 use crate::find_by_id::{self, Found};
-use crate::inner::Inner;
+use crate::inner::{Inner, sent_twice};
 use crate::names::Section;
 use crate::{reply, scripts};
 
@@ -42,6 +43,11 @@ pub(crate) async fn attempt(
     let answer = inner.write(target, call, None, |_, _| Ok(())).await;
     let released = answer.and_then(|answer| {
         let (result, time) = reply::released(answer.value)?;
+        // The lock may be gone because the other copy of this release has deleted it.
+        let is_in_doubt = answer.was_doubled && result == ReleaseResult::NotHeld(NotHeld::NotFound);
+        if is_in_doubt && !is_planted("forgotten-copy") {
+            return Err(sent_twice());
+        }
         if let Some(time) = time {
             inner.clock(target).learn(answer.sent, time);
         }

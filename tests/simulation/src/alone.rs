@@ -7,7 +7,7 @@ use syncguard_core::contract::{
 use syncguard_core::inventory::Inventory;
 use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult};
 
-use crate::store::{Firestore, Redis, Server};
+use crate::store::{Firestore, Server};
 use crate::twin::{Kind, Twin};
 
 /// A store's twin behind the backend's twin, without a network: each request is carried out to its end at once.
@@ -21,13 +21,6 @@ impl std::fmt::Debug for Alone {
 }
 
 impl Alone {
-    /// The twin of the Redis scripts.
-    #[must_use]
-    pub fn redis() -> Self {
-        let server = Server::Atomic { store: Box::new(Redis::new(None)), is_clustered: false };
-        Self(Twin::alone(server, Kind::Redis { is_clustered: false }, "twin of redis"))
-    }
-
     /// The twin of the PostgreSQL statements.
     #[must_use]
     pub fn postgres() -> Self {
@@ -39,7 +32,7 @@ impl Alone {
     #[must_use]
     pub fn firestore() -> Self {
         let store = Box::new(Firestore::default());
-        let server = Server::Atomic { store, is_clustered: false };
+        let server = Server::Atomic(store);
         Self(Twin::alone(server, Kind::Firestore, "twin of firestore"))
     }
 

@@ -7,12 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use syncguard_core::Key;
 use syncguard_core::contract::{KeySignal, KeyWatch};
 use syncguard_history::{Entry, Fault, Line, Moment, Random, Recorder};
-use tokio::sync::oneshot;
+use syncguard_redis::fred::types::client::Invalidation;
+use syncguard_redis::fred::types::config::Server as Node;
+use tokio::sync::{broadcast, oneshot};
 
 use crate::flaw::Flaw;
 use crate::protocol::{Reply, Request};
 use crate::registers::Registers;
-use crate::store::Server;
+use crate::store::{Refusal, Server};
 
 /// The wall clock at the start of the simulation, in milliseconds.
 pub(crate) const EPOCH: u64 = 1_000_000_000;
@@ -56,6 +58,8 @@ pub(crate) struct Hub {
     /// The end of the server's outage.
     away: u64,
     watches: BTreeMap<Key, Vec<(usize, KeySignal)>>,
+    /// Connections that hear of changes of records in Redis, with their members.
+    listeners: BTreeMap<u64, (usize, broadcast::Sender<Invalidation>)>,
     recorder: Recorder,
     pub(crate) flaw: Option<Flaw>,
 }
@@ -63,8 +67,12 @@ pub(crate) struct Hub {
 /// A member's end of the network.
 #[derive(Clone, Copy, Default)]
 struct Connection {
-    /// Counts lost connections.
+    /// The number of the connection for requests.
     number: u64,
+    /// Connections up to this number are silent: nothing arrives, and nobody is told.
+    silent: u64,
+    /// The end of a time in which the first address gives no answer to a new connection.
+    unreachable: u64,
     /// The end of a time of slow messages.
     slow: u64,
 }
@@ -94,11 +102,30 @@ struct Event {
 }
 
 enum What {
-    Arrives { call: u64, member: usize, request: Request },
-    Cancels { call: u64 },
-    Goes { statement: usize },
-    Answers { call: u64, reply: Reply },
-    Signals { key: Key },
+    Arrives {
+        call: u64,
+        member: usize,
+        request: Request,
+    },
+    Cancels {
+        call: u64,
+    },
+    Goes {
+        statement: usize,
+    },
+    Answers {
+        call: u64,
+        reply: Reply,
+    },
+    Signals {
+        key: Key,
+    },
+    Invalidates {
+        connection: u64,
+        name: Vec<u8>,
+    },
+    /// The server takes writes again.
+    Takes,
 }
 
 impl PartialEq for Event {
@@ -144,14 +171,15 @@ impl Net {
             random: Random::new(seed),
             odds,
             events: BinaryHeap::new(),
-            count: 0,
+            count: 1,
             server,
             registers: Registers::new(flaw != Some(Flaw::UnfencedRegister)),
             calls: HashMap::new(),
-            members: vec![Connection::default(); members],
+            members: vec![Connection { number: 1, ..Connection::default() }; members],
             frozen: 0,
             away: 0,
             watches: BTreeMap::new(),
+            listeners: BTreeMap::new(),
             recorder,
             flaw,
         })))
@@ -236,10 +264,12 @@ impl Hub {
         let mut arrives = at + self.latency(member);
         let mut is_doubled = false;
         // That flaw shows only if the first of two extends is late.
-        let is_extend = matches!(request, Request::Extend { .. });
+        let is_extend = request.is_extend();
         let is_blind = self.flaw == Some(Flaw::BlindExtends) && is_extend;
         let late = if is_blind { 3000 } else { late };
-        if fate < lost {
+        if self.is_silent(member, request.connection()) {
+            arrives = u64::MAX;
+        } else if fate < lost {
             self.fault(Fault::Lost);
             arrives = u64::MAX;
         } else if fate < lost + late && is_write {
@@ -275,7 +305,10 @@ impl Hub {
     }
 
     fn happens(&mut self, event: Event) {
-        let at_server = !matches!(event.what, What::Answers { .. } | What::Signals { .. });
+        let at_server = !matches!(
+            event.what,
+            What::Answers { .. } | What::Signals { .. } | What::Invalidates { .. }
+        );
         if at_server && event.at < self.frozen {
             // The server pauses, then goes on in the same order.
             self.events.push(Reverse(Event { at: self.frozen, ..event }));
@@ -292,9 +325,18 @@ impl Hub {
                 self.answer_all(replies);
             }
             What::Goes { statement } => self.goes(statement),
+            What::Takes => self.server.refuses(None),
             What::Answers { call, reply } => {
                 if let Some(Waiting { answer, is_doubled, .. }) = self.calls.remove(&call) {
                     let _ = answer.send(Outcome::Answered(reply, is_doubled));
+                }
+            }
+            What::Invalidates { connection, name } => {
+                if let Some((member, of)) = self.listeners.get(&connection)
+                    && !self.is_silent(*member, connection)
+                {
+                    let keys = vec![name.as_slice().into()];
+                    let _ = of.send(Invalidation { keys, server: Node::new("simulated", 6379) });
                 }
             }
             What::Signals { key } => {
@@ -317,6 +359,19 @@ impl Hub {
             Request::Claim { .. } | Request::Write { .. } => {
                 let reply = self.registers.carry_out(&request);
                 self.answers(call, member, reply);
+            }
+            Request::Redis { connection, command, words } => {
+                let micros = EPOCH * MILLI + self.now;
+                let Server::Redis { server, .. } = &mut self.server else { return };
+                let (reply, changes) = server.carry_out(micros, connection, command, &words);
+                for (connection, name) in changes {
+                    // Sometimes a signal is lost.
+                    if self.random.percent(98) {
+                        let at = self.now + 100 + self.random.below(500);
+                        self.at(at, What::Invalidates { connection, name });
+                    }
+                }
+                self.answers(call, member, Reply::Redis(reply));
             }
             Request::Watch { key } => {
                 let (signal, watch) = KeyWatch::new();
@@ -373,9 +428,24 @@ impl Hub {
         self.at(at, What::Answers { call, reply });
     }
 
-    /// A member's connection is lost, with all its waiting calls. Messages on the network may still arrive.
+    /// A member's connections are lost, with all its waiting calls. Messages on the network may still arrive.
     pub(crate) fn cut(&mut self, member: usize) {
-        self.members[member].number += 1;
+        self.reconnects(member);
+        for signals in self.watches.values_mut() {
+            signals.retain(|(of, _)| *of != member);
+        }
+        self.watches.retain(|_, signals| !signals.is_empty());
+        let listeners = self.listeners.extract_if(.., |_, (of, _)| *of == member);
+        let listeners: Vec<u64> = listeners.map(|(connection, _)| connection).collect();
+        for connection in listeners {
+            self.server.closes(connection);
+        }
+    }
+
+    /// A member replaces its connection for requests, and all its waiting calls fail.
+    pub(crate) fn reconnects(&mut self, member: usize) {
+        self.count += 1;
+        self.members[member].number = self.count;
         let mut cut: Vec<u64> = self
             .calls
             .iter()
@@ -388,10 +458,54 @@ impl Hub {
                 let _ = answer.send(Outcome::Cut);
             }
         }
-        for signals in self.watches.values_mut() {
-            signals.retain(|(of, _)| *of != member);
+    }
+
+    /// Returns true if the connection of this number is silent; 0 is the one for requests.
+    fn is_silent(&self, member: usize, connection: u64) -> bool {
+        if !matches!(self.server, Server::Redis { .. }) {
+            return false;
         }
-        self.watches.retain(|_, signals| !signals.is_empty());
+        let Connection { number, silent, .. } = self.members[member];
+        silent >= if connection == 0 { number } else { connection }
+    }
+
+    /// All open connections of a member fall silent.
+    pub(crate) fn silence(&mut self, member: usize) {
+        self.members[member].silent = self.count;
+    }
+
+    /// For a while, the first address of the server gives no answer to a member.
+    pub(crate) fn hide(&mut self, member: usize, lasts: u64) {
+        self.members[member].unreachable = self.now + lasts;
+    }
+
+    /// Returns the microseconds until a new connection is open; `None` if it is refused.
+    pub(crate) fn opens(&mut self, member: usize, at: u64) -> Option<u64> {
+        if self.away > at {
+            return None;
+        }
+        let hidden = self.members[member].unreachable.saturating_sub(at);
+        Some(hidden + self.latency(member))
+    }
+
+    /// Opens a connection that hears of changes.
+    pub(crate) fn listens(&mut self, member: usize) -> (u64, broadcast::Receiver<Invalidation>) {
+        self.count += 1;
+        let (sender, receiver) = broadcast::channel(256);
+        self.listeners.insert(self.count, (member, sender));
+        (self.count, receiver)
+    }
+
+    pub(crate) fn stops_listening(&mut self, connection: u64) {
+        if self.listeners.remove(&connection).is_some() {
+            self.server.closes(connection);
+        }
+    }
+
+    /// The server refuses writes for a while, with this answer.
+    pub(crate) fn refuse(&mut self, refusal: Refusal, lasts: u64) {
+        self.server.refuses(Some(refusal));
+        self.at(self.now + lasts, What::Takes);
     }
 
     pub(crate) fn slow_down(&mut self, member: usize, lasts: u64) {

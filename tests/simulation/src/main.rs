@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::{Parser, ValueEnum as _};
 use serde_json::json;
 use syncguard_history::{Counts, Random};
-use syncguard_simulation::{Flaw, Outcome, Plan, Store, run, smallest};
+use syncguard_simulation::{Flaw, Outcome, Plan, Store, record, run, smallest};
 
 /// Runs fleets on a simulated network and store, and checks their histories
 #[derive(Debug, Parser)]
@@ -38,6 +38,9 @@ struct Arguments {
     /// Does so for each flaw
     #[arg(long)]
     flaws: bool,
+    /// Writes each operation of one run to this file, without checks
+    #[arg(long, requires = "store", requires = "seed")]
+    history: Option<PathBuf>,
     /// The path of the report, in JSON
     #[arg(long)]
     report: Option<PathBuf>,
@@ -58,6 +61,11 @@ fn main() -> Result<()> {
             println!("the fewest operations that show it:\n{shown}");
         }
         return Ok(());
+    }
+    if let (Some(path), Some(store)) = (&arguments.history, arguments.store) {
+        let history = record(&Plan::new(store, seed, arguments.operations));
+        let lines = history.operations.iter().map(|operation| format!("{operation:?}\n"));
+        return std::fs::write(path, lines.collect::<String>()).context("the history");
     }
     soak(&arguments, seed)
 }

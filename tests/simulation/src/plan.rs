@@ -6,17 +6,17 @@ use serde::Serialize;
 use syncguard_history::{Counts, Limits, Violation};
 
 use crate::flaw::Flaw;
-use crate::twin::{BOUND, MOST_SKEWED};
+use crate::link::{BOUND, MOST_SKEWED};
 
 /// The store of the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Store {
-    /// The memory backend, as a server.
+    /// The memory backend, in one process.
     Memory,
-    /// The twin of the Redis scripts.
+    /// The Redis backend, without fred; a server that runs its scripts.
     Redis,
-    /// The twin of the Redis scripts, with a driver that may send a request to two nodes of a cluster.
+    /// The same over a client that may send a request to two nodes of a cluster; each acquire waits for a replica.
     RedisCluster,
     /// The twin of the PostgreSQL statements.
     Postgres,
@@ -52,12 +52,14 @@ impl Plan {
     /// The usual sizes.
     #[must_use]
     pub const fn new(store: Store, seed: u64, operations: u64) -> Self {
+        // No other process reaches a store in memory.
+        let (members, workers) = if matches!(store, Store::Memory) { (1, 48) } else { (6, 8) };
         Self {
             store,
             seed,
             operations,
-            members: 6,
-            workers: 8,
+            members,
+            workers,
             keys: 32,
             flaw: None,
             stops_at_once: false,

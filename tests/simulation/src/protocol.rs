@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use syncguard_core::contract::{FenceWindow, KeyWatch, Refusal};
 use syncguard_core::{Fence, Key, LockError, LockId, Timestamp};
+use syncguard_redis::fred::types::Value;
 
 use crate::documents::{Read, Stored, Write};
+use crate::redis;
 
 /// A request. Times are the store's, in milliseconds.
 #[derive(Clone, Debug)]
@@ -57,6 +59,12 @@ pub(crate) enum Request {
         key: Key,
     },
     Time,
+    /// A command of the real backend, on the connection of this number.
+    Redis {
+        connection: u64,
+        command: &'static str,
+        words: Vec<Value>,
+    },
     Claim {
         register: usize,
         fence: u64,
@@ -81,7 +89,28 @@ impl Request {
 
     /// Returns true if it may change a lock.
     pub(crate) fn is_write(&self) -> bool {
-        self.deadline().is_some() || matches!(self, Self::Commit(_) | Self::Raise { .. })
+        match self {
+            Self::Commit(_) | Self::Raise { .. } => true,
+            Self::Redis { command, .. } => command.starts_with("EVAL"),
+            _ => self.deadline().is_some(),
+        }
+    }
+
+    pub(crate) fn is_extend(&self) -> bool {
+        match self {
+            Self::Extend { .. } => true,
+            // The script, one key, and the arguments of extend.lua.
+            Self::Redis { words, .. } => words.len() == 2 + 1 + 5,
+            _ => false,
+        }
+    }
+
+    /// The number of the connection that it takes.
+    pub(crate) fn connection(&self) -> u64 {
+        match self {
+            Self::Redis { connection, .. } => *connection,
+            _ => 0,
+        }
     }
 }
 
@@ -141,6 +170,7 @@ pub(crate) enum Reply {
     Time {
         now: u64,
     },
+    Redis(redis::Reply),
     Claimed {
         value: u64,
     },

@@ -24,6 +24,8 @@ use syncguard_core::contract::{KeyWatch, SignalStatus};
 use self::route::Route;
 use crate::client::Connections;
 use crate::connection_name::ConnectionName;
+#[cfg(feature = "test-util")]
+use crate::simulated::Wire;
 
 /// The signal connections of a backend.
 pub(crate) struct Signals {
@@ -31,6 +33,8 @@ pub(crate) struct Signals {
     limits: SignalLimits,
     name: Option<ConnectionName>,
     outage: OutageLog,
+    #[cfg(feature = "test-util")]
+    wire: Option<Arc<dyn Wire>>,
     /// One hub for each node of a cluster; without a cluster, one at most.
     hubs: Mutex<Vec<(Option<Server>, Arc<SignalHub>)>>,
 }
@@ -48,6 +52,8 @@ impl Signals {
             limits: SignalLimits { open: opening, step: command, confirm: command },
             name,
             outage: OutageLog::default(),
+            #[cfg(feature = "test-util")]
+            wire: connections.wire().cloned(),
             hubs: Mutex::default(),
         }
     }
@@ -73,6 +79,9 @@ impl Signals {
 
     /// The hub of the server that has the slot, as far as the backend's own client knows.
     fn hub(&self, slot: Option<u16>) -> Option<Arc<SignalHub>> {
+        // A simulated cluster has one node.
+        #[cfg(feature = "test-util")]
+        let slot = slot.filter(|_| self.wire.is_none());
         let nodes = match slot {
             Some(_) => Some(self.clients.iter().find_map(Client::cached_cluster_state)?),
             None => None,
@@ -106,9 +115,19 @@ impl Signals {
     fn new_hub(&self, node: Option<Server>) -> SignalHub {
         let (route, command) = (Route::new(&self.clients, node), self.limits.step);
         let name = self.name.clone();
+        #[cfg(feature = "test-util")]
+        let wire = self.wire.clone();
         let listen = move |subscriptions| {
             let (client, name) = (route.client(command), name.clone());
-            async move { session::listen(client?, name, command, subscriptions).await }
+            #[cfg(feature = "test-util")]
+            let wire = wire.clone();
+            async move {
+                #[cfg(feature = "test-util")]
+                if let Some(wire) = wire {
+                    return session::listen_simulated(client?, &wire, command, subscriptions).await;
+                }
+                session::listen(client?, name, command, subscriptions).await
+            }
         };
         SignalHub::new("redis", self.limits, self.outage.clone(), listen)
     }

@@ -1,19 +1,16 @@
 //! The stores: executable twins of the real ones.
 
 mod firestore;
-mod memory;
 mod postgres;
-mod redis;
 
 use syncguard_core::Key;
 use syncguard_history::Random;
 
 use crate::protocol::{Reply, Request};
+use crate::redis;
 
 pub(crate) use self::firestore::Firestore;
-pub(crate) use self::memory::Memory;
 pub(crate) use self::postgres::Postgres;
-pub(crate) use self::redis::Redis;
 
 /// A store that carries a request out in one step.
 pub(crate) trait Atomic: Send {
@@ -26,10 +23,21 @@ pub(crate) trait Atomic: Send {
 
 /// The server at the end of the network.
 pub(crate) enum Server {
-    /// One step for each request. True if requests may be sent to two of its nodes.
-    Atomic { store: Box<dyn Atomic>, is_clustered: bool },
+    /// One step for each request.
+    Atomic(Box<dyn Atomic>),
+    /// One step for each command. True if commands may be sent to two of its nodes.
+    Redis { server: Box<redis::Server>, is_clustered: bool },
     /// Several steps for each statement.
     Postgres(Box<Postgres>),
+}
+
+/// Why a server refuses writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It is a replica now.
+    Replica,
+    /// Its disk or its memory is full.
+    Full,
 }
 
 /// The results of a step of a statement.
@@ -43,21 +51,21 @@ pub(crate) struct Done {
 
 impl Server {
     pub(crate) fn is_clustered(&self) -> bool {
-        matches!(self, Self::Atomic { is_clustered: true, .. })
+        matches!(self, Self::Redis { is_clustered: true, .. })
     }
 
     /// Begins a statement, if this store has statements.
     pub(crate) fn begins(&mut self, call: u64, member: usize, request: Request) -> Option<usize> {
         match self {
-            Self::Atomic { .. } => None,
+            Self::Atomic(_) | Self::Redis { .. } => None,
             Self::Postgres(server) => Some(server.begins(call, member, request)),
         }
     }
 
     pub(crate) fn carry_out(&mut self, now: u64, request: &Request) -> (Reply, Option<Key>) {
         match self {
-            Self::Atomic { store, .. } => store.carry_out(now, request),
-            Self::Postgres(_) => (Reply::Cancelled, None),
+            Self::Atomic(store) => store.carry_out(now, request),
+            Self::Redis { .. } | Self::Postgres(_) => (Reply::Cancelled, None),
         }
     }
 
@@ -69,7 +77,7 @@ impl Server {
         random: &mut Random,
     ) -> (Option<u64>, Done, Option<Key>) {
         match self {
-            Self::Atomic { .. } => (None, Done::default(), None),
+            Self::Atomic(_) | Self::Redis { .. } => (None, Done::default(), None),
             Self::Postgres(server) => server.goes(statement, now, random),
         }
     }
@@ -77,20 +85,37 @@ impl Server {
     /// Cancels the work of a call.
     pub(crate) fn cancels(&mut self, call: u64) -> Done {
         match self {
-            Self::Atomic { .. } => Done::default(),
+            Self::Atomic(_) | Self::Redis { .. } => Done::default(),
             Self::Postgres(server) => server.cancels(call),
         }
     }
 
     pub(crate) fn restarts(&mut self) {
-        if let Self::Postgres(server) = self {
-            server.restarts();
+        match self {
+            Self::Atomic(_) => {}
+            Self::Redis { server, .. } => server.restarts(),
+            Self::Postgres(server) => server.restarts(),
+        }
+    }
+
+    /// Refuses all writes from now on, or takes them again.
+    pub(crate) fn refuses(&mut self, refusal: Option<Refusal>) {
+        if let Self::Redis { server, .. } = self {
+            server.refuses(refusal);
+        }
+    }
+
+    /// A connection that hears of changes is gone.
+    pub(crate) fn closes(&mut self, connection: u64) {
+        if let Self::Redis { server, .. } = self {
+            server.closes(connection);
         }
     }
 
     pub(crate) fn live(&mut self, now: u64) -> u64 {
         match self {
-            Self::Atomic { store, .. } => store.live(now),
+            Self::Atomic(store) => store.live(now),
+            Self::Redis { server, .. } => server.live(1000 * now),
             Self::Postgres(server) => server.live(now),
         }
     }

@@ -8,7 +8,6 @@ mod settled;
 mod wire;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use syncguard_core::authoring::cancel::{self, Settle, Settled, Unsettled};
 use syncguard_core::contract::{
@@ -27,20 +26,13 @@ use self::firestore::Firestore;
 use self::served::Served;
 use self::wire::Wire;
 use crate::flaw::Flaw;
-use crate::hub::Net;
+use crate::link::{BOUND, Link};
 use crate::protocol::{Record, Reply, Request};
 use crate::store::Server;
-
-pub(crate) use self::wire::MOST_SKEWED;
-
-/// The time limit for an answer.
-pub(crate) const BOUND: Duration = Duration::from_millis(300);
 
 /// The backend that it is a twin of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// One step at the server, and no resends. `true`: the driver may send to two nodes.
-    Redis { is_clustered: bool },
     /// Statements on a few connections, which are resent if a connection is lost.
     Postgres,
     /// Documents, which the client reads, and writes if they are as it has read them.
@@ -64,9 +56,9 @@ enum Ways {
 }
 
 impl Twin {
-    pub(crate) fn new(net: Net, member: usize, kind: Kind, at: u64) -> Self {
-        let flaw = net.hub().flaw;
-        Self::over(Wire::new(net, member, at), kind, flaw, "simulated")
+    pub(crate) fn new(link: &Arc<Link>, kind: Kind) -> Self {
+        let flaw = link.hub().flaw;
+        Self::over(Wire::new(Arc::clone(link)), kind, flaw, "simulated")
     }
 
     /// A backend with a server of its own, without a network, on the machine's time.
@@ -91,16 +83,6 @@ impl Twin {
     /// Carries out the held writes. Returns true if there were any.
     pub(crate) fn deliver(&self) -> bool {
         self.0.wire().deliver()
-    }
-
-    /// The process's wall clock, in milliseconds.
-    pub(crate) fn wall(&self) -> u64 {
-        self.0.wire().wall()
-    }
-
-    /// Increments a register in a store that fences.
-    pub(crate) async fn ask_register(&self, request: Request) -> Result<Reply, LockError> {
-        self.0.wire().ask(request, Instant::now() + BOUND).await
     }
 }
 

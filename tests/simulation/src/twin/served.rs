@@ -86,7 +86,7 @@ impl Served {
                 until = Instant::now() + BOUND;
                 Some(connection)
             }
-            Kind::Redis { .. } | Kind::Firestore => None,
+            Kind::Firestore => None,
         };
         if self.clock.deadline(BOUND).is_none() {
             self.ask_time(until).await?;

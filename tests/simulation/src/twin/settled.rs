@@ -16,24 +16,8 @@ impl Served {
         let Some(deadline) = acquire.deadline else { return Ok(Settled::Done) };
         match self.kind {
             Kind::Postgres => self.settle_statements(acquire, deadline).await,
-            Kind::Redis { .. } | Kind::Firestore => self.settle_atomic(acquire, deadline).await,
+            Kind::Firestore => Ok(Settled::Done),
         }
-    }
-
-    /// The twin of settle.rs of Redis.
-    async fn settle_atomic(
-        &self,
-        acquire: &Unsettled,
-        deadline: Timestamp,
-    ) -> Result<Settled, LockError> {
-        let (result, now) = self.release(acquire.lock_id).await?;
-        let is_certain = if result.is_released() {
-            self.kind == Kind::Redis { is_clustered: false }
-        } else {
-            now.is_some_and(|now| now > deadline.as_millis())
-                || self.flaw == Some(Flaw::SettledTooSoon)
-        };
-        Ok(if is_certain { Settled::Done } else { Settled::NotYet(self.clock.passes_in(deadline)) })
     }
 
     /// The twin of settle.rs of PostgreSQL, with two looks.

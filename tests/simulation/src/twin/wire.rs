@@ -1,6 +1,6 @@
 //! The connection to the store: over the simulated network, or without one.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use syncguard_core::{ErrorCode, LockError};
@@ -8,7 +8,8 @@ use syncguard_history::Random;
 use tokio::time::{Instant, timeout_at};
 
 use super::unavailable;
-use crate::hub::{EPOCH, MILLI, Net, Outcome, SECOND};
+use crate::hub::Outcome;
+use crate::link::Link;
 use crate::protocol::{Reply, Request};
 use crate::store::Server;
 
@@ -20,13 +21,7 @@ pub(crate) struct Wire {
 }
 
 enum Way {
-    Net {
-        net: Net,
-        member: usize,
-        /// The start of the process's clock, by both clocks.
-        started: (Instant, u64),
-        skew: Mutex<Skew>,
-    },
+    Net(Arc<Link>),
     /// A server that carries out requests at once, on the machine's time.
     Direct(Mutex<Direct>),
 }
@@ -39,22 +34,9 @@ struct Direct {
     held: Option<Request>,
 }
 
-/// The error of a process's wall clock. It changes from time to time.
-struct Skew {
-    random: Random,
-    millis: u64,
-    until: u64,
-}
-
-/// The largest error of a clock in milliseconds, in both directions.
-pub(crate) const MOST_SKEWED: u64 = 200;
-
 impl Wire {
-    pub(super) fn new(net: Net, member: usize, at: u64) -> Self {
-        let random = Random::new(net.hub().random.number());
-        let skew = Mutex::new(Skew { random, millis: MOST_SKEWED, until: 0 });
-        let started = (Instant::now(), at);
-        Self { way: Way::Net { net, member, started, skew }, cancels: false }
+    pub(super) fn new(link: Arc<Link>) -> Self {
+        Self { way: Way::Net(link), cancels: false }
     }
 
     pub(super) fn direct(server: Server) -> Self {
@@ -82,14 +64,10 @@ impl Wire {
 
     /// The process's wall clock, in milliseconds.
     pub(super) fn wall(&self) -> u64 {
-        let Way::Net { started, skew, .. } = &self.way else { return machine() };
-        let now = time_of(*started);
-        let mut skew = locked(skew);
-        if skew.until <= now {
-            skew.millis = skew.random.below(2 * MOST_SKEWED + 1);
-            skew.until = now + 200 * MILLI + skew.random.below(2 * SECOND);
+        match &self.way {
+            Way::Net(link) => link.wall(),
+            Way::Direct(_) => machine(),
         }
-        EPOCH + now / MILLI + skew.millis - MOST_SKEWED
     }
 
     /// Sends a request and waits for its answer until the time limit; also returns whether it may have been carried
@@ -99,8 +77,8 @@ impl Wire {
         request: Request,
         until: Instant,
     ) -> Result<(Reply, bool), LockError> {
-        let (net, member, started) = match &self.way {
-            Way::Net { net, member, started, .. } => (net, *member, *started),
+        let link = match &self.way {
+            Way::Net(link) => link,
             Way::Direct(direct) => {
                 let held = locked(direct).asked(request);
                 let Err(error) = held else { return held };
@@ -111,7 +89,7 @@ impl Wire {
         let is_write = request.is_write();
         let in_doubt =
             |error: LockError| if is_write { error.with_unknown_outcome() } else { error };
-        let (ticket, answer) = net.send(member, time_of(started), request);
+        let (ticket, answer) = link.send(request);
         match timeout_at(until, answer).await {
             Ok(Ok(Outcome::Answered(Reply::Cancelled, _))) => {
                 Err(LockError::new(ErrorCode::NetworkTimeout, "the server has cancelled it"))
@@ -121,7 +99,7 @@ impl Wire {
             Ok(Ok(Outcome::Cut) | Err(_)) => Err(in_doubt(unavailable())),
             Err(_) => {
                 if self.cancels {
-                    net.cancel(member, time_of(started), ticket.call);
+                    link.cancel(ticket.call);
                 }
                 Err(in_doubt(no_answer()))
             }
@@ -132,11 +110,6 @@ impl Wire {
     pub(super) async fn ask(&self, request: Request, until: Instant) -> Result<Reply, LockError> {
         Ok(self.once(request, until).await?.0)
     }
-}
-
-fn time_of((started, at): (Instant, u64)) -> u64 {
-    let passed = started.elapsed().as_micros();
-    at + u64::try_from(passed).unwrap_or(u64::MAX)
 }
 
 fn machine() -> u64 {

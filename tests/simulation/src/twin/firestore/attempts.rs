@@ -7,7 +7,7 @@ use syncguard_core::authoring::pause::random_part;
 use syncguard_core::{ErrorCode, LockError};
 use tokio::time::Instant;
 
-use crate::twin::BOUND;
+use crate::link::BOUND;
 
 /// The time limit of an operation with all its calls.
 const TOTAL: Duration = BOUND.saturating_mul(2);
