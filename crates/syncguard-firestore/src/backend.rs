@@ -19,6 +19,7 @@ use crate::connect::make_client;
 use crate::drift::ClockDrift;
 use crate::inner::Inner;
 use crate::names::Layout;
+use crate::service::Service;
 use crate::{acquire, extend, is_locked, lookup, release, settle, url};
 
 /// Locks in two collections of a Cloud Firestore database. TypeScript: `createFirestoreBackend`.
@@ -87,7 +88,7 @@ impl FirestoreBackend {
         let options = url::parse(url, options)?;
         let layout = options.check()?;
         let client = make_client(&layout, &options).await?;
-        Self::over(client, layout, options)
+        Self::over(Service::Grpc(client), layout, options)
     }
 
     /// Makes a backend over a client of the program, for example from `GoogleApi::get` of gcloud-sdk.
@@ -106,7 +107,7 @@ impl FirestoreBackend {
         options: FirestoreOptions,
     ) -> Result<Self, LockError> {
         let layout = options.check()?;
-        Self::over(client, layout, options)
+        Self::over(Service::Grpc(client), layout, options)
     }
 
     /// Returns how far this machine's clock is off the server's, measured by the responses so far; `None`
@@ -128,12 +129,12 @@ impl FirestoreBackend {
         &self.0
     }
 
-    fn over(
-        client: FirestoreClient<GoogleAuthMiddleware>,
+    pub(crate) fn over(
+        service: Service,
         layout: Layout,
         options: FirestoreOptions,
     ) -> Result<Self, LockError> {
-        Ok(Self(Arc::new(Inner::new(client, layout, options)?)))
+        Ok(Self(Arc::new(Inner::new(service, layout, options)?)))
     }
 }
 

@@ -3,31 +3,31 @@
 use std::sync::Arc;
 
 use gcloud_sdk::google::firestore::v1::batch_get_documents_response::Result as Found;
-use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
 use gcloud_sdk::google::firestore::v1::run_query_request::QueryType;
 use gcloud_sdk::google::firestore::v1::{
     BatchGetDocumentsRequest, CommitRequest, CommitResponse, Document, RunQueryRequest,
     StructuredQuery, Write,
 };
-use gcloud_sdk::tonic::{Request, Response, Status, Streaming};
-use gcloud_sdk::{GoogleAuthMiddleware, RequestTimeouts, prost_types};
+use gcloud_sdk::tonic::{Request, Status};
+use gcloud_sdk::{RequestTimeouts, prost_types};
 use tokio::time::Instant;
 
 use crate::clock::Clock;
 use crate::drift::{Gauge, Sent};
 use crate::error::{self, Fault, Rpc};
 use crate::names::Layout;
+use crate::service::Service;
 
 /// Makes calls. Each call has a deadline, and its response measures the clock drift.
 pub(crate) struct Client {
-    firestore: FirestoreClient<GoogleAuthMiddleware>,
+    service: Service,
     clock: Arc<Clock>,
     gauge: Gauge,
 }
 
 impl Client {
-    pub(crate) fn new(firestore: FirestoreClient<GoogleAuthMiddleware>, clock: Arc<Clock>) -> Self {
-        Self { firestore, clock, gauge: Gauge::default() }
+    pub(crate) fn new(service: Service, clock: Arc<Clock>) -> Self {
+        Self { service, clock, gauge: Gauge::default() }
     }
 
     pub(crate) fn gauge(&self) -> &Gauge {
@@ -46,10 +46,9 @@ impl Client {
             documents: names.map(str::to_owned).into(),
             ..BatchGetDocumentsRequest::default()
         };
-        let mut firestore = self.firestore.clone();
         bounded(Rpc::Read, deadline, request, async |request| {
             let sent = Sent::now(&*self.clock);
-            let mut stream = firestore.batch_get_documents(request).await?.into_inner();
+            let mut stream = self.service.read(request).await?;
             let mut documents = [const { None }; N];
             let mut answers = 0;
             while let Some(answer) = stream.message().await? {
@@ -84,12 +83,11 @@ impl Client {
             query_type: Some(QueryType::StructuredQuery(query)),
             ..RunQueryRequest::default()
         };
-        let mut firestore = self.firestore.clone();
         bounded(Rpc::Query, deadline, request, async |request| {
             let sent = Sent::now(&*self.clock);
-            let mut stream: Streaming<_> = firestore.run_query(request).await?.into_inner();
+            let mut answers = self.service.query(request).await?;
             let mut documents = Vec::new();
-            while let Some(answer) = stream.message().await? {
+            while let Some(answer) = answers.message().await? {
                 self.measure(&sent, answer.read_time.as_ref());
                 documents.extend(answer.document);
             }
@@ -110,10 +108,9 @@ impl Client {
             writes,
             ..CommitRequest::default()
         };
-        let mut firestore = self.firestore.clone();
         bounded(Rpc::Commit, deadline, request, async |request| {
             let sent = Sent::now(&*self.clock);
-            let answer = firestore.commit(request).await.map(Response::into_inner)?;
+            let answer = self.service.commit(request).await?;
             self.measure(&sent, answer.commit_time.as_ref());
             Ok(answer)
         })

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gcloud_sdk::GoogleAuthMiddleware;
-use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
 use gcloud_sdk::google::firestore::v1::{CommitResponse, Write};
 use syncguard_core::authoring::signals::SignalHub;
 use syncguard_core::contract::{ClientState, is_live};
@@ -18,6 +16,7 @@ use crate::document::Version;
 use crate::error::Fault;
 use crate::names::Layout;
 use crate::retry::{Attempt, Attempts};
+use crate::service::Service;
 use crate::signals;
 
 /// The client, the names of the documents, the remembered locks, and the options.
@@ -37,16 +36,16 @@ pub(crate) struct Inner {
 
 impl Inner {
     pub(crate) fn new(
-        client: FirestoreClient<GoogleAuthMiddleware>,
+        service: Service,
         layout: Layout,
         options: FirestoreOptions,
     ) -> Result<Self, LockError> {
         let client_state = options.client.client_state()?;
         let database = layout.database().to_owned();
         let clock = Arc::clone(&options.clock);
-        let signals = signals::hub(client.clone(), database, clock, options.request_timeout);
+        let signals = signals::hub(service.clone(), database, clock, options.request_timeout);
         Ok(Self {
-            client: Client::new(client, Arc::clone(&options.clock)),
+            client: Client::new(service, Arc::clone(&options.clock)),
             layout,
             cache: Cache::new(options.remembered_locks),
             cleans_up: options.cleanup_in_is_locked,

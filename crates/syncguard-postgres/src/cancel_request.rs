@@ -61,19 +61,13 @@ impl CancelRequests {
         }))
     }
 
-    /// Requests that are sent in another way.
+    /// Requests that are sent in this way.
     #[cfg(feature = "test-util")]
     pub(crate) fn through<F>(send: impl Fn(CancelToken) -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = ()> + Send + 'static,
+        F: Future<Output = Delivery> + Send + 'static,
     {
-        Self(Arc::new(move |token| {
-            let sending = send(token);
-            Box::pin(async move {
-                sending.await;
-                Delivery::Sent
-            })
-        }))
+        Self(Arc::new(move |token| Box::pin(send(token))))
     }
 
     /// Sends one request, which takes a second at most.

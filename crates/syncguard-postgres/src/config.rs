@@ -36,6 +36,9 @@ pub struct PostgresOptions {
     pub(crate) strict_durability: bool,
     pub(crate) cancel: Option<CancelRequests>,
     pub(crate) signals: SignalOptions,
+    /// Connections to a simulated server.
+    #[cfg(feature = "test-util")]
+    pub(crate) streams: Option<crate::simulated::Streams>,
     /// In DER; if there are none, the system's are trusted.
     #[cfg(feature = "tls")]
     pub(crate) root_certificates: Vec<Vec<u8>>,
@@ -75,9 +78,16 @@ impl PostgresOptions {
             strict_durability: false,
             cancel: None,
             signals: SignalOptions { are_on: true, route: None },
+            #[cfg(feature = "test-util")]
+            streams: None,
             #[cfg(feature = "tls")]
             root_certificates: Vec::new(),
         }
+    }
+
+    #[cfg(feature = "test-util")]
+    pub(crate) fn with_streams(self, streams: crate::simulated::Streams) -> Self {
+        Self { streams: Some(streams), ..self }
     }
 
     /// Sets the lock table and the table of fence counters, each with a schema if needed:
@@ -187,20 +197,6 @@ impl PostgresOptions {
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
         self.cancel = Some(CancelRequests::new(tls, Recipients::ServersAndPoolers));
-        self
-    }
-
-    /// For tests: sends requests to cancel through this.
-    #[cfg(feature = "test-util")]
-    #[doc(hidden)]
-    pub fn with_cancel_through<F>(
-        mut self,
-        send: impl Fn(tokio_postgres::CancelToken) -> F + Send + Sync + 'static,
-    ) -> Self
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        self.cancel = Some(CancelRequests::through(send));
         self
     }
 

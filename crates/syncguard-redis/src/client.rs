@@ -284,7 +284,9 @@ impl Connections {
             if let Some(count) = connection.answers.get(target.section) {
                 count.fetch_add(1, Ordering::Relaxed);
             }
-        } else if let Some(cluster) = &connection.cluster {
+        } else if let Some(cluster) = &connection.cluster
+            && !connection.is_simulated()
+        {
             if connection.answers(target) == answers {
                 cluster.sync_slots(&connection.client);
             }
@@ -335,6 +337,13 @@ impl Connection {
     /// The number of answers from a section.
     fn answers(&self, target: Target) -> u64 {
         self.answers.get(target.section).map_or(0, |count| count.load(Ordering::Relaxed))
+    }
+
+    fn is_simulated(&self) -> bool {
+        #[cfg(feature = "test-util")]
+        return self.wire.is_some();
+        #[cfg(not(feature = "test-util"))]
+        false
     }
 
     /// Sends a command.

@@ -15,7 +15,15 @@ pub(crate) async fn release(
     inner: &Inner,
     request: &ReleaseRequest,
 ) -> Result<ReleaseResult, LockError> {
-    let in_section = |section| async move { Ok(attempt(inner, section, request.lock_id).await?.0) };
+    let in_section = |section| async move {
+        let released = attempt(inner, section, request.lock_id).await?;
+        let is_in_doubt = released.was_doubled && !released.result.is_found();
+        // The other copy of this release may have been the one that found the lock.
+        if is_in_doubt && !is_planted("forgotten-copy") {
+            return Err(sent_twice());
+        }
+        Ok(released.result)
+    };
     let released = find_by_id::find(inner, request.key_hint.as_ref(), in_section).await;
     released.map_err(|error| error.with_lock_id(request.lock_id))
 }
@@ -26,12 +34,21 @@ impl Found for ReleaseResult {
     }
 }
 
-/// Releases a lock in this section. If there was nothing to release, the result has the server's time.
+/// The answer to a release.
+pub(crate) struct Released {
+    pub(crate) result: ReleaseResult,
+    /// The server's time, if there was nothing to release.
+    pub(crate) time: Option<Timestamp>,
+    /// True if fred may have sent the release twice.
+    was_doubled: bool,
+}
+
+/// Releases a lock in this section.
 pub(crate) async fn attempt(
     inner: &Inner,
     section: &Section,
     lock_id: LockId,
-) -> Result<(ReleaseResult, Option<Timestamp>), LockError> {
+) -> Result<Released, LockError> {
     let call = |deadline: Timestamp| {
         Ok(Call {
             script: &scripts::RELEASE,
@@ -43,15 +60,10 @@ pub(crate) async fn attempt(
     let answer = inner.write(target, call, None, |_, _| Ok(())).await;
     let released = answer.and_then(|answer| {
         let (result, time) = reply::released(answer.value)?;
-        // The lock may be gone because the other copy of this release has deleted it.
-        let is_in_doubt = answer.was_doubled && result == ReleaseResult::NotHeld(NotHeld::NotFound);
-        if is_in_doubt && !is_planted("forgotten-copy") {
-            return Err(sent_twice());
-        }
         if let Some(time) = time {
             inner.clock(target).learn(answer.sent, time);
         }
-        Ok((result, time))
+        Ok(Released { result, time, was_doubled: answer.was_doubled })
     });
     released.map_err(|error| error.with_lock_id(lock_id))
 }

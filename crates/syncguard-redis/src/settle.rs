@@ -13,12 +13,12 @@ pub(crate) async fn settle(inner: &Inner, acquire: &Unsettled) -> Result<Settled
     let Some(deadline) = acquire.deadline else { return Ok(Settled::Done) };
     // The acquire was sent to this section alone.
     let section = inner.layout.section_of(&acquire.key)?;
-    let (result, time) = release::attempt(inner, section, acquire.lock_id).await?;
-    let is_certain = if result.is_released() {
+    let released = release::attempt(inner, section, acquire.lock_id).await?;
+    let is_certain = if released.result.is_released() {
         // If the acquire was sent once, it cannot be carried out a second time.
         !inner.connections.may_send_twice()
     } else {
-        time.is_some_and(|time| time > deadline) || is_planted("settled-too-soon")
+        released.time.is_some_and(|time| time > deadline) || is_planted("settled-too-soon")
     };
     if is_certain {
         return Ok(Settled::Done);

@@ -140,6 +140,8 @@ pub enum Fault {
     Silent,
     /// A server's first address gave no answer to new connections.
     Hidden,
+    /// The store was emptied.
+    Emptied,
     /// The server refused writes, as a replica or with a full disk.
     Refusing,
     /// A program kept all others from writing, and was killed meanwhile.

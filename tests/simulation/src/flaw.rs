@@ -6,8 +6,8 @@ use syncguard_history::Invariant;
 use crate::plan::Store;
 use crate::redis::Patch;
 
-/// A flaw. Each says which code is flawed: the store's twin, the backend's twin, or a flawed copy of a user. The
-/// library itself is never flawed.
+/// A flaw. Some are in the scripts of Redis, some in the simulated statements of PostgreSQL, some are planted in the
+/// code of a backend, and some are in a flawed copy of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Flaw {
     /// The store sometimes grants a lock that another caller holds.
@@ -75,6 +75,8 @@ pub enum Flaw {
     /// PostgreSQL: an extend does not lock the row, and writes all of it, so a lock that was released meanwhile comes
     /// back.
     UpsertingExtend,
+    /// D19, PostgreSQL: the backend sends an extend again after a lost connection.
+    ResentExtends,
     /// D20, PostgreSQL: after a release, the backend ignores the first sending of an acquire that was sent twice.
     ForgottenSending,
     /// D20, PostgreSQL: a clean-up does not check for a running acquire of the key.
@@ -97,7 +99,6 @@ impl Flaw {
             Self::NoTolerance => &[I::LocksTakeTurns],
             Self::RepeatedFence | Self::SharedGrant | Self::UncheckedCounter => &[I::FencesGrow],
             Self::EndlessRelease => &[I::ReleasedOnce],
-            Self::ForgottenCopy => &[I::ReleasedOnce, I::OverForGood, I::NothingLeft],
             Self::Undead => &[I::OverForGood],
             Self::UnfencedRegister => &[I::NoLostUpdate],
             Self::Orphans | Self::LongLife | Self::SlowRecovery | Self::LateRequests => {
@@ -117,6 +118,14 @@ impl Flaw {
         match self {
             Self::SettledTooSoon => "settled-too-soon",
             Self::ForgottenCopy => "forgotten-copy",
+            Self::UncheckedCounter => "unchecked-counter",
+            Self::UncheckedCleanUp => "unchecked-clean-up",
+            Self::UncheckedRelease => "unchecked-release",
+            Self::HastyClients => "hasty-clients",
+            Self::UnmovedCounter => "unmoved-counter",
+            Self::UncheckedExtend => "unchecked-extend",
+            Self::ResentExtends => "resent-extends",
+            Self::ForgottenSending => "forgotten-sending",
             _ => "",
         }
     }
@@ -196,6 +205,7 @@ impl Flaw {
             | Self::StaleNow
             | Self::UpsertingExtend
             | Self::ForgottenSending
+            | Self::ResentExtends
             | Self::NotAlone
             | Self::StaleWindow => Store::Postgres,
             _ => Store::Redis,

@@ -4,17 +4,19 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use syncguard_core::Key;
-use syncguard_core::contract::{KeySignal, KeyWatch};
+use syncguard_firestore::gcloud_sdk::google::firestore::v1::{ListenRequest, ListenResponse};
 use syncguard_history::{Entry, Fault, Line, Moment, Random, Recorder};
 use syncguard_redis::fred::types::client::Invalidation;
 use syncguard_redis::fred::types::config::Server as Node;
 use tokio::sync::{broadcast, oneshot};
 
+use crate::firestore;
 use crate::flaw::Flaw;
+use crate::postgres::Streams;
 use crate::protocol::{Reply, Request};
+use crate::redis;
 use crate::registers::Registers;
-use crate::store::{Refusal, Server};
+use crate::server::{Refusal, Server};
 
 /// The wall clock at the start of the simulation, in milliseconds.
 pub(crate) const EPOCH: u64 = 1_000_000_000;
@@ -37,6 +39,11 @@ pub(crate) struct Odds {
     pub(crate) doubled: u64,
 }
 
+impl Odds {
+    /// Nothing goes wrong.
+    pub(crate) const NONE: Self = Self { lost: 0, late: 0, doubled: 0 };
+}
+
 /// A network. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Net(Arc<Mutex<Hub>>);
@@ -45,9 +52,9 @@ pub(crate) struct Hub {
     /// Microseconds since the beginning.
     pub(crate) now: u64,
     pub(crate) random: Random,
-    odds: Odds,
+    pub(crate) odds: Odds,
     events: BinaryHeap<Reverse<Event>>,
-    count: u64,
+    pub(crate) count: u64,
     pub(crate) server: Server,
     registers: Registers,
     /// The callers that wait for an answer.
@@ -57,9 +64,15 @@ pub(crate) struct Hub {
     frozen: u64,
     /// The end of the server's outage.
     away: u64,
-    watches: BTreeMap<Key, Vec<(usize, KeySignal)>>,
+    /// Connections of PostgreSQL.
+    pub(crate) streams: Streams,
     /// Connections that hear of changes of records in Redis, with their members.
     listeners: BTreeMap<u64, (usize, broadcast::Sender<Invalidation>)>,
+    /// Streams of Firestore.
+    pub(crate) listening: firestore::Streams,
+    /// Set if the next write is held back; then the write.
+    pub(crate) holds: bool,
+    pub(crate) held: Option<What>,
     recorder: Recorder,
     pub(crate) flaw: Option<Flaw>,
 }
@@ -101,14 +114,11 @@ struct Event {
     what: What,
 }
 
-enum What {
+pub(crate) enum What {
     Arrives {
         call: u64,
         member: usize,
         request: Request,
-    },
-    Cancels {
-        call: u64,
     },
     Goes {
         statement: usize,
@@ -117,12 +127,35 @@ enum What {
         call: u64,
         reply: Reply,
     },
-    Signals {
-        key: Key,
-    },
     Invalidates {
         connection: u64,
         name: Vec<u8>,
+    },
+    /// Bytes of a stream.
+    Bytes {
+        connection: u64,
+        bytes: Vec<u8>,
+        to_server: bool,
+    },
+    Closes {
+        connection: u64,
+    },
+    /// The kernel of a member gives a silent connection up.
+    GivesUp {
+        connection: u64,
+    },
+    /// A request and an answer on a stream of Firestore.
+    Listens {
+        stream: u64,
+        request: ListenRequest,
+    },
+    Hears {
+        stream: u64,
+        answer: ListenResponse,
+    },
+    /// A member finds that its connection is silent, and replaces it.
+    Replaces {
+        member: usize,
     },
     /// The server takes writes again.
     Takes,
@@ -166,6 +199,7 @@ impl Net {
         recorder: Recorder,
         flaw: Option<Flaw>,
     ) -> Self {
+        let streams = Streams::new(server.is_pooled());
         Self(Arc::new(Mutex::new(Hub {
             now: 0,
             random: Random::new(seed),
@@ -178,8 +212,11 @@ impl Net {
             members: vec![Connection { number: 1, ..Connection::default() }; members],
             frozen: 0,
             away: 0,
-            watches: BTreeMap::new(),
+            streams,
             listeners: BTreeMap::new(),
+            listening: firestore::Streams::default(),
+            holds: false,
+            held: None,
             recorder,
             flaw,
         })))
@@ -200,20 +237,10 @@ impl Net {
         let call = self.hub().send(member, at, request, answer);
         (Ticket { net: self.clone(), call }, receiver)
     }
-
-    /// Asks the server to stop what a call has begun.
-    pub(crate) fn cancel(&self, member: usize, at: u64, call: u64) {
-        let mut hub = self.hub();
-        // The cancellation takes another way than the statement, and is only a request.
-        if hub.random.percent(60) {
-            let arrives = at.max(hub.now) + hub.latency(member);
-            hub.at(arrives, What::Cancels { call });
-        }
-    }
 }
 
 impl Hub {
-    fn at(&mut self, at: u64, what: What) {
+    pub(crate) fn at(&mut self, at: u64, what: What) {
         self.count += 1;
         self.events.push(Reverse(Event { at, number: self.count, what }));
     }
@@ -229,7 +256,7 @@ impl Hub {
         self.recorder.write(line);
     }
 
-    fn fault(&self, fault: Fault) {
+    pub(crate) fn fault(&self, fault: Fault) {
         self.note(Entry::Fault(fault));
     }
 
@@ -237,7 +264,7 @@ impl Hub {
         self.random.below(10_000) < odds
     }
 
-    fn latency(&mut self, member: usize) -> u64 {
+    pub(crate) fn latency(&mut self, member: usize) -> u64 {
         let slow = if self.members[member].slow > self.now { 100 * MILLI } else { 0 };
         // Mostly below a millisecond, so that messages overtake each other.
         let usual = 100 + self.random.below(900);
@@ -287,7 +314,9 @@ impl Hub {
             let again = at + self.random.below(most);
             self.at(again, What::Arrives { call, member, request: request.clone() });
         }
-        if arrives < u64::MAX {
+        if is_write && std::mem::take(&mut self.holds) {
+            self.held = Some(What::Arrives { call, member, request });
+        } else if arrives < u64::MAX {
             self.at(arrives, What::Arrives { call, member, request });
         }
         self.calls.insert(call, Waiting { member, answer, is_doubled });
@@ -307,7 +336,12 @@ impl Hub {
     fn happens(&mut self, event: Event) {
         let at_server = !matches!(
             event.what,
-            What::Answers { .. } | What::Signals { .. } | What::Invalidates { .. }
+            What::Answers { .. }
+                | What::Hears { .. }
+                | What::Replaces { .. }
+                | What::Invalidates { .. }
+                | What::Bytes { to_server: false, .. }
+                | What::GivesUp { .. }
         );
         if at_server && event.at < self.frozen {
             // The server pauses, then goes on in the same order.
@@ -320,11 +354,17 @@ impl Hub {
                     self.arrives(call, member, request);
                 }
             }
-            What::Cancels { call } => {
-                let replies = self.server.cancels(call);
-                self.answer_all(replies);
-            }
             What::Goes { statement } => self.goes(statement),
+            What::Bytes { connection, bytes, to_server: false } => {
+                self.streams.deliver(connection, &bytes);
+            }
+            What::Bytes { connection, bytes, .. } => {
+                if event.at >= self.away {
+                    self.receives(connection, &bytes);
+                }
+            }
+            What::Closes { connection } => self.closes(connection),
+            What::GivesUp { connection } => self.streams.gives_up(connection),
             What::Takes => self.server.refuses(None),
             What::Answers { call, reply } => {
                 if let Some(Waiting { answer, is_doubled, .. }) = self.calls.remove(&call) {
@@ -339,23 +379,14 @@ impl Hub {
                     let _ = of.send(Invalidation { keys, server: Node::new("simulated", 6379) });
                 }
             }
-            What::Signals { key } => {
-                let Some(signals) = self.watches.get_mut(&key) else { return };
-                signals.retain(|(_, signal)| !signal.is_unheard());
-                for (_, signal) in signals.iter() {
-                    signal.signal();
-                }
-                if signals.is_empty() {
-                    self.watches.remove(&key);
-                }
-            }
+            What::Listens { stream, request } => self.listens_at(stream, request),
+            What::Hears { stream, answer } => self.listening.deliver(stream, answer),
+            What::Replaces { member } => self.cut(member),
         }
     }
 
     fn arrives(&mut self, call: u64, member: usize, request: Request) {
-        let now = Self::unix(self.now);
         match request {
-            Request::Time => self.answers(call, member, Reply::Time { now }),
             Request::Claim { .. } | Request::Write { .. } => {
                 let reply = self.registers.carry_out(&request);
                 self.answers(call, member, reply);
@@ -364,58 +395,35 @@ impl Hub {
                 let micros = EPOCH * MILLI + self.now;
                 let Server::Redis { server, .. } = &mut self.server else { return };
                 let (reply, changes) = server.carry_out(micros, connection, command, &words);
-                for (connection, name) in changes {
-                    // Sometimes a signal is lost.
-                    if self.random.percent(98) {
-                        let at = self.now + 100 + self.random.below(500);
-                        self.at(at, What::Invalidates { connection, name });
-                    }
-                }
+                self.invalidates(changes);
                 self.answers(call, member, Reply::Redis(reply));
             }
-            Request::Watch { key } => {
-                let (signal, watch) = KeyWatch::new();
-                self.watches.entry(key).or_default().push((member, signal));
-                self.answers(call, member, Reply::Watching(watch));
-            }
-            request => {
-                if let Some(statement) = self.server.begins(call, member, request.clone()) {
-                    self.goes(statement);
-                    return;
-                }
-                let (reply, freed) = self.server.carry_out(now, &request);
-                self.is_freed(freed);
-                self.answers(call, member, reply);
+            Request::Firestore(asked) => {
+                let micros = EPOCH * MILLI + self.now;
+                let Server::Firestore(documents) = &mut self.server else { return };
+                let (reply, heard) = documents.carry_out(micros, &asked);
+                self.tells(heard);
+                self.answers(call, member, Reply::Firestore(reply));
             }
         }
     }
 
-    /// Takes the next step of a statement.
-    fn goes(&mut self, statement: usize) {
-        let now = Self::unix(self.now);
-        let (pause, replies, freed) = self.server.goes(statement, now, &mut self.random);
-        if let Some(pause) = pause {
-            self.at(self.now + pause, What::Goes { statement });
-        }
-        self.is_freed(freed);
-        self.answer_all(replies);
-    }
-
-    fn answer_all(&mut self, done: crate::store::Done) {
-        for (call, member, reply) in done.replies {
-            self.answers(call, member, reply);
-        }
-        for statement in done.woken {
-            self.at(self.now, What::Goes { statement });
+    /// Tells connections of changes of records.
+    fn invalidates(&mut self, changes: redis::Invalidations) {
+        for (connection, name) in changes {
+            // Sometimes a signal is lost.
+            if self.random.percent(98) {
+                let at = self.now + 100 + self.random.below(500);
+                self.at(at, What::Invalidates { connection, name });
+            }
         }
     }
 
-    fn is_freed(&mut self, key: Option<Key>) {
-        let Some(key) = key.filter(|key| self.watches.contains_key(key)) else { return };
-        // Sometimes a signal is lost.
-        if self.random.percent(98) {
-            let at = self.now + 100 + self.random.below(500);
-            self.at(at, What::Signals { key });
+    /// An operator empties the store: FLUSHALL.
+    pub(crate) fn empties(&mut self) {
+        if let Server::Redis { server, .. } = &mut self.server {
+            let changes = server.flushes();
+            self.invalidates(changes);
         }
     }
 
@@ -431,15 +439,15 @@ impl Hub {
     /// A member's connections are lost, with all its waiting calls. Messages on the network may still arrive.
     pub(crate) fn cut(&mut self, member: usize) {
         self.reconnects(member);
-        for signals in self.watches.values_mut() {
-            signals.retain(|(of, _)| *of != member);
+        for stream in self.listening.cut(member) {
+            self.server.closes(stream);
         }
-        self.watches.retain(|_, signals| !signals.is_empty());
         let listeners = self.listeners.extract_if(.., |_, (of, _)| *of == member);
         let listeners: Vec<u64> = listeners.map(|(connection, _)| connection).collect();
         for connection in listeners {
             self.server.closes(connection);
         }
+        self.streams.cut(member);
     }
 
     /// A member replaces its connection for requests, and all its waiting calls fail.
@@ -461,10 +469,7 @@ impl Hub {
     }
 
     /// Returns true if the connection of this number is silent; 0 is the one for requests.
-    fn is_silent(&self, member: usize, connection: u64) -> bool {
-        if !matches!(self.server, Server::Redis { .. }) {
-            return false;
-        }
+    pub(crate) fn is_silent(&self, member: usize, connection: u64) -> bool {
         let Connection { number, silent, .. } = self.members[member];
         silent >= if connection == 0 { number } else { connection }
     }
@@ -472,6 +477,10 @@ impl Hub {
     /// All open connections of a member fall silent.
     pub(crate) fn silence(&mut self, member: usize) {
         self.members[member].silent = self.count;
+        if let Server::Firestore(_) = self.server {
+            // gRPC sends pings: in 40 s in earnest.
+            self.at(self.now + 3 * SECOND, What::Replaces { member });
+        }
     }
 
     /// For a while, the first address of the server gives no answer to a member.
@@ -502,6 +511,21 @@ impl Hub {
         }
     }
 
+    /// Holds the next write back.
+    pub(crate) fn hold_next(&mut self) {
+        self.holds = true;
+    }
+
+    /// The write that was held back arrives, after its sender has lost the connection. Returns true if there is one.
+    pub(crate) fn deliver(&mut self) -> bool {
+        let held = self.held.take();
+        held.is_some_and(|held| {
+            self.streams.cut(0);
+            self.at(self.now, held);
+            true
+        })
+    }
+
     /// The server refuses writes for a while, with this answer.
     pub(crate) fn refuse(&mut self, refusal: Refusal, lasts: u64) {
         self.server.refuses(Some(refusal));
@@ -521,6 +545,7 @@ impl Hub {
     pub(crate) fn restart(&mut self, lasts: u64) {
         self.away = self.now + lasts;
         self.server.restarts();
+        self.streams.restarts();
         for member in 0..self.members.len() {
             self.cut(member);
         }
@@ -528,7 +553,8 @@ impl Hub {
         let events = std::mem::take(&mut self.events);
         let stays = |event: &Reverse<Event>| match &event.0.what {
             What::Arrives { .. } => event.0.at >= self.away,
-            What::Goes { .. } | What::Cancels { .. } => false,
+            What::Bytes { to_server: true, .. } => event.0.at >= self.away,
+            What::Goes { .. } => false,
             _ => true,
         };
         self.events = events.into_iter().filter(stays).collect();

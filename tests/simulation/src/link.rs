@@ -22,7 +22,8 @@ pub(crate) struct Link {
     pub(crate) member: usize,
     /// The start of the process's clock, by both clocks.
     started: (Instant, u64),
-    skew: Mutex<Skew>,
+    /// `None`: the wall clock is right.
+    skew: Option<Mutex<Skew>>,
 }
 
 /// The error of a process's wall clock. It changes from time to time.
@@ -37,7 +38,12 @@ impl Link {
     pub(crate) fn new(net: Net, member: usize, at: u64) -> Self {
         let random = Random::new(net.hub().random.number());
         let skew = Mutex::new(Skew { random, millis: MOST_SKEWED, until: 0 });
-        Self { net, member, started: (Instant::now(), at), skew }
+        Self { net, member, started: (Instant::now(), at), skew: Some(skew) }
+    }
+
+    /// The link of the only process, whose clock is right.
+    pub(crate) fn exact(net: Net) -> Self {
+        Self { net, member: 0, started: (Instant::now(), 0), skew: None }
     }
 
     pub(crate) fn hub(&self) -> MutexGuard<'_, Hub> {
@@ -53,7 +59,8 @@ impl Link {
     /// The process's wall clock, in milliseconds.
     pub(crate) fn wall(&self) -> u64 {
         let now = self.now();
-        let mut skew = self.skew.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(skew) = &self.skew else { return EPOCH + now / MILLI };
+        let mut skew = skew.lock().unwrap_or_else(PoisonError::into_inner);
         if skew.until <= now {
             skew.millis = skew.random.below(2 * MOST_SKEWED + 1);
             skew.until = now + 200 * MILLI + skew.random.below(2 * SECOND);
@@ -63,11 +70,6 @@ impl Link {
 
     pub(crate) fn send(&self, request: Request) -> (Ticket, oneshot::Receiver<Outcome>) {
         self.net.send(self.member, self.now(), request)
-    }
-
-    /// Asks the server to stop what a call has begun.
-    pub(crate) fn cancel(&self, call: u64) {
-        self.net.cancel(self.member, self.now(), call);
     }
 
     /// Waits until a connection is open; `None` if the server refuses it.

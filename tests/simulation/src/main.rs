@@ -131,7 +131,7 @@ fn soak(arguments: &Arguments, seed: u64) -> Result<()> {
         println!("{violation}");
     }
     for (plan, outcome) in outcomes.iter().filter(|(_, outcome)| outcome.violated > 0).take(3) {
-        show(plan, outcome)?;
+        show(plan, outcome);
     }
     if let Some(path) = &arguments.report {
         let report = json!({
@@ -163,25 +163,16 @@ fn soak(arguments: &Arguments, seed: u64) -> Result<()> {
 }
 
 /// The command that repeats a violation, and the fewest operations that show it.
-fn show(plan: &Plan, outcome: &Outcome) -> Result<()> {
-    let store = plan.store.to_possible_value().context("a store")?;
-    println!(
-        "{} violations, again with: cargo run --release -p syncguard-simulation -- --store {} --seed {} \
-         --operations {operations} --each {operations} --threads 1",
-        outcome.violated,
-        store.get_name(),
-        plan.seed,
-        operations = plan.operations,
-    );
+fn show(plan: &Plan, outcome: &Outcome) {
+    println!("{} violations, again with: {}", outcome.violated, plan.command());
     if let Some(shown) = smallest(plan, &[]) {
         println!("the fewest operations that show it:\n{shown}");
     }
-    Ok(())
 }
 
 /// The runs of one thread, one after the other.
 fn runs(arguments: &Arguments, share: u64, seed: u64, thread: u64) -> Vec<(Plan, Outcome)> {
-    let all = [Store::Redis, Store::Postgres, Store::RedisCluster, Store::Memory, Store::Firestore];
+    let all = Store::value_variants();
     let (mut outcomes, mut done) = (Vec::new(), 0);
     let started = Instant::now();
     for number in 0_u64.. {

@@ -7,7 +7,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use syncguard_core::inventory::ListRequest;
 use syncguard_core::{CancellationToken, DynBackend, LockBackend as _};
 use syncguard_history::{Clock, Random, Recorder, Recording};
-use syncguard_memory::MemoryBackend;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinHandle, LocalSet};
 use tokio::time::Instant;
@@ -17,8 +16,6 @@ use crate::hub::{EPOCH, Net};
 use crate::line::Line;
 use crate::link::Link;
 use crate::plan::Store;
-use crate::redis;
-use crate::twin::{Kind, Twin};
 use crate::work::Worker;
 
 pub(crate) struct Member {
@@ -44,21 +41,6 @@ pub(crate) struct Setting<'a> {
     pub(crate) flaw: Option<Flaw>,
 }
 
-impl Setting<'_> {
-    /// The backend of a process.
-    fn backend(&self, link: &Arc<Link>) -> DynBackend {
-        match self.store {
-            Store::Memory => DynBackend::new(MemoryBackend::starting_at(
-                UNIX_EPOCH + Duration::from_millis(EPOCH) + Duration::from_micros(link.now()),
-            )),
-            Store::Redis => DynBackend::new(redis::backend(link, false)),
-            Store::RedisCluster => DynBackend::new(redis::backend(link, true)),
-            Store::Postgres => DynBackend::new(Twin::new(link, Kind::Postgres)),
-            Store::Firestore => DynBackend::new(Twin::new(link, Kind::Firestore)),
-        }
-    }
-}
-
 impl Member {
     /// Starts the work at this time.
     pub(crate) fn start(
@@ -78,7 +60,7 @@ impl Member {
         let (workers, backend) = local.block_on(&runtime, async {
             let mut workers = Vec::new();
             let link = Arc::new(Link::new(setting.net.clone(), number, now));
-            let real = setting.backend(&link);
+            let real = setting.store.backend(&link);
             let line = Line::new(real.clone(), setting.flaw);
             let backend = Recording::new(line, recorder.clone());
             for _ in 0..setting.workers {

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use clap::ValueEnum as _;
-use syncguard_history::{Counts, Fault, Floors, History, Random};
+use syncguard_history::{Counts, Fault, Floors, History, Invariant, Random, Violation};
 use syncguard_simulation::{Flaw, Plan, Store, record, run};
 use syncguard_test_effort::either;
 
@@ -28,8 +28,10 @@ fn holds(store: Store) {
     let floors = Floors { answered, granted, written, rejected: 0, faults };
     let mut counts = Counts::default();
     for seed in (seed..).take(18) {
-        let outcome = run(&Plan::new(store, seed, operations), |_| {});
-        assert_eq!(outcome.violated, 0, "seed {seed}: {}", outcome.violations[0]);
+        let plan = Plan::new(store, seed, operations);
+        let outcome = run(&plan, |_| {});
+        let first = outcome.violations.first().map(ToString::to_string);
+        assert_eq!(first, None, "again with: {}", plan.command());
         counts.add(&outcome.counts);
         if floors.missing(&counts).is_empty() && counts.ticks > 2 && counts.refused > 0 {
             break;
@@ -56,13 +58,32 @@ fn a_redis_cluster_holds() {
 }
 
 #[test]
-fn the_twin_of_postgres_holds() {
+fn postgres_holds() {
     holds(Store::Postgres);
 }
 
 #[test]
-fn the_twin_of_firestore_holds() {
+fn postgres_behind_a_pooler_holds() {
+    holds(Store::Pgbouncer);
+}
+
+#[test]
+fn firestore_holds() {
     holds(Store::Firestore);
+}
+
+/// FLUSHALL takes locks and fences away. Service and clean-up go on.
+#[test]
+fn an_emptied_store_serves_on() {
+    let seed = Random::seed();
+    println!("SYNCGUARD_SEED={seed}");
+    let plan = Plan { empties: true, ..Plan::new(Store::Redis, seed, OPERATIONS) };
+    let outcome = run(&plan, |_| {});
+    assert!(outcome.counts.faults.contains_key(&Fault::Emptied), "{}", outcome.counts);
+    let goes_on =
+        |it: &&Violation| matches!(it.invariant, Invariant::BackInTime | Invariant::NothingLeft);
+    let stuck = outcome.violations.iter().find(goes_on);
+    assert!(stuck.is_none(), "seed {seed}: {}", stuck.unwrap());
 }
 
 /// `simulate --flaws` finds all flaws; this shows for several kinds that the test above would fail.
@@ -81,6 +102,7 @@ fn what_is_wrong_is_found() {
         Flaw::UncheckedCounter,
         Flaw::HastyClients,
         Flaw::ForgottenSending,
+        Flaw::ResentExtends,
         Flaw::EndlessWindow,
         Flaw::EarlyWindow,
     ] {

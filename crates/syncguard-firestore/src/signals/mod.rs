@@ -6,17 +6,16 @@ mod targets;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gcloud_sdk::GoogleAuthMiddleware;
-use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
 use syncguard_core::authoring::OutageLog;
 use syncguard_core::authoring::signals::{SignalHub, SignalLimits};
 
 use self::session::Session;
 use crate::clock::Clock;
+use crate::service::Service;
 
 /// Makes the signal hub of a backend. `timeout` is how long the server may take to confirm a watch.
 pub(crate) fn hub(
-    firestore: FirestoreClient<GoogleAuthMiddleware>,
+    service: Service,
     database: String,
     clock: Arc<Clock>,
     timeout: Duration,
@@ -24,7 +23,7 @@ pub(crate) fn hub(
     let limits = SignalLimits { open: timeout, step: timeout, confirm: timeout };
     let listen = move |subscriptions| {
         let session = Session::new(subscriptions, database.clone(), Arc::clone(&clock), timeout);
-        session.listen(firestore.clone())
+        session.listen(service.clone())
     };
     SignalHub::new("firestore", limits, OutageLog::default(), listen)
 }

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use gcloud_sdk::GoogleAuthMiddleware;
-use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
 use gcloud_sdk::google::firestore::v1::listen_request::TargetChange;
 use gcloud_sdk::google::firestore::v1::target::{DocumentsTarget, TargetType};
 use gcloud_sdk::google::firestore::v1::{ListenRequest, Target};
@@ -21,6 +19,7 @@ use tokio::time::{Instant, sleep_until};
 use super::targets::{Added, Event, TargetId, Targets};
 use crate::clock::{self, Clock};
 use crate::error::{self, Rpc};
+use crate::service::Service;
 
 /// A stream, and the documents that it listens to.
 pub(super) struct Session {
@@ -49,16 +48,13 @@ impl Session {
     }
 
     /// Listens until the stream ends, or the subscriptions end.
-    pub(super) async fn listen(
-        mut self,
-        mut firestore: FirestoreClient<GoogleAuthMiddleware>,
-    ) -> Result<SignalEnd, LockError> {
+    pub(super) async fn listen(mut self, service: Service) -> Result<SignalEnd, LockError> {
         let (requests, receiver) = mpsc::unbounded_channel();
         // The server answers only after it has got a request.
         let Some(changes) = self.subscriptions.next().await else { return Ok(SignalEnd::Closed) };
         self.request_changes(changes, &requests);
-        let mut answers = match firestore.listen(RequestStream(receiver)).await {
-            Ok(answers) => answers.into_inner(),
+        let mut answers = match service.listen(RequestStream(receiver)).await {
+            Ok(answers) => answers,
             Err(status) => return failed(&status),
         };
         loop {

@@ -44,6 +44,22 @@ impl Route {
         }))
     }
 
+    /// Connects in this way.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn through<F, S, T>(connect: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<(Client, Connection<S, T>), Error>> + Send + 'static,
+        Connection<S, T>: PollMessage + 'static,
+    {
+        Self(Arc::new(move || {
+            let connecting = connect();
+            Box::pin(async move {
+                let (client, connection) = connecting.await?;
+                Ok((client, Box::new(connection) as Messages))
+            })
+        }))
+    }
+
     pub(super) async fn open(&self) -> Result<(Client, Messages), Error> {
         (self.0)().await
     }
@@ -56,7 +72,7 @@ impl fmt::Debug for Route {
 }
 
 /// A connection of any kind.
-pub(super) trait PollMessage: Send {
+pub(crate) trait PollMessage: Send {
     /// Polls the next message; `None` or an error is the end of the connection.
     fn poll_message(
         &mut self,

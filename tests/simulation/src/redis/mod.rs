@@ -4,5 +4,5 @@ mod data;
 mod server;
 mod wire;
 
-pub(crate) use self::server::{Patch, Reply, Server};
+pub(crate) use self::server::{Invalidations, Patch, Reply, Server};
 pub(crate) use self::wire::backend;

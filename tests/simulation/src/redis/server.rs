@@ -8,7 +8,7 @@ use syncguard_redis::fred::types::Value;
 use syncguard_redis::fred::types::scripts::Script;
 
 use super::data::{self, Data};
-use crate::store::Refusal;
+use crate::server::Refusal;
 
 /// The server's answer; an error is a text that begins with its code.
 pub(crate) type Reply = Result<Value, String>;

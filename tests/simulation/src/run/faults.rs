@@ -5,7 +5,7 @@ use syncguard_history::{Entry, Fault};
 use super::{Simulation, State};
 use crate::flaw::Flaw;
 use crate::hub::{MILLI, SECOND};
-use crate::store::Refusal;
+use crate::server::Refusal;
 use crate::work::is_spared;
 
 impl Simulation<'_> {
@@ -41,6 +41,11 @@ impl Simulation<'_> {
                 hub.cut(number);
                 hub.hide(number, lasts);
                 hub.note(Entry::Fault(Fault::Hidden));
+            }
+            _ if self.plan.empties && self.random.percent(20) => {
+                let mut hub = self.net.hub();
+                hub.empties();
+                hub.note(Entry::Fault(Fault::Emptied));
             }
             // The whole server, but only after it has served for a while.
             kind if self.heals.is_empty() => {

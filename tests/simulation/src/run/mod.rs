@@ -11,8 +11,7 @@ use crate::flaw::Flaw;
 use crate::hub::{LATEST, MILLI, Net, Odds, SECOND};
 use crate::member::{Member, Setting};
 use crate::plan::{Outcome, Plan, Store};
-use crate::redis;
-use crate::store::{Firestore, Postgres, Server};
+use crate::server::Server;
 use crate::work::{LONGEST, PERMITS, SEMAPHORE};
 
 /// Runs a plan, and checks its history meanwhile. `progress` is called from time to time.
@@ -64,17 +63,11 @@ impl<'a> Simulation<'a> {
         seed_randomness(Some(plan.seed));
         planted::plant(plan.flaw.map(Flaw::planted).unwrap_or_default());
         let mut random = Random::new(plan.seed);
-        let server = match plan.store {
-            Store::Redis | Store::RedisCluster => {
-                let patches = plan.flaw.map(Flaw::patches).unwrap_or_default();
-                let server = Box::new(redis::Server::new(patches).expect("Lua"));
-                Server::Redis { server, is_clustered: plan.store == Store::RedisCluster }
-            }
-            Store::Postgres => Server::Postgres(Box::new(Postgres::new(plan.flaw))),
-            // In memory there is no server.
-            Store::Firestore | Store::Memory => Server::Atomic(Box::<Firestore>::default()),
-        };
+        let server = Server::of(plan.store, plan.flaw);
         let mut odds = Odds { lost: 60, late: 120, doubled: 60 };
+        if plan.flaw == Some(Flaw::ForgottenCopy) {
+            odds.doubled = 600;
+        }
         if plan.flaw.is_some_and(Flaw::leaves_orphans) {
             // These flaws show only if a message comes late or twice.
             odds = Odds { late: 2500, doubled: 600, ..odds };
