@@ -7,7 +7,6 @@ mod clippy;
 mod deny;
 mod doc;
 mod figures;
-mod mirrors;
 mod oldest_rust;
 pub(crate) mod package;
 mod tidy;
@@ -43,7 +42,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     report.check("workflows", workflows::check);
     report.check("figures", figures::check);
     report.check("alerts", alerts::check);
-    report.check("mirrors", mirrors::check);
     for rule in tree::RULES {
         report.check(&format!("tree {}", rule.name()), || rule.check());
     }

@@ -8,7 +8,7 @@ use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
 use syncguard_core::{Contention, Fence, LockError, Timestamp};
 
 use crate::cache::Known;
-use crate::document::{Counter, Record, last_fence, put};
+use crate::document::{Counter, Record, last_fence, put, unless_flawed};
 use crate::error::Fault;
 use crate::inner::Inner;
 use crate::names::Names;
@@ -203,7 +203,10 @@ async fn take(
     let counter = Counter::document(names.fence.clone(), key, fence);
     let writes = vec![
         put(lock, free.lock.map(|lock| lock.version)),
-        put(counter, free.counter.map(|counter| counter.version)),
+        unless_flawed(
+            "unchecked-counter",
+            put(counter, free.counter.map(|counter| counter.version)),
+        ),
     ];
     caller.check()?;
     caller.sends(seen, attempt.call_bound());

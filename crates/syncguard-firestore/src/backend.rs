@@ -20,6 +20,7 @@ use crate::connect::ClientMaker;
 use crate::drift::ClockDrift;
 use crate::inner::Inner;
 use crate::names::Layout;
+use crate::service::{Service, ServiceMaker};
 use crate::{acquire, extend, is_locked, lookup, release, settle, url};
 
 /// Locks in two collections of a Cloud Firestore database. TypeScript: `createFirestoreBackend`.
@@ -88,8 +89,8 @@ impl FirestoreBackend {
         let options = url::parse(url, options)?;
         let layout = options.check()?;
         let maker = ClientMaker::new(&layout, &options)?;
-        let client = maker.make().await?;
-        Self::over(Channel::new(client, Some(maker)), layout, options)
+        let maker = ServiceMaker::Grpc(maker);
+        Self::over(Channel::new(maker.make().await?, Some(maker)), layout, options)
     }
 
     /// Makes a backend over a client of the program, for example from `GoogleApi::get` of gcloud-sdk.
@@ -112,7 +113,7 @@ impl FirestoreBackend {
         options: FirestoreOptions,
     ) -> Result<Self, LockError> {
         let layout = options.check()?;
-        Self::over(Channel::new(client, None), layout, options)
+        Self::over(Channel::new(Service::Grpc(client), None), layout, options)
     }
 
     /// Returns how far this machine's clock is off the server's, measured by the responses so far; `None`
@@ -134,7 +135,7 @@ impl FirestoreBackend {
         &self.0
     }
 
-    fn over(
+    pub(crate) fn over(
         channel: Arc<Channel>,
         layout: Layout,
         options: FirestoreOptions,

@@ -6,21 +6,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gcloud_sdk::GoogleAuthMiddleware;
-use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
 use syncguard_core::authoring::LookLimit;
 use tokio::sync::watch;
 
-use crate::connect::ClientMaker;
-
-/// A client of the API. Clones share its connection.
-pub(crate) type Firestore = FirestoreClient<GoogleAuthMiddleware>;
+use crate::service::{Service, ServiceMaker};
 
 /// The channel that the clones of a backend share.
 pub(crate) struct Channel {
     current: watch::Sender<Current>,
     /// `None`: the client is the program's.
-    maker: Option<ClientMaker>,
+    maker: Option<ServiceMaker>,
     looks: LookLimit,
     /// How many answers have come.
     heard: AtomicU64,
@@ -29,7 +24,7 @@ pub(crate) struct Channel {
 /// The client of the current channel, and the number of that channel.
 #[derive(Clone)]
 pub(crate) struct Current {
-    pub(crate) firestore: Firestore,
+    pub(crate) firestore: Service,
     number: u64,
 }
 
@@ -44,13 +39,13 @@ pub(crate) enum Finding {
 
 /// A client for one call.
 pub(crate) struct Loan {
-    pub(crate) firestore: Firestore,
+    pub(crate) firestore: Service,
     number: u64,
     heard: u64,
 }
 
 impl Channel {
-    pub(crate) fn new(firestore: Firestore, maker: Option<ClientMaker>) -> Arc<Self> {
+    pub(crate) fn new(firestore: Service, maker: Option<ServiceMaker>) -> Arc<Self> {
         Arc::new(Self {
             current: watch::Sender::new(Current { firestore, number: 0 }),
             maker,

@@ -8,16 +8,17 @@ use gcloud_sdk::google::firestore::v1::{
     BatchGetDocumentsRequest, CommitRequest, CommitResponse, Document, RunQueryRequest,
     StructuredQuery, Write,
 };
-use gcloud_sdk::tonic::{Request, Response, Status, Streaming};
+use gcloud_sdk::tonic::{Request, Status};
 use gcloud_sdk::{RequestTimeouts, prost_types};
 use syncguard_core::authoring::FailureSubject;
 use tokio::time::Instant;
 
-use crate::channel::{Channel, Finding, Firestore, Loan};
+use crate::channel::{Channel, Finding, Loan};
 use crate::clock::Clock;
 use crate::drift::{Gauge, Sent};
 use crate::error::{self, Fault, Rpc};
 use crate::names::Layout;
+use crate::service::Service;
 
 /// Makes calls. Each call has a deadline, and its response measures the clock drift.
 pub(crate) struct Client {
@@ -47,9 +48,9 @@ impl Client {
             documents: names.map(str::to_owned).into(),
             ..BatchGetDocumentsRequest::default()
         };
-        self.bounded(Rpc::Read, deadline, request, async |mut firestore, request| {
+        self.bounded(Rpc::Read, deadline, request, async |firestore, request| {
             let sent = Sent::now(&*self.clock);
-            let mut stream = firestore.batch_get_documents(request).await?.into_inner();
+            let mut stream = firestore.read(request).await?;
             let mut documents = [const { None }; N];
             let mut answers = 0;
             while let Some(answer) = stream.message().await? {
@@ -84,9 +85,9 @@ impl Client {
             query_type: Some(QueryType::StructuredQuery(query)),
             ..RunQueryRequest::default()
         };
-        self.bounded(Rpc::Query, deadline, request, async |mut firestore, request| {
+        self.bounded(Rpc::Query, deadline, request, async |firestore, request| {
             let sent = Sent::now(&*self.clock);
-            let mut stream: Streaming<_> = firestore.run_query(request).await?.into_inner();
+            let mut stream = firestore.query(request).await?;
             let mut documents = Vec::new();
             while let Some(answer) = stream.message().await? {
                 self.measure(&sent, answer.read_time.as_ref());
@@ -109,9 +110,9 @@ impl Client {
             writes,
             ..CommitRequest::default()
         };
-        self.bounded(Rpc::Commit, deadline, request, async |mut firestore, request| {
+        self.bounded(Rpc::Commit, deadline, request, async |firestore, request| {
             let sent = Sent::now(&*self.clock);
-            let answer = firestore.commit(request).await.map(Response::into_inner)?;
+            let answer = firestore.commit(request).await?;
             self.measure(&sent, answer.commit_time.as_ref());
             Ok(answer)
         })
@@ -132,7 +133,7 @@ impl Client {
         rpc: Rpc,
         deadline: Instant,
         message: M,
-        call: impl AsyncFnOnce(Firestore, Request<M>) -> Result<T, Status>,
+        call: impl AsyncFnOnce(Service, Request<M>) -> Result<T, Status>,
     ) -> Result<T, Fault> {
         let mut request = Request::new(message);
         let left = deadline.saturating_duration_since(Instant::now());

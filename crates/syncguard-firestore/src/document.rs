@@ -9,6 +9,7 @@ use gcloud_sdk::google::firestore::v1::{Document, DocumentMask, Precondition, Va
 use gcloud_sdk::prost_types;
 use syncguard_core::authoring::corrupt_record;
 use syncguard_core::authoring::hash_key;
+use syncguard_core::authoring::planted::is_planted;
 use syncguard_core::contract::{Holder, is_live};
 use syncguard_core::{Fence, Key, LockError, LockId, LockInfo, Timestamp};
 
@@ -94,6 +95,9 @@ impl Record {
     }
 
     pub(crate) fn is_live(&self, now: Timestamp) -> bool {
+        if is_planted("hasty-clients") {
+            return self.expires_at > now;
+        }
         is_live(self.expires_at, now)
     }
 
@@ -205,6 +209,11 @@ pub(crate) fn put_expiry(seen: Version, expires_at: Timestamp) -> Write {
 /// Deletes a document, if it still has this version.
 pub(crate) fn delete(seen: Version) -> Write {
     write(Operation::Delete(seen.name), ConditionType::UpdateTime(seen.updated))
+}
+
+/// The write, without its precondition if this flaw is planted.
+pub(crate) fn unless_flawed(flaw: &str, write: Write) -> Write {
+    if is_planted(flaw) { Write { current_document: None, ..write } } else { write }
 }
 
 fn write(operation: Operation, condition: ConditionType) -> Write {

@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gcloud_sdk::prost_types;
 use syncguard_core::{ErrorCode, LockError};
+use tokio::time::Instant;
 
 use crate::clock::Clock;
 

@@ -197,8 +197,12 @@ mod names;
 mod query;
 mod release;
 mod retry;
+mod service;
 mod settle;
 mod signals;
+#[cfg(feature = "test-util")]
+#[doc(hidden)]
+pub mod simulated;
 #[cfg(test)]
 mod test_logs;
 mod turns;

@@ -6,7 +6,7 @@ use syncguard_core::contract::ReleaseRequest;
 use syncguard_core::{LockError, ReleaseResult};
 
 use crate::by_lock_id;
-use crate::document::delete;
+use crate::document::{self, unless_flawed};
 use crate::error::Fault;
 use crate::inner::Inner;
 use crate::retry::Attempt;
@@ -24,6 +24,7 @@ async fn once(
     request: &ReleaseRequest,
     attempt: Attempt,
 ) -> Result<ReleaseResult, Fault> {
+    let delete = |version| unless_flawed("unchecked-release", document::delete(version));
     let lock_id = request.lock_id;
     let known = inner.known_live(lock_id)?;
     // If the document is remembered and has changed, the hint would lead to the same document.

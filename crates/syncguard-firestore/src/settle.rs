@@ -13,8 +13,10 @@
 
 use syncguard_core::LockError;
 use syncguard_core::authoring::cancel::{Settled, Unsettled};
+use syncguard_core::authoring::planted::is_planted;
 
-use crate::document::{Counter, Record, delete, last_fence, put};
+use crate::document;
+use crate::document::{Counter, Record, last_fence, put, unless_flawed};
 use crate::error::Fault;
 use crate::inner::Inner;
 use crate::names::Names;
@@ -38,6 +40,7 @@ async fn once(
     names: &Names,
     attempt: Attempt,
 ) -> Result<(), Fault> {
+    let delete = |version| unless_flawed("unchecked-clean-up", document::delete(version));
     let known = inner.cache.take(acquire.lock_id).map(|known| known.version);
     if let Some(version) = known.filter(|version| version.name == names.lock) {
         match inner.commit(vec![delete(version)], &attempt).await {
@@ -58,7 +61,7 @@ async fn once(
     // Without a deadline no commit was sent.
     let Some(seen) = acquire.deadline else { return Ok(()) };
     let counter = counter.map(Counter::read).transpose()?;
-    if Counter::moved_at(counter.as_ref())? > seen {
+    if Counter::moved_at(counter.as_ref())? > seen || is_planted("unmoved-counter") {
         return Ok(());
     }
     let skipped = last_fence(lock.as_ref(), counter.as_ref(), &acquire.key).next()?;

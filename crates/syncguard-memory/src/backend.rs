@@ -42,8 +42,20 @@ impl MemoryBackend {
     /// Makes an empty store whose guards use these defaults.
     #[must_use]
     pub fn with_client_state(client_state: ClientState) -> Self {
+        Self::over(Clock::new(), client_state)
+    }
+
+    /// Makes an empty store whose clock shows this time now.
+    #[cfg(feature = "test-util")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn starting_at(unix: std::time::SystemTime) -> Self {
+        Self::over(Clock::starting_at(unix), ClientState::default())
+    }
+
+    fn over(clock: Clock, client_state: ClientState) -> Self {
         let client_state = client_state.with_queues_of_single_process();
-        Self(Arc::new(Inner { store: Mutex::default(), clock: Clock::new(), client_state }))
+        Self(Arc::new(Inner { store: Mutex::default(), clock, client_state }))
     }
 
     /// Makes an empty store from a URL, like the `connect` of the other backends: `memory:` and a few

@@ -18,6 +18,11 @@ impl Clock {
         Self { epoch: Instant::now(), unix: SystemTime::now() }
     }
 
+    #[cfg(feature = "test-util")]
+    pub(crate) fn starting_at(unix: SystemTime) -> Self {
+        Self { epoch: Instant::now(), unix }
+    }
+
     pub(crate) fn now(&self) -> Result<Timestamp, LockError> {
         Timestamp::from_system_time(self.unix + self.epoch.elapsed())
     }

@@ -168,6 +168,17 @@ impl PostgresBackend {
         Ok(backend)
     }
 
+    /// Makes a pool, and does not check the server.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn connect_later(
+        config: tokio_postgres::Config,
+        options: PostgresOptions,
+    ) -> Result<Self, LockError> {
+        let mut settings = Settings::new(options.clone())?;
+        let pool = make_pool(config, &options, &mut settings)?;
+        Ok(Self::over(pool, settings))
+    }
+
     /// Checks for settings that can make the database forget a lock.
     ///
     /// # Errors

@@ -61,6 +61,15 @@ impl CancelRequests {
         }))
     }
 
+    /// Requests that are sent in this way.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn through<F>(send: impl Fn(CancelToken) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Delivery> + Send + 'static,
+    {
+        Self(Arc::new(move |token| Box::pin(send(token))))
+    }
+
     /// Sends one request, which takes a second at most.
     pub(crate) async fn send(&self, token: CancelToken) -> Delivery {
         (self.0)(token).await

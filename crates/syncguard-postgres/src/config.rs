@@ -37,6 +37,9 @@ pub struct PostgresOptions {
     pub(crate) strict_durability: bool,
     pub(crate) cancel: Option<CancelRequests>,
     pub(crate) signals: SignalOptions,
+    /// Connections to a simulated server.
+    #[cfg(feature = "test-util")]
+    pub(crate) streams: Option<crate::simulated::Streams>,
     /// In DER; if there are none, the system's are trusted.
     #[cfg(feature = "tls")]
     pub(crate) root_certificates: Vec<Vec<u8>>,
@@ -76,9 +79,16 @@ impl PostgresOptions {
             strict_durability: false,
             cancel: None,
             signals: SignalOptions { are_on: true, route: None },
+            #[cfg(feature = "test-util")]
+            streams: None,
             #[cfg(feature = "tls")]
             root_certificates: Vec::new(),
         }
+    }
+
+    #[cfg(feature = "test-util")]
+    pub(crate) fn with_streams(self, streams: crate::simulated::Streams) -> Self {
+        Self { streams: Some(streams), ..self }
     }
 
     /// Sets the lock table and the table of fence counters, each with a schema if needed:

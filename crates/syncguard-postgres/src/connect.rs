@@ -33,7 +33,12 @@ pub(crate) fn make_pool(
         create: Some(create),
         recycle: Some(connect),
     };
-    let Connectors { manager, cancel, signals } = connectors(config, options)?;
+    #[cfg(feature = "test-util")]
+    let simulated = options.streams.as_ref().map(|streams| streams.connectors(&config));
+    #[cfg(not(feature = "test-util"))]
+    let simulated: Option<Connectors> = None;
+    let connectors = simulated.map_or_else(|| connectors(config, options), Ok)?;
+    let Connectors { manager, cancel, signals } = connectors;
     if options.cancel.is_none() && !settings.unprepared {
         settings.cancel = Some(cancel);
     }
@@ -79,10 +84,10 @@ fn set_defaults(config: &mut Config, options: &PostgresOptions, settings: &Setti
 }
 
 /// The means to reach the servers of a pool.
-struct Connectors {
-    manager: Manager,
-    cancel: CancelRequests,
-    signals: Route,
+pub(crate) struct Connectors {
+    pub(crate) manager: Manager,
+    pub(crate) cancel: CancelRequests,
+    pub(crate) signals: Route,
 }
 
 #[cfg(feature = "tls")]
@@ -116,7 +121,7 @@ fn plain_connectors(config: Config) -> Connectors {
     }
 }
 
-fn manager_config() -> ManagerConfig {
+pub(crate) fn manager_config() -> ManagerConfig {
     // A query on reuse would be a second round trip, and an interrupted connection comes back to the pool only
     // after it has answered.
     ManagerConfig { recycling_method: RecyclingMethod::Fast }

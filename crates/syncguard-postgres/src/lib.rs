@@ -228,6 +228,9 @@ mod schema;
 mod settings;
 mod settle;
 mod signals;
+#[cfg(feature = "test-util")]
+#[doc(hidden)]
+pub mod simulated;
 mod sql_fence;
 mod statements;
 #[cfg(feature = "tls")]

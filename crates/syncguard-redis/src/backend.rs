@@ -193,6 +193,21 @@ impl RedisBackend {
         &self.0
     }
 
+    /// A backend over a simulated server.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn over_wire(
+        client: &Client,
+        wire: Arc<dyn crate::simulated::Wire>,
+        options: RedisOptions,
+    ) -> Result<Self, LockError> {
+        options.check()?;
+        let layout = Layout::new(&options.key_prefix, client.is_clustered())?;
+        let sections = layout.sections().len();
+        let opener = Opener::new(client.client_config(), sections, &options, None);
+        let connections = Connections::over_wire(opener.through(wire), client);
+        Ok(Self(Arc::new(Inner::new(connections, layout, options)?)))
+    }
+
     fn over(clients: &[Client], options: RedisOptions) -> Result<Self, LockError> {
         options.check()?;
         let clustered = clients.iter().any(Client::is_clustered);

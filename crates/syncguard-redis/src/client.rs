@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::config::WaitReplicas;
 use crate::connect::Opener;
-use crate::driver::{Call, Replicated, Target, command_to, custom, timed_out, transmit, within};
+use crate::driver::{Call, Replicated, Target, timed_out, within};
 use crate::error::{self, Stage};
 use crate::link::Link;
 use crate::live::Live;
@@ -107,6 +107,42 @@ impl Connections {
         }
     }
 
+    /// A simulated connection, which is not open yet.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn over_wire(opener: Opener, client: &Client) -> Self {
+        let (is_clustered, command_timeout) = (opener.is_clustered(), opener.command_timeout());
+        let link = Link::new(opener.closed(client), Some(Arc::new(opener)), OutageLog::default());
+        Self::of_link(link, command_timeout, is_clustered)
+    }
+
+    /// A simulated connection that is open, and is not opened again.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn over_open_wire(
+        wire: Arc<dyn crate::simulated::Wire>,
+        client: &Client,
+        command_timeout: Duration,
+    ) -> Self {
+        let live = Live::new(client, &Live::options(command_timeout, false), 1, None);
+        Self::of_link(
+            Link::new(live.through(wire), None, OutageLog::default()),
+            command_timeout,
+            false,
+        )
+    }
+
+    #[cfg(feature = "test-util")]
+    fn of_link(link: Arc<Link>, command_timeout: Duration, is_clustered: bool) -> Self {
+        Self {
+            links: [link].into(),
+            next: AtomicUsize::new(0),
+            command_timeout,
+            is_clustered,
+            // A wire has no timer of its own.
+            may_interrupt: true,
+            may_send_twice: is_clustered,
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.links.len()
     }
@@ -174,7 +210,7 @@ impl Connections {
         loop {
             let live = link.live(until).await?;
             let answers = live.answers(target);
-            let answer = custom(&live.client, command_to(command, target), words.to_vec());
+            let answer = live.custom(target, command, words.to_vec());
             // fred's own limit does not cover the connection that it opens beside a blocked one.
             let answer = timeout_at(until, answer).await.unwrap_or_else(timed_out);
             self.note_answer(link, &live, (target, answers), &answer);
@@ -222,7 +258,7 @@ impl Connections {
                     Ok(call) => call.in_full(),
                     Err(error) => return Sent { result: Err(error), at, was_sent_twice: was_lost },
                 };
-                let answer = within(timer, transmit(&live.client, target, words, wait)).await;
+                let answer = within(timer, live.transmit(target, words, wait)).await;
                 match &answer {
                     Err(error) if is_known && error::is_unknown_script(error) => is_known = false,
                     // The script did not run. If the slot has moved, fred has read the slot map again by now.

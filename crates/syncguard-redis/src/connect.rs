@@ -1,5 +1,7 @@
 //! Opening a connection to the servers of a URL.
 
+#[cfg(feature = "test-util")]
+use std::sync::Arc;
 use std::time::Duration;
 
 use fred::clients::Client;
@@ -16,6 +18,8 @@ use crate::config::RedisOptions;
 use crate::connection_name::ConnectionName;
 use crate::error::{self, Stage};
 use crate::live::Live;
+#[cfg(feature = "test-util")]
+use crate::simulated::Wire;
 use crate::tls_probe;
 
 /// Opens connections, the first and those in the place of lost ones.
@@ -26,6 +30,9 @@ pub(crate) struct Opener {
     command_timeout: Duration,
     connect_timeout: Duration,
     name: Option<ConnectionName>,
+    /// Leads to a simulated server.
+    #[cfg(feature = "test-util")]
+    wire: Option<Arc<dyn Wire>>,
 }
 
 impl Opener {
@@ -36,7 +43,36 @@ impl Opener {
         name: Option<ConnectionName>,
     ) -> Self {
         let (command_timeout, connect_timeout) = (options.command_timeout, options.connect_timeout);
-        Self { config, sections, command_timeout, connect_timeout, name }
+        Self {
+            config,
+            sections,
+            command_timeout,
+            connect_timeout,
+            name,
+            #[cfg(feature = "test-util")]
+            wire: None,
+        }
+    }
+
+    #[cfg(feature = "test-util")]
+    pub(crate) fn through(self, wire: Arc<dyn Wire>) -> Self {
+        Self { wire: Some(wire), ..self }
+    }
+
+    #[cfg(feature = "test-util")]
+    pub(crate) fn wire(&self) -> Option<&Arc<dyn Wire>> {
+        self.wire.as_ref()
+    }
+
+    /// A client without a connection.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn closed(&self, client: &Client) -> Live {
+        let options = Live::options(self.command_timeout, false);
+        let live = Live::new(client, &options, self.sections, None);
+        match &self.wire {
+            Some(wire) => live.through(Arc::clone(wire)),
+            None => live,
+        }
     }
 
     pub(crate) fn is_clustered(&self) -> bool {
@@ -69,6 +105,12 @@ impl Opener {
 
     /// Opens a connection. The caller bounds the time. If this fails or is dropped, the tasks that were started end.
     pub(crate) async fn open(&self, last: Option<&Server>) -> Result<Live, LockError> {
+        #[cfg(feature = "test-util")]
+        if let Some(wire) = &self.wire {
+            let wire = wire.reconnect().await.ok_or_else(error::not_connected)?;
+            let client = Client::new(self.config.clone(), None, None, None);
+            return Ok(self.closed(&client).through(wire));
+        }
         let mut servers = resolve(&self.config.server.hosts()).await?;
         if let Some(position) = servers.iter().position(|server| Some(server) == last) {
             servers.rotate_left(position + 1);

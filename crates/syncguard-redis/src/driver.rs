@@ -37,6 +37,10 @@ pub(crate) type Replicated = (Value, Result<(), LockError>);
 pub(crate) type Transmission<'a> =
     Pin<Box<dyn Future<Output = Result<Replicated, DriverError>> + Send + 'a>>;
 
+/// A command that is being sent.
+pub(crate) type Answering<'a> =
+    Pin<Box<dyn Future<Output = Result<Value, DriverError>> + Send + 'a>>;
+
 /// A command and its arguments.
 pub(crate) type Command = (&'static str, Vec<Value>);
 
@@ -102,7 +106,7 @@ pub(crate) fn transmit(
     })
 }
 
-fn wait_words(wait: WaitReplicas) -> Vec<Value> {
+pub(crate) fn wait_words(wait: WaitReplicas) -> Vec<Value> {
     let millis = i64::try_from(wait.timeout.as_millis()).unwrap_or(i64::MAX);
     vec![i64::from(wait.count).into(), millis.into()]
 }
@@ -111,11 +115,11 @@ fn wait_words(wait: WaitReplicas) -> Vec<Value> {
 ///
 /// Boxed, because fred's future has 5 KB. Each future around it would be as large, and would be copied into the
 /// next one.
-pub(crate) fn custom<'a>(
-    client: &'a WithOptions<Client>,
+pub(crate) fn custom(
+    client: &WithOptions<Client>,
     command: CustomCommand,
     words: Vec<Value>,
-) -> Pin<Box<dyn Future<Output = Result<Value, DriverError>> + Send + 'a>> {
+) -> Answering<'_> {
     Box::pin(async move { client.custom(command, words).await })
 }
 
@@ -143,7 +147,10 @@ fn no_answer() -> DriverError {
     DriverError::new(ErrorKind::Protocol, "no answer")
 }
 
-fn confirmed(replicas: Result<Value, DriverError>, wait: WaitReplicas) -> Result<(), LockError> {
+pub(crate) fn confirmed(
+    replicas: Result<Value, DriverError>,
+    wait: WaitReplicas,
+) -> Result<(), LockError> {
     match replicas {
         Ok(Value::Integer(count)) if count >= i64::from(wait.count) => Ok(()),
         Ok(Value::Integer(count)) => Err(LockError::new(

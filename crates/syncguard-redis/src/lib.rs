@@ -79,6 +79,9 @@ mod scripts;
 mod servers;
 mod settle;
 mod signals;
+#[cfg(feature = "test-util")]
+#[doc(hidden)]
+pub mod simulated;
 mod sweep;
 #[cfg(feature = "tls")]
 mod tls;

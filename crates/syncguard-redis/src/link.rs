@@ -79,6 +79,12 @@ impl Link {
         self.opener.is_some()
     }
 
+    /// A way to a simulated server.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn wire(&self) -> Option<&Arc<dyn crate::simulated::Wire>> {
+        self.opener.as_ref()?.wire()
+    }
+
     /// Returns whether a call can be sent at once, as far as fred knows.
     pub(crate) fn is_up(&self) -> bool {
         self.state().live.is_up()

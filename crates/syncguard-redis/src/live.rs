@@ -1,5 +1,7 @@
 //! A client of fred with its connection, or its connections to the nodes of a cluster.
 
+#[cfg(feature = "test-util")]
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -7,16 +9,19 @@ use std::time::Duration;
 use fred::clients::{Client, WithOptions};
 use fred::error::{Error as DriverError, ErrorKind};
 use fred::interfaces::{ClientLike as _, EventInterface as _};
-use fred::types::ConnectHandle;
 use fred::types::config::{Options, Server};
+use fred::types::{ConnectHandle, Value};
 use syncguard_core::LockError;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::TryRecvError;
 use tokio::time::Instant;
 
 use crate::cluster::Cluster;
-use crate::driver::Target;
+use crate::config::WaitReplicas;
+use crate::driver::{Answering, Command, Target, Transmission, command_to, custom, transmit};
 use crate::error::{self, Stage};
+#[cfg(feature = "test-util")]
+use crate::simulated::{self, Wire};
 
 /// A client in use. Calls in flight hold it, so a client that is replaced ends with its last call.
 pub(crate) struct Live {
@@ -34,6 +39,9 @@ pub(crate) struct Live {
     opened: Instant,
     /// When the last call began, in ms after `opened`.
     used: AtomicU64,
+    /// A simulated connection in the place of fred's.
+    #[cfg(feature = "test-util")]
+    wire: Option<Arc<dyn Wire>>,
 }
 
 /// What fred says about its own reconnections.
@@ -78,7 +86,17 @@ impl Live {
             refusals: None,
             opened: Instant::now(),
             used: AtomicU64::new(0),
+            #[cfg(feature = "test-util")]
+            wire: None,
         }
+    }
+
+    /// Sends over this wire, to the only node.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn through(mut self, wire: Arc<dyn Wire>) -> Self {
+        self.wire = Some(wire);
+        self.cluster = None;
+        self
     }
 
     /// A client of the program, which is connected already or will be.
@@ -96,6 +114,10 @@ impl Live {
 
     /// Returns whether the client can send, as far as fred knows.
     pub(crate) fn is_up(&self) -> bool {
+        #[cfg(feature = "test-util")]
+        if let Some(wire) = &self.wire {
+            return wire.is_up();
+        }
         // A client without a reconnect policy ends with its connection, and every client with its runtime.
         self.client.is_connected() && !self.tasks.iter().any(ConnectHandle::is_finished)
     }
@@ -132,8 +154,40 @@ impl Live {
         }
     }
 
+    /// Sends a command.
+    pub(crate) fn custom(
+        &self,
+        target: Target,
+        command: &'static str,
+        words: Vec<Value>,
+    ) -> Answering<'_> {
+        #[cfg(feature = "test-util")]
+        if let Some(wire) = &self.wire {
+            return wire.send(command, words);
+        }
+        custom(&self.client, command_to(command, target), words)
+    }
+
+    /// Sends a script.
+    pub(crate) fn transmit(
+        &self,
+        target: Target,
+        command: Command,
+        wait: Option<WaitReplicas>,
+    ) -> Transmission<'_> {
+        #[cfg(feature = "test-util")]
+        if let Some(wire) = &self.wire {
+            return simulated::transmit(&**wire, command, wait);
+        }
+        transmit(&self.client, target, command, wait)
+    }
+
     /// How often nodes of the cluster have come or gone.
     pub(crate) fn changes(&self) -> u64 {
+        #[cfg(feature = "test-util")]
+        if let Some(wire) = &self.wire {
+            return wire.changes();
+        }
         self.cluster.as_ref().map_or(0, |cluster| cluster.changes(&self.client))
     }
 }

@@ -136,6 +136,14 @@ pub enum Fault {
     FailedOver,
     /// Slots were moved from one server to another.
     Resharded,
+    /// All open connections of a process fell silent.
+    Silent,
+    /// A server's first address gave no answer to new connections.
+    Hidden,
+    /// The store was emptied.
+    Emptied,
+    /// The server refused writes, as a replica or with a full disk.
+    Refusing,
     /// A program kept all others from writing, and was killed meanwhile.
     KeptOut,
 }

@@ -4,9 +4,10 @@ use clap::ValueEnum;
 use syncguard_history::Invariant;
 
 use crate::plan::Store;
+use crate::redis::Patch;
 
-/// A flaw. Each says which code is flawed: the store's twin, the backend's twin, or a flawed copy of a user. The
-/// library itself is never flawed.
+/// A flaw. Some are in the scripts of Redis, some in the simulated statements of PostgreSQL, some are planted in the
+/// code of a backend, and some are in a flawed copy of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Flaw {
     /// The store sometimes grants a lock that another caller holds.
@@ -49,6 +50,8 @@ pub enum Flaw {
     LateRequests,
     /// D19: the store extends a lock with any expected expiry.
     BlindExtends,
+    /// Redis cluster: a release that was sent twice counts as carried out once, so its second copy says "not held".
+    ForgottenCopy,
     /// D20: the backend takes the first "not held" for the end of a clean-up.
     SettledTooSoon,
     /// D21: a user of the bare backend begins its work with a grant whose time is over.
@@ -72,6 +75,8 @@ pub enum Flaw {
     /// PostgreSQL: an extend does not lock the row, and writes all of it, so a lock that was released meanwhile comes
     /// back.
     UpsertingExtend,
+    /// D19, PostgreSQL: the backend sends an extend again after a lost connection.
+    ResentExtends,
     /// D20, PostgreSQL: after a release, the backend ignores the first sending of an acquire that was sent twice.
     ForgottenSending,
     /// D20, PostgreSQL: a clean-up does not check for a running acquire of the key.
@@ -108,12 +113,88 @@ impl Flaw {
         }
     }
 
+    /// The name of the flaw in the code of a backend.
+    pub(crate) fn planted(self) -> &'static str {
+        match self {
+            Self::SettledTooSoon => "settled-too-soon",
+            Self::ForgottenCopy => "forgotten-copy",
+            Self::UncheckedCounter => "unchecked-counter",
+            Self::UncheckedCleanUp => "unchecked-clean-up",
+            Self::UncheckedRelease => "unchecked-release",
+            Self::HastyClients => "hasty-clients",
+            Self::UnmovedCounter => "unmoved-counter",
+            Self::UncheckedExtend => "unchecked-extend",
+            Self::ResentExtends => "resent-extends",
+            Self::ForgottenSending => "forgotten-sending",
+            _ => "",
+        }
+    }
+
+    /// The flaw as a change of the scripts of Redis.
+    pub(crate) fn patches(self) -> Vec<Patch> {
+        match self {
+            Self::SecondHolder => vec![(
+                "if held then\n",
+                "FLAW = (FLAW or 0) + 1\nif held and FLAW % 50 ~= 0 then\n",
+            )],
+            Self::NoTolerance => vec![("expires + TOLERANCE > time", "expires > time")],
+            Self::RepeatedFence => vec![(
+                "local fence = redis.pcall('INCR', KEYS[2])",
+                "FLAW = (FLAW or 0) + 1\nlocal fence = redis.pcall('INCR', KEYS[2])\n\
+                 if FLAW % 50 == 0 and fence > 1 then fence = redis.pcall('DECR', KEYS[2]) end",
+            )],
+            Self::EndlessRelease => vec![
+                (
+                    "local name, refusal = get(KEYS[1])\nif not name then\n  return refusal or { 0, time }",
+                    "FLAW = FLAW or {}\nlocal name, refusal = get(KEYS[1])\nif not name then\n  \
+                 if #ARGV == 2 and FLAW[ARGV[1]] then return 1 end\n  return refusal or { 0, time }",
+                ),
+                (
+                    "redis.call('DEL', name, KEYS[1])\nreturn 1",
+                    "FLAW[ARGV[1]] = true\nredis.call('DEL', name, KEYS[1])\nreturn 1",
+                ),
+            ],
+            Self::Undead => vec![(
+                "if not name then\n  return refusal or { 0, time }",
+                "FLAW = (FLAW or 0) + 1\nif not name then\n  \
+                 if #ARGV == 5 and FLAW % 3 == 0 then return time + ARGV[2] end\n  \
+                 return refusal or { 0, time }",
+            )],
+            Self::Orphans => vec![(
+                "redis.call('DEL', name, KEYS[1])\nreturn 1",
+                "FLAW = (FLAW or 0) + 1\nif FLAW % 20 ~= 0 then redis.call('DEL', name, KEYS[1]) end\n\
+                 return 1",
+            )],
+            Self::LongLife => vec![
+                (
+                    "local expires = time + ARGV[2] .. ''",
+                    "FLAW = (FLAW or 0) + 1\nlocal long = FLAW % 20 == 0 and 60000 or 0\n\
+                     local granted = time + ARGV[2] .. ''\n\
+                     local expires = time + ARGV[2] + long .. ''",
+                ),
+                (
+                    "'PX', ARGV[3])\nreturn ARGV[1] .. digits .. expires",
+                    "'PX', ARGV[3] + long)\nreturn ARGV[1] .. digits .. granted",
+                ),
+            ],
+            Self::LateRequests => vec![
+                ("if time - ARGV[5] > 0 then", "if false then"),
+                ("if time - ARGV[4] > 0 then", "if false then"),
+                ("if time - ARGV[2] > 0 then", "if false then"),
+            ],
+            Self::BlindExtends => vec![("if ARGV[5] ~= '' and", "if false and")],
+            Self::EndlessWindow => vec![("number >= tonumber(BELOW)", "false")],
+            Self::EarlyWindow => vec![("not held and time < tonumber(NOT_BEFORE)", "false")],
+            _ => Vec::new(),
+        }
+    }
+
     /// The store with the flaw.
     #[must_use]
     pub fn store(self) -> Store {
         match self {
             // Requests that may arrive twice matter most.
-            Self::SettledTooSoon => Store::RedisCluster,
+            Self::SettledTooSoon | Self::ForgottenCopy => Store::RedisCluster,
             Self::UncheckedCounter
             | Self::UncheckedCleanUp
             | Self::UncheckedRelease
@@ -124,6 +205,7 @@ impl Flaw {
             | Self::StaleNow
             | Self::UpsertingExtend
             | Self::ForgottenSending
+            | Self::ResentExtends
             | Self::NotAlone
             | Self::StaleWindow => Store::Postgres,
             _ => Store::Redis,

@@ -4,18 +4,22 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use syncguard_core::Key;
-use syncguard_core::contract::{KeySignal, KeyWatch};
+use syncguard_firestore::gcloud_sdk::google::firestore::v1::{ListenRequest, ListenResponse};
 use syncguard_history::{Entry, Fault, Line, Moment, Random, Recorder};
-use tokio::sync::oneshot;
+use syncguard_redis::fred::types::client::Invalidation;
+use syncguard_redis::fred::types::config::Server as Node;
+use tokio::sync::{broadcast, oneshot};
 
+use crate::firestore;
 use crate::flaw::Flaw;
+use crate::postgres::Streams;
 use crate::protocol::{Reply, Request};
+use crate::redis;
 use crate::registers::Registers;
-use crate::store::Server;
+use crate::server::{Refusal, Server};
 
 /// The wall clock at the start of the simulation, in milliseconds.
-pub(crate) const EPOCH: u64 = 1_000_000_000;
+pub(crate) const EPOCH: u64 = 1_800_000_000_000;
 
 /// Microseconds.
 pub(crate) const MILLI: u64 = 1000;
@@ -35,6 +39,11 @@ pub(crate) struct Odds {
     pub(crate) doubled: u64,
 }
 
+impl Odds {
+    /// Nothing goes wrong.
+    pub(crate) const NONE: Self = Self { lost: 0, late: 0, doubled: 0 };
+}
+
 /// A network. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Net(Arc<Mutex<Hub>>);
@@ -43,9 +52,9 @@ pub(crate) struct Hub {
     /// Microseconds since the beginning.
     pub(crate) now: u64,
     pub(crate) random: Random,
-    odds: Odds,
+    pub(crate) odds: Odds,
     events: BinaryHeap<Reverse<Event>>,
-    count: u64,
+    pub(crate) count: u64,
     pub(crate) server: Server,
     registers: Registers,
     /// The callers that wait for an answer.
@@ -55,7 +64,15 @@ pub(crate) struct Hub {
     frozen: u64,
     /// The end of the server's outage.
     away: u64,
-    watches: BTreeMap<Key, Vec<(usize, KeySignal)>>,
+    /// Connections of PostgreSQL.
+    pub(crate) streams: Streams,
+    /// Connections that hear of changes of records in Redis, with their members.
+    listeners: BTreeMap<u64, (usize, broadcast::Sender<Invalidation>)>,
+    /// Streams of Firestore.
+    pub(crate) listening: firestore::Streams,
+    /// Set if the next write is held back; then the write.
+    pub(crate) holds: bool,
+    pub(crate) held: Option<What>,
     recorder: Recorder,
     pub(crate) flaw: Option<Flaw>,
 }
@@ -63,8 +80,12 @@ pub(crate) struct Hub {
 /// A member's end of the network.
 #[derive(Clone, Copy, Default)]
 struct Connection {
-    /// Counts lost connections.
+    /// The number of the connection for requests.
     number: u64,
+    /// Connections up to this number are silent: nothing arrives, and nobody is told.
+    silent: u64,
+    /// The end of a time in which the first address gives no answer to a new connection.
+    unreachable: u64,
     /// The end of a time of slow messages.
     slow: u64,
 }
@@ -93,12 +114,51 @@ struct Event {
     what: What,
 }
 
-enum What {
-    Arrives { call: u64, member: usize, request: Request },
-    Cancels { call: u64 },
-    Goes { statement: usize },
-    Answers { call: u64, reply: Reply },
-    Signals { key: Key },
+pub(crate) enum What {
+    Arrives {
+        call: u64,
+        member: usize,
+        request: Request,
+    },
+    Goes {
+        statement: usize,
+    },
+    Answers {
+        call: u64,
+        reply: Reply,
+    },
+    Invalidates {
+        connection: u64,
+        name: Vec<u8>,
+    },
+    /// Bytes of a stream.
+    Bytes {
+        connection: u64,
+        bytes: Vec<u8>,
+        to_server: bool,
+    },
+    Closes {
+        connection: u64,
+    },
+    /// The kernel of a member gives a silent connection up.
+    GivesUp {
+        connection: u64,
+    },
+    /// A request and an answer on a stream of Firestore.
+    Listens {
+        stream: u64,
+        request: ListenRequest,
+    },
+    Hears {
+        stream: u64,
+        answer: ListenResponse,
+    },
+    /// A member finds that its connection is silent, and replaces it.
+    Replaces {
+        member: usize,
+    },
+    /// The server takes writes again.
+    Takes,
 }
 
 impl PartialEq for Event {
@@ -139,19 +199,24 @@ impl Net {
         recorder: Recorder,
         flaw: Option<Flaw>,
     ) -> Self {
+        let streams = Streams::new(server.is_pooled());
         Self(Arc::new(Mutex::new(Hub {
             now: 0,
             random: Random::new(seed),
             odds,
             events: BinaryHeap::new(),
-            count: 0,
+            count: 1,
             server,
             registers: Registers::new(flaw != Some(Flaw::UnfencedRegister)),
             calls: HashMap::new(),
-            members: vec![Connection::default(); members],
+            members: vec![Connection { number: 1, ..Connection::default() }; members],
             frozen: 0,
             away: 0,
-            watches: BTreeMap::new(),
+            streams,
+            listeners: BTreeMap::new(),
+            listening: firestore::Streams::default(),
+            holds: false,
+            held: None,
             recorder,
             flaw,
         })))
@@ -172,20 +237,10 @@ impl Net {
         let call = self.hub().send(member, at, request, answer);
         (Ticket { net: self.clone(), call }, receiver)
     }
-
-    /// Asks the server to stop what a call has begun.
-    pub(crate) fn cancel(&self, member: usize, at: u64, call: u64) {
-        let mut hub = self.hub();
-        // The cancellation takes another way than the statement, and is only a request.
-        if hub.random.percent(60) {
-            let arrives = at.max(hub.now) + hub.latency(member);
-            hub.at(arrives, What::Cancels { call });
-        }
-    }
 }
 
 impl Hub {
-    fn at(&mut self, at: u64, what: What) {
+    pub(crate) fn at(&mut self, at: u64, what: What) {
         self.count += 1;
         self.events.push(Reverse(Event { at, number: self.count, what }));
     }
@@ -201,7 +256,7 @@ impl Hub {
         self.recorder.write(line);
     }
 
-    fn fault(&self, fault: Fault) {
+    pub(crate) fn fault(&self, fault: Fault) {
         self.note(Entry::Fault(fault));
     }
 
@@ -209,7 +264,7 @@ impl Hub {
         self.random.below(10_000) < odds
     }
 
-    fn latency(&mut self, member: usize) -> u64 {
+    pub(crate) fn latency(&mut self, member: usize) -> u64 {
         let slow = if self.members[member].slow > self.now { 100 * MILLI } else { 0 };
         // Mostly below a millisecond, so that messages overtake each other.
         let usual = 100 + self.random.below(900);
@@ -236,10 +291,12 @@ impl Hub {
         let mut arrives = at + self.latency(member);
         let mut is_doubled = false;
         // That flaw shows only if the first of two extends is late.
-        let is_extend = matches!(request, Request::Extend { .. });
+        let is_extend = request.is_extend();
         let is_blind = self.flaw == Some(Flaw::BlindExtends) && is_extend;
         let late = if is_blind { 3000 } else { late };
-        if fate < lost {
+        if self.is_silent(member, request.connection()) {
+            arrives = u64::MAX;
+        } else if fate < lost {
             self.fault(Fault::Lost);
             arrives = u64::MAX;
         } else if fate < lost + late && is_write {
@@ -257,7 +314,9 @@ impl Hub {
             let again = at + self.random.below(most);
             self.at(again, What::Arrives { call, member, request: request.clone() });
         }
-        if arrives < u64::MAX {
+        if is_write && std::mem::take(&mut self.holds) {
+            self.held = Some(What::Arrives { call, member, request });
+        } else if arrives < u64::MAX {
             self.at(arrives, What::Arrives { call, member, request });
         }
         self.calls.insert(call, Waiting { member, answer, is_doubled });
@@ -275,7 +334,15 @@ impl Hub {
     }
 
     fn happens(&mut self, event: Event) {
-        let at_server = !matches!(event.what, What::Answers { .. } | What::Signals { .. });
+        let at_server = !matches!(
+            event.what,
+            What::Answers { .. }
+                | What::Hears { .. }
+                | What::Replaces { .. }
+                | What::Invalidates { .. }
+                | What::Bytes { to_server: false, .. }
+                | What::GivesUp { .. }
+        );
         if at_server && event.at < self.frozen {
             // The server pauses, then goes on in the same order.
             self.events.push(Reverse(Event { at: self.frozen, ..event }));
@@ -287,80 +354,76 @@ impl Hub {
                     self.arrives(call, member, request);
                 }
             }
-            What::Cancels { call } => {
-                let replies = self.server.cancels(call);
-                self.answer_all(replies);
-            }
             What::Goes { statement } => self.goes(statement),
+            What::Bytes { connection, bytes, to_server: false } => {
+                self.streams.deliver(connection, &bytes);
+            }
+            What::Bytes { connection, bytes, .. } => {
+                if event.at >= self.away {
+                    self.receives(connection, &bytes);
+                }
+            }
+            What::Closes { connection } => self.closes(connection),
+            What::GivesUp { connection } => self.streams.gives_up(connection),
+            What::Takes => self.server.refuses(None),
             What::Answers { call, reply } => {
                 if let Some(Waiting { answer, is_doubled, .. }) = self.calls.remove(&call) {
                     let _ = answer.send(Outcome::Answered(reply, is_doubled));
                 }
             }
-            What::Signals { key } => {
-                let Some(signals) = self.watches.get_mut(&key) else { return };
-                signals.retain(|(_, signal)| !signal.is_unheard());
-                for (_, signal) in signals.iter() {
-                    signal.signal();
-                }
-                if signals.is_empty() {
-                    self.watches.remove(&key);
+            What::Invalidates { connection, name } => {
+                if let Some((member, of)) = self.listeners.get(&connection)
+                    && !self.is_silent(*member, connection)
+                {
+                    let keys = vec![name.as_slice().into()];
+                    let _ = of.send(Invalidation { keys, server: Node::new("simulated", 6379) });
                 }
             }
+            What::Listens { stream, request } => self.listens_at(stream, request),
+            What::Hears { stream, answer } => self.listening.deliver(stream, answer),
+            What::Replaces { member } => self.cut(member),
         }
     }
 
     fn arrives(&mut self, call: u64, member: usize, request: Request) {
-        let now = Self::unix(self.now);
         match request {
-            Request::Time => self.answers(call, member, Reply::Time { now }),
             Request::Claim { .. } | Request::Write { .. } => {
                 let reply = self.registers.carry_out(&request);
                 self.answers(call, member, reply);
             }
-            Request::Watch { key } => {
-                let (signal, watch) = KeyWatch::new();
-                self.watches.entry(key).or_default().push((member, signal));
-                self.answers(call, member, Reply::Watching(watch));
+            Request::Redis { connection, command, words } => {
+                let micros = EPOCH * MILLI + self.now;
+                let Server::Redis { server, .. } = &mut self.server else { return };
+                let (reply, changes) = server.carry_out(micros, connection, command, &words);
+                self.invalidates(changes);
+                self.answers(call, member, Reply::Redis(reply));
             }
-            request => {
-                if let Some(statement) = self.server.begins(call, member, request.clone()) {
-                    self.goes(statement);
-                    return;
-                }
-                let (reply, freed) = self.server.carry_out(now, &request);
-                self.is_freed(freed);
-                self.answers(call, member, reply);
+            Request::Firestore(asked) => {
+                let micros = EPOCH * MILLI + self.now;
+                let Server::Firestore(documents) = &mut self.server else { return };
+                let (reply, heard) = documents.carry_out(micros, &asked);
+                self.tells(heard);
+                self.answers(call, member, Reply::Firestore(reply));
             }
         }
     }
 
-    /// Takes the next step of a statement.
-    fn goes(&mut self, statement: usize) {
-        let now = Self::unix(self.now);
-        let (pause, replies, freed) = self.server.goes(statement, now, &mut self.random);
-        if let Some(pause) = pause {
-            self.at(self.now + pause, What::Goes { statement });
-        }
-        self.is_freed(freed);
-        self.answer_all(replies);
-    }
-
-    fn answer_all(&mut self, done: crate::store::Done) {
-        for (call, member, reply) in done.replies {
-            self.answers(call, member, reply);
-        }
-        for statement in done.woken {
-            self.at(self.now, What::Goes { statement });
+    /// Tells connections of changes of records.
+    fn invalidates(&mut self, changes: redis::Invalidations) {
+        for (connection, name) in changes {
+            // Sometimes a signal is lost.
+            if self.random.percent(98) {
+                let at = self.now + 100 + self.random.below(500);
+                self.at(at, What::Invalidates { connection, name });
+            }
         }
     }
 
-    fn is_freed(&mut self, key: Option<Key>) {
-        let Some(key) = key.filter(|key| self.watches.contains_key(key)) else { return };
-        // Sometimes a signal is lost.
-        if self.random.percent(98) {
-            let at = self.now + 100 + self.random.below(500);
-            self.at(at, What::Signals { key });
+    /// An operator empties the store: FLUSHALL.
+    pub(crate) fn empties(&mut self) {
+        if let Server::Redis { server, .. } = &mut self.server {
+            let changes = server.flushes();
+            self.invalidates(changes);
         }
     }
 
@@ -373,9 +436,29 @@ impl Hub {
         self.at(at, What::Answers { call, reply });
     }
 
-    /// A member's connection is lost, with all its waiting calls. Messages on the network may still arrive.
+    /// A member's connections are lost, with all its waiting calls. Messages on the network may still arrive.
     pub(crate) fn cut(&mut self, member: usize) {
-        self.members[member].number += 1;
+        self.reconnects(member);
+        for stream in self.listening.cut(member) {
+            self.server.closes(stream);
+        }
+        let listeners = self.listeners.extract_if(.., |_, (of, _)| *of == member);
+        let listeners: Vec<u64> = listeners.map(|(connection, _)| connection).collect();
+        for connection in listeners {
+            self.server.closes(connection);
+        }
+        self.streams.cut(member);
+    }
+
+    /// The number of a member's connection for requests.
+    pub(crate) fn connection(&self, member: usize) -> u64 {
+        self.members[member].number
+    }
+
+    /// A member replaces its connection for requests, and all its waiting calls fail. Returns the number of the new one.
+    pub(crate) fn reconnects(&mut self, member: usize) -> u64 {
+        self.count += 1;
+        self.members[member].number = self.count;
         let mut cut: Vec<u64> = self
             .calls
             .iter()
@@ -388,10 +471,71 @@ impl Hub {
                 let _ = answer.send(Outcome::Cut);
             }
         }
-        for signals in self.watches.values_mut() {
-            signals.retain(|(of, _)| *of != member);
+        self.members[member].number
+    }
+
+    /// Returns true if the connection of this number is silent; 0 is the one for requests.
+    pub(crate) fn is_silent(&self, member: usize, connection: u64) -> bool {
+        let Connection { number, silent, .. } = self.members[member];
+        silent >= if connection == 0 { number } else { connection }
+    }
+
+    /// All open connections of a member fall silent.
+    pub(crate) fn silence(&mut self, member: usize) {
+        self.members[member].silent = self.count;
+        if let Server::Firestore(_) = self.server {
+            // gRPC sends pings: in 40 s in earnest.
+            self.at(self.now + 3 * SECOND, What::Replaces { member });
         }
-        self.watches.retain(|_, signals| !signals.is_empty());
+    }
+
+    /// For a while, the first address of the server gives no answer to a member.
+    pub(crate) fn hide(&mut self, member: usize, lasts: u64) {
+        self.members[member].unreachable = self.now + lasts;
+    }
+
+    /// Returns the microseconds until a new connection is open; `None` if it is refused.
+    pub(crate) fn opens(&mut self, member: usize, at: u64) -> Option<u64> {
+        if self.away > at {
+            return None;
+        }
+        let hidden = self.members[member].unreachable.saturating_sub(at);
+        Some(hidden + self.latency(member))
+    }
+
+    /// Opens a connection that hears of changes.
+    pub(crate) fn listens(&mut self, member: usize) -> (u64, broadcast::Receiver<Invalidation>) {
+        self.count += 1;
+        let (sender, receiver) = broadcast::channel(256);
+        self.listeners.insert(self.count, (member, sender));
+        (self.count, receiver)
+    }
+
+    pub(crate) fn stops_listening(&mut self, connection: u64) {
+        if self.listeners.remove(&connection).is_some() {
+            self.server.closes(connection);
+        }
+    }
+
+    /// Holds the next write back.
+    pub(crate) fn hold_next(&mut self) {
+        self.holds = true;
+    }
+
+    /// The write that was held back arrives, after its sender has lost the connection. Returns true if there is one.
+    pub(crate) fn deliver(&mut self) -> bool {
+        let held = self.held.take();
+        held.is_some_and(|held| {
+            self.streams.cut(0);
+            self.at(self.now, held);
+            true
+        })
+    }
+
+    /// The server refuses writes for a while, with this answer.
+    pub(crate) fn refuse(&mut self, refusal: Refusal, lasts: u64) {
+        self.server.refuses(Some(refusal));
+        self.at(self.now + lasts, What::Takes);
     }
 
     pub(crate) fn slow_down(&mut self, member: usize, lasts: u64) {
@@ -407,6 +551,7 @@ impl Hub {
     pub(crate) fn restart(&mut self, lasts: u64) {
         self.away = self.now + lasts;
         self.server.restarts();
+        self.streams.restarts();
         for member in 0..self.members.len() {
             self.cut(member);
         }
@@ -414,7 +559,8 @@ impl Hub {
         let events = std::mem::take(&mut self.events);
         let stays = |event: &Reverse<Event>| match &event.0.what {
             What::Arrives { .. } => event.0.at >= self.away,
-            What::Goes { .. } | What::Cancels { .. } => false,
+            What::Bytes { to_server: true, .. } => event.0.at >= self.away,
+            What::Goes { .. } => false,
             _ => true,
         };
         self.events = events.into_iter().filter(stays).collect();

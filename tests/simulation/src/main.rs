@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::{Parser, ValueEnum as _};
 use serde_json::json;
 use syncguard_history::{Counts, Random};
-use syncguard_simulation::{Flaw, Outcome, Plan, Store, run, smallest};
+use syncguard_simulation::{Flaw, Outcome, Plan, Store, record, run, smallest};
 
 /// Runs fleets on a simulated network and store, and checks their histories
 #[derive(Debug, Parser)]
@@ -38,6 +38,9 @@ struct Arguments {
     /// Does so for each flaw
     #[arg(long)]
     flaws: bool,
+    /// Writes each operation of one run to this file, without checks
+    #[arg(long, requires = "store", requires = "seed")]
+    history: Option<PathBuf>,
     /// The path of the report, in JSON
     #[arg(long)]
     report: Option<PathBuf>,
@@ -58,6 +61,11 @@ fn main() -> Result<()> {
             println!("the fewest operations that show it:\n{shown}");
         }
         return Ok(());
+    }
+    if let (Some(path), Some(store)) = (&arguments.history, arguments.store) {
+        let history = record(&Plan::new(store, seed, arguments.operations));
+        let lines = history.operations.iter().map(|operation| format!("{operation:?}\n"));
+        return std::fs::write(path, lines.collect::<String>()).context("the history");
     }
     soak(&arguments, seed)
 }
@@ -123,7 +131,7 @@ fn soak(arguments: &Arguments, seed: u64) -> Result<()> {
         println!("{violation}");
     }
     for (plan, outcome) in outcomes.iter().filter(|(_, outcome)| outcome.violated > 0).take(3) {
-        show(plan, outcome)?;
+        show(plan, outcome);
     }
     if let Some(path) = &arguments.report {
         let report = json!({
@@ -155,25 +163,16 @@ fn soak(arguments: &Arguments, seed: u64) -> Result<()> {
 }
 
 /// The command that repeats a violation, and the fewest operations that show it.
-fn show(plan: &Plan, outcome: &Outcome) -> Result<()> {
-    let store = plan.store.to_possible_value().context("a store")?;
-    println!(
-        "{} violations, again with: cargo run --release -p syncguard-simulation -- --store {} --seed {} \
-         --operations {operations} --each {operations} --threads 1",
-        outcome.violated,
-        store.get_name(),
-        plan.seed,
-        operations = plan.operations,
-    );
+fn show(plan: &Plan, outcome: &Outcome) {
+    println!("{} violations, again with: {}", outcome.violated, plan.command());
     if let Some(shown) = smallest(plan, &[]) {
         println!("the fewest operations that show it:\n{shown}");
     }
-    Ok(())
 }
 
 /// The runs of one thread, one after the other.
 fn runs(arguments: &Arguments, share: u64, seed: u64, thread: u64) -> Vec<(Plan, Outcome)> {
-    let all = [Store::Redis, Store::Postgres, Store::RedisCluster, Store::Memory, Store::Firestore];
+    let all = Store::value_variants();
     let (mut outcomes, mut done) = (Vec::new(), 0);
     let started = Instant::now();
     for number in 0_u64.. {

@@ -1,9 +1,11 @@
 //! A member: a runtime of its own, whose clock is moved by hand. If it is stopped, its timers stand still while other
 //! members go on; if it is killed, it never runs again.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use syncguard_core::CancellationToken;
+use syncguard_core::inventory::ListRequest;
+use syncguard_core::{CancellationToken, DynBackend, LockBackend as _};
 use syncguard_history::{Clock, Random, Recorder, Recording};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinHandle, LocalSet};
@@ -12,7 +14,8 @@ use tokio::time::Instant;
 use crate::flaw::Flaw;
 use crate::hub::{EPOCH, Net};
 use crate::line::Line;
-use crate::twin::{Kind, Twin};
+use crate::link::Link;
+use crate::plan::Store;
 use crate::work::Worker;
 
 pub(crate) struct Member {
@@ -24,6 +27,7 @@ pub(crate) struct Member {
     /// The time of the member, in microseconds.
     pub(crate) now: u64,
     started: (Instant, u64),
+    backend: DynBackend,
     stop: CancellationToken,
 }
 
@@ -31,7 +35,7 @@ pub(crate) struct Member {
 pub(crate) struct Setting<'a> {
     pub(crate) net: &'a Net,
     pub(crate) recorder: &'a Recorder,
-    pub(crate) kind: Kind,
+    pub(crate) store: Store,
     pub(crate) workers: usize,
     pub(crate) keys: usize,
     pub(crate) flaw: Option<Flaw>,
@@ -53,15 +57,16 @@ impl Member {
         let clock = Clock::Tokio { at, steady: Duration::from_micros(now), unix };
         let recorder = setting.recorder.elsewhere(&format!("member-{number}"), clock);
         let local = LocalSet::new();
-        let workers = local.block_on(&runtime, async {
+        let (workers, backend) = local.block_on(&runtime, async {
             let mut workers = Vec::new();
-            let twin = Twin::new(setting.net.clone(), number, setting.kind, now);
-            let line = Line::new(twin.clone(), setting.flaw);
+            let link = Arc::new(Link::new(setting.net.clone(), number, now));
+            let real = setting.store.backend(&link);
+            let line = Line::new(real.clone(), setting.flaw);
             let backend = Recording::new(line, recorder.clone());
             for _ in 0..setting.workers {
                 let worker = Worker {
                     backend: backend.clone(),
-                    twin: twin.clone(),
+                    link: Arc::clone(&link),
                     recorder: recorder.clone(),
                     random: Random::new(random.number()),
                     keys: setting.keys,
@@ -74,9 +79,9 @@ impl Member {
             if setting.flaw == Some(Flaw::LeakedTask) {
                 tokio::spawn(std::future::pending::<()>());
             }
-            workers
+            (workers, real)
         });
-        Self { runtime, local, workers, recorder, now, started: (at, now), stop }
+        Self { runtime, local, workers, recorder, now, started: (at, now), backend, stop }
     }
 
     /// Advances its time.
@@ -91,6 +96,15 @@ impl Member {
         let asleep = Duration::from_micros(now - self.now);
         self.local.block_on(&self.runtime, async { tokio::time::advance(asleep).await });
         self.now = now;
+    }
+
+    /// The number of live locks in its memory.
+    pub(crate) fn live(&self) -> u64 {
+        let listed = self.local.block_on(&self.runtime, async {
+            let inventory = self.backend.inventory().expect("an inventory");
+            inventory.list_locks(ListRequest::new()).await
+        });
+        listed.expect("a page").entries.len() as u64
     }
 
     /// Tells the member to finish its work.
@@ -108,6 +122,7 @@ impl Member {
         self.recorder.silence();
         let entered = self.runtime.enter();
         drop(self.local);
+        drop(self.backend);
         drop(entered);
         drop(self.runtime);
     }

@@ -1,27 +1,54 @@
 //! The plan of a run, and its result.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
+use clap::ValueEnum as _;
+use clap::builder::PossibleValue;
 use serde::Serialize;
+use syncguard_core::DynBackend;
 use syncguard_history::{Counts, Limits, Violation};
+use syncguard_memory::MemoryBackend;
 
 use crate::flaw::Flaw;
-use crate::twin::{BOUND, MOST_SKEWED};
+use crate::hub::EPOCH;
+use crate::link::{BOUND, Link, MOST_SKEWED};
+use crate::{firestore, postgres, redis};
 
 /// The store of the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Store {
-    /// The memory backend, as a server.
+    /// The memory backend, in one process.
     Memory,
-    /// The twin of the Redis scripts.
+    /// The Redis backend, without fred; a server that runs its scripts.
     Redis,
-    /// The twin of the Redis scripts, with a driver that may send a request to two nodes of a cluster.
+    /// The same over a client that may send a request to two nodes of a cluster; each acquire waits for a replica.
     RedisCluster,
-    /// The twin of the PostgreSQL statements.
+    /// The PostgreSQL backend with its driver; a server of its statements.
     Postgres,
-    /// The twin of the Firestore backend, with different clocks of its clients.
+    /// The same through a pooler: without prepared statements, cancellations and signals.
+    Pgbouncer,
+    /// The Firestore backend without gRPC, with different clocks of its clients; a database of documents.
     Firestore,
+}
+
+impl Store {
+    /// The backend of a process.
+    pub(crate) fn backend(self, link: &Arc<Link>) -> DynBackend {
+        match self {
+            Self::Memory => {
+                let began = UNIX_EPOCH + Duration::from_millis(EPOCH);
+                let now = began + Duration::from_micros(link.now());
+                DynBackend::new(MemoryBackend::starting_at(now))
+            }
+            Self::Redis => DynBackend::new(redis::backend(link, false)),
+            Self::RedisCluster => DynBackend::new(redis::backend(link, true)),
+            Self::Postgres => DynBackend::new(postgres::backend(link, false)),
+            Self::Pgbouncer => DynBackend::new(postgres::backend(link, true)),
+            Self::Firestore => DynBackend::new(firestore::backend(link)),
+        }
+    }
 }
 
 /// The plan of a run.
@@ -41,6 +68,9 @@ pub struct Plan {
     pub keys: usize,
     /// The planted flaw.
     pub flaw: Option<Flaw>,
+    /// True if an operator empties the store from time to time, which no store of locks survives: only service and
+    /// clean-up are judged then.
+    pub empties: bool,
     /// True if the run ends with the first violation.
     pub stops_at_once: bool,
     /// Ends the run after this many simulated milliseconds instead of a number of operations, to repeat a run
@@ -52,27 +82,43 @@ impl Plan {
     /// The usual sizes.
     #[must_use]
     pub const fn new(store: Store, seed: u64, operations: u64) -> Self {
+        // No other process reaches a store in memory.
+        let (members, workers) = if matches!(store, Store::Memory) { (1, 48) } else { (6, 8) };
         Self {
             store,
             seed,
             operations,
-            members: 6,
-            workers: 8,
+            members,
+            workers,
             keys: 32,
             flaw: None,
+            empties: false,
             stops_at_once: false,
             lasts: None,
         }
     }
 
+    /// The command that runs it again, if it has the usual sizes.
+    #[must_use]
+    pub fn command(&self) -> String {
+        let store = self.store.to_possible_value();
+        let store = store.as_ref().map_or("", PossibleValue::get_name);
+        let Self { seed, operations, .. } = self;
+        format!(
+            "cargo run --release -p syncguard-simulation -- --store {store} --seed {seed} \
+             --operations {operations} --each {operations} --threads 1"
+        )
+    }
+
     pub(crate) fn limits(&self) -> Limits {
         // A commit may take some time after the check of the deadline.
-        let commit = if self.store == Store::Postgres { 500 } else { 0 };
+        let is_postgres = matches!(self.store, Store::Postgres | Store::Pgbouncer);
+        let commit = if is_postgres { 500 } else { 0 };
         // PostgreSQL: an acquire is resent on another connection; the first sending has its deadline, its commit and
         // its clean-up. Cluster: of two copies the backend grants none, so the only effect is that one id is seen
         // with two fences.
         let resent = match self.store {
-            Store::Postgres => 3000,
+            Store::Postgres | Store::Pgbouncer => 3000,
             Store::RedisCluster => 1,
             Store::Memory | Store::Redis | Store::Firestore => 0,
         };

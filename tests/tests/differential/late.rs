@@ -1,15 +1,15 @@
-//! Requests that arrive after their deadline, at the twins and at the real servers, change nothing. Firestore has no
+//! Requests that arrive after their deadline, at the simulated servers and at the real ones, change nothing. Firestore has no
 //! deadlines: its preconditions refuse late requests, and the random sequences check them.
 
 use std::time::Duration;
 
 use syncguard::contract::{AcquireRequest, ExtendRequest, LookupRequest, ReleaseRequest};
 use syncguard::{DynBackend, LockBackend as _, LockError, LockId};
-use syncguard_simulation::Alone;
+use syncguard_simulation::{Direct, Store};
 use syncguard_test_services::proxy::Hold;
 use tokio::time::sleep;
 
-use crate::stores::Behind;
+use crate::stores::{Behind, warm_up};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -32,18 +32,16 @@ struct Seen {
 /// The connection to a store.
 enum Way<'a> {
     Real(&'a Behind),
-    Twin(&'a Alone),
+    Simulated(&'a Direct),
 }
 
 impl Way<'_> {
-    async fn hold_next(&self) {
+    async fn hold_next(&self, backend: &DynBackend) {
+        // Otherwise a request that only prepares the write would be held.
+        warm_up(backend).await;
         match self {
-            Self::Real(behind) => {
-                // Otherwise a request that only prepares the write would be held.
-                behind.warm_up().await;
-                behind.proxy.hold(Hold::Next);
-            }
-            Self::Twin(twin) => twin.hold_next(),
+            Self::Real(behind) => behind.proxy.hold(Hold::Next),
+            Self::Simulated(direct) => direct.hold_next(),
         }
     }
 
@@ -54,7 +52,7 @@ impl Way<'_> {
                 behind.proxy.sever_clients();
                 assert_eq!(behind.proxy.deliver(), 1);
             }
-            Self::Twin(twin) => assert!(twin.deliver()),
+            Self::Simulated(direct) => assert!(direct.deliver()),
         }
         // The server has the request and needs a moment.
         sleep(Duration::from_millis(200)).await;
@@ -79,7 +77,7 @@ async fn late(way: Way<'_>, backend: &DynBackend, direct: &DynBackend, write: Wr
         Write::Acquire => None,
         Write::Extend | Write::Release => Some(acquire(direct, &key).await),
     };
-    way.hold_next().await;
+    way.hold_next(backend).await;
     let given_up: Result<(), LockError> = match before {
         None => {
             let request = AcquireRequest::new(key.as_str(), HOUR).expect("a request");
@@ -114,13 +112,14 @@ async fn late(way: Way<'_>, backend: &DynBackend, direct: &DynBackend, write: Wr
 #[tokio::test]
 async fn what_comes_late_changes_nothing_here_or_there() {
     let stores =
-        [(Behind::redis().await, Alone::redis()), (Behind::postgres().await, Alone::postgres())];
-    for (behind, twin) in stores {
-        let of_twin = DynBackend::new(twin.clone());
+        [(Behind::redis().await, Store::Redis), (Behind::postgres().await, Store::Postgres)];
+    for (behind, store) in stores {
+        let simulated = Direct::new(store);
+        let beside = DynBackend::new(simulated.clone());
         let Behind { backend, direct, .. } = &behind;
         for write in [Write::Acquire, Write::Extend, Write::Release] {
             let real = late(Way::Real(&behind), backend, direct, write).await;
-            let simulated = late(Way::Twin(&twin), &of_twin, &of_twin, write).await;
+            let simulated = late(Way::Simulated(&simulated), &beside, &beside, write).await;
             let name = direct.capabilities().backend;
             assert_eq!(real, simulated, "{name}, {write:?}");
             let unchanged = match write {

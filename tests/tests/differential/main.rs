@@ -9,5 +9,5 @@ mod locks;
 mod random;
 mod script;
 mod scripted;
+mod simulated;
 mod stores;
-mod twins;

@@ -172,28 +172,27 @@ impl Behind {
         let backend = DynBackend::new(backend.await.expect("a PostgreSQL backend"));
         Self { proxy, backend, direct }
     }
+}
 
-    /// Waits until the connection exists and is fully prepared, also after a cut, and has no other requests.
-    pub(crate) async fn warm_up(&self) {
-        let names = Names::new(&["warm"], 1);
-        let steps = [
-            Step::Acquire { key: 0, id: 0, ttl: 60_000 },
-            Step::Extend { id: 0, ttl: 60_000 },
-            Step::Release { id: 0 },
-        ];
-        let (started, state) = (Instant::now(), self.backend.client_state());
-        loop {
-            let mut failed = None;
-            for step in steps {
-                let answer = take(&self.backend, step, &names).await;
-                failed =
-                    failed.or(Some(answer).filter(|answer| matches!(answer, Answer::Failed(_))));
-            }
-            if failed.is_none() && state.clean_up().waiting() == 0 {
-                return;
-            }
-            assert!(started.elapsed() < Duration::from_secs(20), "{failed:?}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
+/// Waits until a connection exists and is fully prepared, also after a cut, and has no other requests.
+pub(crate) async fn warm_up(backend: &DynBackend) {
+    let names = Names::new(&["warm"], 1);
+    let steps = [
+        Step::Acquire { key: 0, id: 0, ttl: 60_000 },
+        Step::Extend { id: 0, ttl: 60_000 },
+        Step::Release { id: 0 },
+    ];
+    let (started, state) = (Instant::now(), backend.client_state());
+    loop {
+        let mut failed = None;
+        for step in steps {
+            let answer = take(backend, step, &names).await;
+            failed = failed.or(Some(answer).filter(|answer| matches!(answer, Answer::Failed(_))));
         }
+        if failed.is_none() && state.clean_up().waiting() == 0 {
+            return;
+        }
+        assert!(started.elapsed() < Duration::from_secs(20), "{failed:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

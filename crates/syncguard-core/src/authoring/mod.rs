@@ -27,6 +27,8 @@ mod client_options;
 mod errors;
 mod failure;
 mod holder_column;
+#[doc(hidden)]
+pub mod planted;
 pub mod signals;
 mod storage_key;
 mod store_clock;

@@ -56,9 +56,9 @@ impl Session {
         // The server answers only after it has got a request.
         let Some(changes) = self.subscriptions.next().await else { return Ok(SignalEnd::Closed) };
         self.request_changes(changes, &requests);
-        let mut firestore = channel.borrow_and_update().firestore.clone();
+        let firestore = channel.borrow_and_update().firestore.clone();
         let mut answers = match firestore.listen(RequestStream(receiver)).await {
-            Ok(answers) => answers.into_inner(),
+            Ok(answers) => answers,
             Err(status) => return failed(&status),
         };
         loop {

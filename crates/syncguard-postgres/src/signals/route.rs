@@ -10,6 +10,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error};
 
 use crate::dial::{self, Tls};
+#[cfg(feature = "test-util")]
+use crate::error::{self, Phase};
 
 /// The options of signals.
 #[derive(Clone, Debug)]
@@ -40,6 +42,24 @@ impl Route {
         }))
     }
 
+    /// Connects in this way.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn through<F, S, T>(connect: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<(Client, Connection<S, T>), Error>> + Send + 'static,
+        Connection<S, T>: PollMessage + 'static,
+    {
+        Self(Arc::new(move || {
+            let connecting = connect();
+            Box::pin(async move {
+                let connected = connecting.await;
+                let (client, connection) =
+                    connected.map_err(|error| error::classify(&error, Phase::Before).error)?;
+                Ok((client, Box::new(connection) as Messages))
+            })
+        }))
+    }
+
     pub(super) async fn open(&self) -> Result<(Client, Messages), LockError> {
         (self.0)().await
     }
@@ -52,7 +72,7 @@ impl fmt::Debug for Route {
 }
 
 /// A connection of any kind.
-pub(super) trait PollMessage: Send {
+pub(crate) trait PollMessage: Send {
     /// Polls the next message; `None` or an error is the end of the connection.
     fn poll_message(
         &mut self,

@@ -81,6 +81,9 @@ impl Signals {
 
     /// The hub of the server that has the slot, as far as the backend's own client knows.
     fn hub(&self, slot: Option<u16>) -> Option<Arc<SignalHub>> {
+        // A simulated cluster has one node.
+        #[cfg(feature = "test-util")]
+        let slot = slot.filter(|_| self.links.iter().all(|link| link.wire().is_none()));
         let nodes = match slot {
             Some(_) => Some(
                 self.links.iter().find_map(|link| link.current().client.cached_cluster_state())?,
@@ -117,9 +120,19 @@ impl Signals {
     fn new_hub(&self, node: Option<Server>) -> SignalHub {
         let (route, command) = (Route::new(&self.links, node), self.limits.step);
         let name = self.name.clone();
+        #[cfg(feature = "test-util")]
+        let wire = self.links.iter().find_map(|link| link.wire().cloned());
         let listen = move |subscriptions| {
             let (client, name) = (route.client(command), name.clone());
-            async move { session::listen(client?, name, command, subscriptions).await }
+            #[cfg(feature = "test-util")]
+            let wire = wire.clone();
+            async move {
+                #[cfg(feature = "test-util")]
+                if let Some(wire) = wire {
+                    return session::listen_simulated(client?, &wire, command, subscriptions).await;
+                }
+                session::listen(client?, name, command, subscriptions).await
+            }
         };
         SignalHub::new("redis", self.limits, self.outage.clone(), listen)
     }

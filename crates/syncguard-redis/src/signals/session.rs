@@ -33,18 +33,25 @@ pub(super) async fn listen(
 ) -> Result<SignalEnd, LockError> {
     let changes = client.invalidation_rx();
     let (connections, driver) = open(&client, name, command).await?;
-    let session = Session {
-        connections: &connections,
-        command,
-        subscriptions,
-        records: HashMap::new(),
-        in_flight: FuturesUnordered::new(),
-        false_changes: FalseChanges::new(),
-    };
+    let session = Session::new(&connections, command, subscriptions);
     tokio::select! {
         error = driver.ended() => Err(error),
         end = session.serve(changes) => end,
     }
+}
+
+/// Serves subscriptions over a simulated connection.
+#[cfg(feature = "test-util")]
+pub(super) async fn listen_simulated(
+    client: Client,
+    wire: &std::sync::Arc<dyn crate::simulated::Wire>,
+    command: Duration,
+    subscriptions: Subscriptions,
+) -> Result<SignalEnd, LockError> {
+    let (wire, changes) = wire.listen().await.ok_or_else(lost)?;
+    let connections = Connections::over_open_wire(wire, &client, command);
+    connections.command(Target::default(), "CLIENT", &["TRACKING", "ON"]).await?;
+    Session::new(&connections, command, subscriptions).serve(changes).await
 }
 
 /// The state of a connection: its subscriptions, watched records and requests in flight.
@@ -88,9 +95,20 @@ enum Answer {
     Record(Box<str>, Result<Option<(LockInfo, bool)>, LockError>),
 }
 
-impl Session<'_> {
+impl<'a> Session<'a> {
     /// The longest pause before a read of a record that changes during each read.
     const MAX_PAUSE: Duration = Duration::from_millis(1);
+
+    fn new(connections: &'a Connections, command: Duration, subscriptions: Subscriptions) -> Self {
+        Self {
+            connections,
+            command,
+            subscriptions,
+            records: HashMap::new(),
+            in_flight: FuturesUnordered::new(),
+            false_changes: FalseChanges::new(),
+        }
+    }
 
     async fn serve(mut self, mut changes: Receiver<Invalidation>) -> Result<SignalEnd, LockError> {
         loop {

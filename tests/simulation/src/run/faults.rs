@@ -5,6 +5,7 @@ use syncguard_history::{Entry, Fault};
 use super::{Simulation, State};
 use crate::flaw::Flaw;
 use crate::hub::{MILLI, SECOND};
+use crate::server::Refusal;
 use crate::work::is_spared;
 
 impl Simulation<'_> {
@@ -17,32 +18,64 @@ impl Simulation<'_> {
             // Only in its own turn: the time of the others until then comes first.
             0..30 => self.doomed = Some(number),
             30..45 => self.stop(number),
-            45..75 => {
+            45..70 => {
                 let mut hub = self.net.hub();
                 hub.cut(number);
                 hub.note(Entry::Fault(Fault::Cut));
             }
-            75..92 => {
-                let lasts = (50 + self.random.below(1000)) * MILLI;
+            70..85 => {
+                let lasts = self.millis(50, 1000);
                 let mut hub = self.net.hub();
                 hub.slow_down(number, lasts);
                 hub.note(Entry::Fault(Fault::Delayed));
             }
+            85..88 => {
+                let mut hub = self.net.hub();
+                hub.silence(number);
+                hub.note(Entry::Fault(Fault::Silent));
+            }
+            88..91 => {
+                let lasts = self.millis(500, 3000);
+                let mut hub = self.net.hub();
+                // Connections that are open stay open, so only after a cut there are new ones.
+                hub.cut(number);
+                hub.hide(number, lasts);
+                hub.note(Entry::Fault(Fault::Hidden));
+            }
+            _ if self.plan.empties && self.random.percent(20) => {
+                let mut hub = self.net.hub();
+                hub.empties();
+                hub.note(Entry::Fault(Fault::Emptied));
+            }
             // The whole server, but only after it has served for a while.
             kind if self.heals.is_empty() => {
-                let lasts = (50 + self.random.below(1500)) * MILLI;
+                let lasts = self.millis(50, 1500);
+                let is_full = self.random.percent(50);
                 self.heals.push(self.now + lasts);
                 let mut hub = self.net.hub();
-                if kind < 96 {
-                    hub.freeze(lasts + slow);
-                    hub.note(Entry::Fault(Fault::ServerStopped));
-                } else {
-                    hub.restart(lasts + slow);
-                    hub.note(Entry::Fault(Fault::Restarted));
-                }
+                let fault = match kind {
+                    91..94 => {
+                        hub.freeze(lasts + slow);
+                        Fault::ServerStopped
+                    }
+                    94..97 => {
+                        hub.restart(lasts + slow);
+                        Fault::Restarted
+                    }
+                    _ => {
+                        hub.refuse(if is_full { Refusal::Full } else { Refusal::Replica }, lasts);
+                        Fault::Refusing
+                    }
+                };
+                hub.note(Entry::Fault(fault));
             }
             _ => {}
         }
+    }
+
+    /// A number of milliseconds from the first up to the sum, in microseconds.
+    fn millis(&mut self, least: u64, more: u64) -> u64 {
+        (least + self.random.below(more)) * MILLI
     }
 
     pub(super) fn kill(&mut self, number: usize) {

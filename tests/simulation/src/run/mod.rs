@@ -4,15 +4,14 @@ mod faults;
 
 use std::time::Instant;
 
-use syncguard_core::authoring::seed_randomness;
+use syncguard_core::authoring::{planted, seed_randomness};
 use syncguard_history::{Checker, Clock, Counts, Entry, History, Random, Recorder, Retained};
 
 use crate::flaw::Flaw;
-use crate::hub::{Hub, LATEST, MILLI, Net, Odds, SECOND};
+use crate::hub::{LATEST, MILLI, Net, Odds, SECOND};
 use crate::member::{Member, Setting};
 use crate::plan::{Outcome, Plan, Store};
-use crate::store::{Firestore, Memory, Postgres, Redis, Server};
-use crate::twin::Kind;
+use crate::server::Server;
 use crate::work::{LONGEST, PERMITS, SEMAPHORE};
 
 /// Runs a plan, and checks its history meanwhile. `progress` is called from time to time.
@@ -62,23 +61,13 @@ enum State {
 impl<'a> Simulation<'a> {
     fn new(plan: &'a Plan, recorder: Recorder) -> Self {
         seed_randomness(Some(plan.seed));
+        planted::plant(plan.flaw.map(Flaw::planted).unwrap_or_default());
         let mut random = Random::new(plan.seed);
-        let server = match plan.store {
-            Store::Memory => {
-                Server::Atomic { store: Box::new(Memory::new(Hub::unix(0))), is_clustered: false }
-            }
-            Store::Redis => {
-                Server::Atomic { store: Box::new(Redis::new(plan.flaw)), is_clustered: false }
-            }
-            Store::RedisCluster => {
-                Server::Atomic { store: Box::new(Redis::new(plan.flaw)), is_clustered: true }
-            }
-            Store::Postgres => Server::Postgres(Box::new(Postgres::new(plan.flaw))),
-            Store::Firestore => {
-                Server::Atomic { store: Box::<Firestore>::default(), is_clustered: false }
-            }
-        };
+        let server = Server::of(plan.store, plan.flaw);
         let mut odds = Odds { lost: 60, late: 120, doubled: 60 };
+        if plan.flaw == Some(Flaw::ForgottenCopy) {
+            odds.doubled = 600;
+        }
         if plan.flaw.is_some_and(Flaw::leaves_orphans) {
             // These flaws show only if a message comes late or twice.
             odds = Odds { late: 2500, doubled: 600, ..odds };
@@ -111,12 +100,7 @@ impl<'a> Simulation<'a> {
         Setting {
             net: &self.net,
             recorder: &self.recorder,
-            kind: match self.plan.store {
-                Store::Postgres => Kind::Postgres,
-                Store::Firestore => Kind::Firestore,
-                Store::RedisCluster => Kind::Redis { is_clustered: true },
-                Store::Memory | Store::Redis => Kind::Redis { is_clustered: false },
-            },
+            store: self.plan.store,
             workers: self.plan.workers,
             keys: self.plan.keys,
             flaw: self.plan.flaw,
@@ -151,6 +135,7 @@ impl<'a> Simulation<'a> {
         self.lasted = round;
         self.ends();
         seed_randomness(None);
+        planted::plant("");
     }
 
     fn outcome(self, started: Instant) -> Outcome {
@@ -258,8 +243,12 @@ impl<'a> Simulation<'a> {
             State::Killed(_) => 0,
         });
         let tasks = tasks.sum();
+        let in_memory = match &self.members[0] {
+            State::Works(member) if self.plan.store == Store::Memory => Some(member.live()),
+            _ => None,
+        };
         let mut hub = self.net.hub();
-        let live = hub.live();
+        let live = in_memory.unwrap_or_else(|| hub.live());
         hub.note_registers();
         hub.note(Entry::Quiet { live, tasks, borrowed: 0 });
     }

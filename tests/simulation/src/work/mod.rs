@@ -6,17 +6,18 @@ mod recipes;
 mod ticks;
 mod waiting;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use syncguard_core::{CancellationToken, Fence, LockError};
+use syncguard_core::{CancellationToken, DynBackend, Fence, LockError};
 use syncguard_history::{Answer, Call, Random, Recorder, Recording};
 use tokio::time::sleep;
 
 use crate::flaw::Flaw;
 use crate::line::Line;
+use crate::link::Link;
 use crate::protocol::{Reply, Request};
 use crate::registers::Registers;
-use crate::twin::Twin;
 
 /// The TTL of locks.
 pub(crate) const TTL: Duration = Duration::from_millis(600);
@@ -26,12 +27,12 @@ pub(crate) const LONGEST: Duration = Duration::from_millis(3600);
 pub(crate) const PERMITS: u32 = 3;
 pub(crate) const SEMAPHORE: &str = "semaphore";
 
-type Backend = Recording<Line<Twin>>;
+type Backend = Recording<Line<DynBackend>>;
 
 /// One of a member's tasks.
 pub(crate) struct Worker {
     pub(crate) backend: Backend,
-    pub(crate) twin: Twin,
+    pub(crate) link: Arc<Link>,
     pub(crate) recorder: Recorder,
     pub(crate) random: Random,
     pub(crate) keys: usize,
@@ -104,7 +105,7 @@ pub(crate) fn is_spared(member: usize, flaw: Option<Flaw>) -> bool {
 
 /// Reads the value, pauses, and writes the value plus one.
 async fn increment(
-    twin: &Twin,
+    link: &Link,
     recorder: &Recorder,
     register: usize,
     fence: Fence,
@@ -113,7 +114,7 @@ async fn increment(
     let (name, fence) = (Registers::name(register), fence.get());
     let claim = Request::Claim { register, fence };
     let pending = recorder.call(Call::Claim { register: name.clone(), fence });
-    let value = match twin.ask_register(claim).await {
+    let value = match link.ask(claim).await {
         Ok(Reply::Claimed { value }) => {
             pending.answer(Answer::Claimed { value });
             value + 1
@@ -123,7 +124,7 @@ async fn increment(
     };
     sleep(pause).await;
     let pending = recorder.call(Call::Write { register: name, fence, value });
-    pending.answer(match twin.ask_register(Request::Write { register, fence, value }).await {
+    pending.answer(match link.ask(Request::Write { register, fence, value }).await {
         Ok(Reply::Written) => Answer::Written,
         Ok(_) => Answer::Rejected,
         Err(error) => failed(&error),

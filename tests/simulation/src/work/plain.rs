@@ -23,9 +23,9 @@ impl Worker {
             .with_retry_delay(Duration::from_millis(20))
             .with_timeout(Duration::from_secs(1));
         let config = LockConfig::new(key).with_ttl(TTL).with_acquisition(patient);
-        let (twin, recorder) = (&self.twin, &self.recorder);
+        let (link, recorder) = (&self.link, &self.recorder);
         lock(&self.backend, config, async |held| {
-            increment(twin, recorder, number, held.fence(), pause).await;
+            increment(link, recorder, number, held.fence(), pause).await;
         })
         .await
     }
@@ -38,7 +38,7 @@ impl Worker {
             return Ok(());
         };
         let pause = self.random.millis(0, 3);
-        increment(&self.twin, &self.recorder, number, lock.fence, pause).await;
+        increment(&self.link, &self.recorder, number, lock.fence, pause).await;
         if self.random.percent(50) {
             // Longer or shorter than the remaining time.
             let ttl = TTL * (1 + u32::from(self.random.percent(50))) / 2;
@@ -66,7 +66,7 @@ impl Worker {
         let guard = acquire(&self.backend, config).await?;
         tokio::select! {
             biased;
-            () = increment(&self.twin, &self.recorder, number, guard.fence(), TTL * 5 / 4) => {}
+            () = increment(&self.link, &self.recorder, number, guard.fence(), TTL * 5 / 4) => {}
             _ = guard.lost() => {}
         }
         let _ = guard.release().await?;
@@ -83,7 +83,7 @@ impl Worker {
         let late = if self.random.percent(50) { 10 } else { 400 };
         let pause = (TTL + TIME_TOLERANCE).saturating_sub(self.random.millis(0, 30))
             + self.random.millis(0, late);
-        increment(&self.twin, &self.recorder, number, lock.fence, pause).await;
+        increment(&self.link, &self.recorder, number, lock.fence, pause).await;
         let extend = ExtendRequest::new(lock.lock_id, TTL)?;
         if self.backend.extend(extend).await?.is_extended() {
             sleep(self.random.millis(0, 100)).await;
@@ -103,7 +103,7 @@ impl Worker {
             let pause = TTL * 4 + self.random.millis(0, 500);
             tokio::select! {
                 biased;
-                () = increment(&self.twin, &self.recorder, number, guard.fence(), pause) => {}
+                () = increment(&self.link, &self.recorder, number, guard.fence(), pause) => {}
                 _ = guard.lost() => {}
             }
         }

@@ -29,8 +29,8 @@ impl Worker {
             1 => Missed::Last,
             _ => Missed::Each,
         };
-        let (twin, ahead) = (self.twin.clone(), self.random.below(AHEAD));
-        let clock = move || UNIX_EPOCH + Duration::from_millis(twin.wall() + ahead);
+        let (link, ahead) = (Arc::clone(&self.link), self.random.below(AHEAD));
+        let clock = move || UNIX_EPOCH + Duration::from_millis(link.wall() + ahead);
         let clock: Arc<dyn Fn() -> SystemTime + Send + Sync> = Arc::new(clock);
         let schedule = Schedule::every(Duration::from_secs(PERIOD))?;
         let ticks = Ticks::new(self.backend.clone(), key.as_str(), schedule)
@@ -72,7 +72,7 @@ impl Worker {
     pub(super) async fn tick(&mut self) -> Result<(), LockError> {
         let attempts = u64::from(self.attempts());
         let key = format!("tick-{attempts}");
-        let wall = self.twin.wall() + self.random.below(AHEAD);
+        let wall = self.link.wall() + self.random.below(AHEAD);
         let tick = wall / 1000 / PERIOD * PERIOD;
         let window = FenceWindow::new(fence(tick, 1)?, fence(tick, attempts)?)?
             .with_not_before(Timestamp::from_millis(tick * 1000)?);

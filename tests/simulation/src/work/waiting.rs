@@ -21,7 +21,7 @@ impl Worker {
             guard = acquire(&self.backend, config) => {
                 let guard = guard?;
                 let pause = self.random.millis(0, 2);
-                increment(&self.twin, &self.recorder, number, guard.fence(), pause).await;
+                increment(&self.link, &self.recorder, number, guard.fence(), pause).await;
                 // Some callers only drop the guard, which releases in the background.
                 if self.random.percent(70) {
                     let _ = guard.release().await?;

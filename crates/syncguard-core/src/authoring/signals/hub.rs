@@ -230,6 +230,7 @@ impl Running {
     async fn is_stuck(&self) -> LockError {
         loop {
             tokio::select! {
+                biased;
                 () = sleep_until(self.session.due()) => {}
                 () = self.session.due_changed.notified() => {}
             }

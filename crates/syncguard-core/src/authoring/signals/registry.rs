@@ -1,6 +1,6 @@
 //! The watches of one session, by the names of their records.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -12,7 +12,7 @@ use crate::contract::key_watch::KeySignal;
 pub(super) type WatchId = u64;
 
 pub(super) struct Registry {
-    records: HashMap<String, Record>,
+    records: BTreeMap<String, Record>,
     /// Records with watches that the store was not asked for yet. Some of these watches may be gone.
     unasked: Vec<String>,
     /// Records that the store was asked for, and that nobody watches any more.
@@ -41,7 +41,7 @@ pub(super) struct Watch {
 impl Registry {
     pub(super) fn new(now: Instant) -> Self {
         Self {
-            records: HashMap::new(),
+            records: BTreeMap::new(),
             unasked: Vec::new(),
             unwatched: Vec::new(),
             last: 0,

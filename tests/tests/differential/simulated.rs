@@ -1,10 +1,10 @@
-//! The twins of the simulation give the same answers as the real servers to random sequences.
+//! The simulated servers give the same answers as the real ones to random sequences, under the same backends.
 
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::TestRunner;
 use syncguard::contract::{AcquireRequest, ExtendRequest, ReleaseRequest};
 use syncguard::{DynBackend, ExtendResult, LockBackend as _, Timestamp};
-use syncguard_simulation::Alone;
+use syncguard_simulation::{Direct, Store};
 use syncguard_tests::differential::{
     Comparison, Mix, Names, Step, all_alike, compare, count_alike,
 };
@@ -19,13 +19,13 @@ fn mix(ttl: u64) -> Mix {
     Mix { keys, ids, ids_have_keys: true, ttls: vec![ttl], passes: Vec::new() }
 }
 
-/// Each twin with its server.
+/// Each backend on a simulated server and on a real one.
 async fn pairs() -> [[DynBackend; 2]; 3] {
     let [_, redis, postgres, firestore, _] = Stores::fresh().await.backends;
     [
-        [DynBackend::new(Alone::redis()), redis],
-        [DynBackend::new(Alone::postgres()), postgres],
-        [DynBackend::new(Alone::firestore()), firestore],
+        [DynBackend::new(Direct::new(Store::Redis)), redis],
+        [DynBackend::new(Direct::new(Store::Postgres)), postgres],
+        [DynBackend::new(Direct::new(Store::Firestore)), firestore],
     ]
 }
 

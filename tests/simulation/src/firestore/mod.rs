@@ -1,0 +1,29 @@
+//! Firestore: the backend `syncguard-firestore` without gRPC, and a database of documents.
+
+mod calls;
+mod documents;
+mod streams;
+
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use syncguard_firestore::{FirestoreBackend, FirestoreOptions, simulated};
+
+pub(crate) use self::documents::{Call, Documents, Reply};
+pub(crate) use self::streams::Streams;
+
+use self::calls::Connection;
+use crate::link::{BOUND, Link};
+
+/// The backend of a process, whose clock is wrong.
+pub(crate) fn backend(link: &Arc<Link>) -> FirestoreBackend {
+    let clock = Arc::clone(link);
+    let options = FirestoreOptions::new()
+        .with_project("simulated")
+        .with_request_timeout(BOUND)
+        .with_operation_timeout(2 * BOUND)
+        // So few that the backend has to ask.
+        .with_remembered_locks(64)
+        .with_clock(move || UNIX_EPOCH + Duration::from_millis(clock.wall()));
+    simulated::over(Arc::new(Connection(Arc::clone(link))), options).expect("a backend")
+}

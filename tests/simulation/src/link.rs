@@ -1,0 +1,91 @@
+//! A process's end of the network, and its clocks.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use syncguard_core::{ErrorCode, LockError};
+use syncguard_history::Random;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::hub::{EPOCH, Hub, MILLI, Net, Outcome, SECOND, Ticket};
+use crate::protocol::{Reply, Request};
+
+/// The time limit for an answer.
+pub(crate) const BOUND: Duration = Duration::from_millis(300);
+
+/// The largest error of a process's wall clock in milliseconds, in both directions.
+pub(crate) const MOST_SKEWED: u64 = 200;
+
+pub(crate) struct Link {
+    net: Net,
+    pub(crate) member: usize,
+    /// The start of the process's clock, by both clocks.
+    started: (Instant, u64),
+    /// `None`: the wall clock is right.
+    skew: Option<Mutex<Skew>>,
+}
+
+/// The error of a process's wall clock. It changes from time to time.
+struct Skew {
+    random: Random,
+    millis: u64,
+    until: u64,
+}
+
+impl Link {
+    /// The link of a process that starts at this time, in microseconds.
+    pub(crate) fn new(net: Net, member: usize, at: u64) -> Self {
+        let random = Random::new(net.hub().random.number());
+        let skew = Mutex::new(Skew { random, millis: MOST_SKEWED, until: 0 });
+        Self { net, member, started: (Instant::now(), at), skew: Some(skew) }
+    }
+
+    /// The link of the only process, whose clock is right.
+    pub(crate) fn exact(net: Net) -> Self {
+        Self { net, member: 0, started: (Instant::now(), 0), skew: None }
+    }
+
+    pub(crate) fn hub(&self) -> MutexGuard<'_, Hub> {
+        self.net.hub()
+    }
+
+    /// Microseconds since the beginning of the simulation.
+    pub(crate) fn now(&self) -> u64 {
+        let passed = self.started.0.elapsed().as_micros();
+        self.started.1 + u64::try_from(passed).unwrap_or(u64::MAX)
+    }
+
+    /// The process's wall clock, in milliseconds.
+    pub(crate) fn wall(&self) -> u64 {
+        let now = self.now();
+        let Some(skew) = &self.skew else { return EPOCH + now / MILLI };
+        let mut skew = skew.lock().unwrap_or_else(PoisonError::into_inner);
+        if skew.until <= now {
+            skew.millis = skew.random.below(2 * MOST_SKEWED + 1);
+            skew.until = now + 200 * MILLI + skew.random.below(2 * SECOND);
+        }
+        EPOCH + now / MILLI + skew.millis - MOST_SKEWED
+    }
+
+    pub(crate) fn send(&self, request: Request) -> (Ticket, oneshot::Receiver<Outcome>) {
+        self.net.send(self.member, self.now(), request)
+    }
+
+    /// Waits until a connection is open; `None` if the server refuses it.
+    pub(crate) async fn connected(&self) -> Option<()> {
+        let takes = self.hub().opens(self.member, self.now())?;
+        sleep(Duration::from_micros(takes)).await;
+        Some(())
+    }
+
+    /// Asks the store with the registers.
+    pub(crate) async fn ask(&self, request: Request) -> Result<Reply, LockError> {
+        let (_ticket, answer) = self.send(request);
+        match timeout(BOUND, answer).await {
+            Ok(Ok(Outcome::Answered(reply, _))) => Ok(reply),
+            Ok(_) => Err(LockError::new(ErrorCode::ServiceUnavailable, "the connection was lost")),
+            Err(_) => Err(LockError::new(ErrorCode::NetworkTimeout, "no answer")),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The backend's statements: how they are recognized, their parameters, and the columns of their rows.
+
+use super::array;
+use super::session::{Begun, Column};
+
+/// A statement, by parts of its text.
+#[derive(Debug)]
+pub(super) struct Kind {
+    name: Name,
+    marks: &'static [&'static str],
+    pub(super) columns: &'static [Column],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Name {
+    Settle,
+    Acquire,
+    Extend,
+    Release,
+    Raise,
+    Counter,
+    ByKey,
+    ById,
+    Watch,
+    Listener,
+    Durability,
+    Time,
+}
+
+use Column::{Bool, Bools, Number, Numbers, Short, Text, Texts};
+
+/// The columns of a record, the time, and the holder.
+const LOOK_UP: &[Column] = &[Text, Text, Number, Number, Text, Text, Number, Text];
+
+static KINDS: [Kind; 12] = [
+    Kind { name: Name::Settle, marks: &["AS alone"], columns: &[Bool, Bool, Number, Text] },
+    Kind {
+        name: Name::Acquire,
+        marks: &["numbered AS"],
+        columns: &[
+            Number, Text, Number, Text, Text, Text, Number, Number, Text, Text, Number, Text,
+            Number, Text,
+        ],
+    },
+    Kind {
+        name: Name::Extend,
+        marks: &["extended AS"],
+        columns: &[Number, Number, Text, Text, Number, Number, Text, Text, Number, Number, Text],
+    },
+    Kind {
+        name: Name::Release,
+        marks: &["released AS"],
+        columns: &[Bool, Text, Text, Number, Number, Text, Text, Number, Text],
+    },
+    Kind { name: Name::Raise, marks: &["greatest(c.fence, excluded.fence)"], columns: &[Number] },
+    Kind { name: Name::Counter, marks: &["SELECT c.fence FROM"], columns: &[Number] },
+    Kind {
+        name: Name::ByKey,
+        marks: &["AS holder FROM", "WHERE l.key OPERATOR(pg_catalog.=) $1"],
+        columns: LOOK_UP,
+    },
+    Kind {
+        name: Name::ById,
+        marks: &["AS holder FROM", "WHERE l.lock_id OPERATOR(pg_catalog.=) $1"],
+        columns: LOOK_UP,
+    },
+    Kind {
+        name: Name::Watch,
+        marks: &["pg_try_advisory_lock_shared"],
+        columns: &[Number, Number, Numbers, Bools],
+    },
+    Kind {
+        name: Name::Listener,
+        marks: &["max_locks_per_transaction"],
+        columns: &[Short, Number, Number],
+    },
+    Kind {
+        name: Name::Durability,
+        marks: &["full_page_writes"],
+        columns: &[Bool, Text, Text, Text, Text, Text, Bool, Texts],
+    },
+    Kind { name: Name::Time, marks: &["AS answered_ms"], columns: &[Number] },
+];
+
+impl Kind {
+    /// # Panics
+    ///
+    /// If no statement has this text: then the simulation does not know what it does.
+    pub(super) fn of(sql: &str) -> &'static Self {
+        let is_it = |kind: &&Self| kind.marks.iter().all(|mark| sql.contains(mark));
+        KINDS.iter().find(is_it).unwrap_or_else(|| panic!("an unknown statement: {sql}"))
+    }
+}
+
+/// A statement with its parameters. Times are in milliseconds.
+#[derive(Clone, Debug)]
+pub(super) enum Statement {
+    Acquire(Acquire),
+    Extend { id: String, ttl: i64, expected: Option<i64>, deadline: i64 },
+    Release { id: String, deadline: i64 },
+    Settle { id: String, key: String },
+    Raise { counter: String, at_least: i64 },
+    Counter { counter: String },
+    ByKey { key: String },
+    ById { id: String },
+    Watch { keys: Vec<String>, unwatched: Vec<i64> },
+    Listener,
+    Durability,
+    Time,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Acquire {
+    pub(super) id: String,
+    pub(super) key: String,
+    pub(super) counter: String,
+    pub(super) user_key: String,
+    pub(super) ttl: i64,
+    pub(super) holder: String,
+    pub(super) at_least: i64,
+    pub(super) below: i64,
+    pub(super) not_before: i64,
+    pub(super) deadline: i64,
+}
+
+impl Statement {
+    pub(super) fn of(begun: &Begun) -> Self {
+        let bytes = |at: usize| begun.parameters[at].as_deref();
+        let text = |at| {
+            let bytes = bytes(at).expect("a text").to_vec();
+            String::from_utf8(bytes).expect("UTF-8")
+        };
+        let number = |bytes: &[u8]| i64::from_be_bytes(bytes.try_into().expect("8 bytes"));
+        let given = |at| number(bytes(at).expect("a number"));
+        match begun.kind.name {
+            Name::Settle => Self::Settle { id: text(0), key: text(1) },
+            Name::Acquire => Self::Acquire(Acquire {
+                id: text(0),
+                key: text(1),
+                counter: text(2),
+                user_key: text(3),
+                ttl: given(4),
+                holder: text(5),
+                at_least: given(6),
+                below: given(7),
+                not_before: given(8),
+                deadline: given(9),
+            }),
+            Name::Extend => Self::Extend {
+                id: text(0),
+                ttl: given(1),
+                expected: bytes(2).map(number),
+                deadline: given(3),
+            },
+            Name::Release => Self::Release { id: text(0), deadline: given(1) },
+            Name::Raise => Self::Raise { counter: text(0), at_least: given(2) },
+            Name::Counter => Self::Counter { counter: text(0) },
+            Name::ByKey => Self::ByKey { key: text(0) },
+            Name::ById => Self::ById { id: text(0) },
+            Name::Watch => {
+                let all = |at| array::read(bytes(at).expect("an array")).into_iter();
+                let key = |bytes| String::from_utf8(bytes).expect("UTF-8");
+                Self::Watch {
+                    keys: all(0).map(key).collect(),
+                    unwatched: all(1).map(|bytes| number(&bytes)).collect(),
+                }
+            }
+            Name::Listener => Self::Listener,
+            Name::Durability => Self::Durability,
+            Name::Time => Self::Time,
+        }
+    }
+
+    /// True if the server refuses it while it refuses writes.
+    pub(super) fn is_write(&self) -> bool {
+        matches!(
+            self,
+            Self::Acquire(_)
+                | Self::Extend { .. }
+                | Self::Release { .. }
+                | Self::Settle { .. }
+                | Self::Raise { .. }
+        )
+    }
+
+    /// The keys of the locks that it may take or wait for, beside that of the row that it finds.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        let keys = match self {
+            Self::Acquire(asked) => [Some(&asked.key), Some(&asked.counter)],
+            Self::Settle { key, .. } => [Some(key), None],
+            Self::Raise { counter, .. } => [Some(counter), None],
+            _ => [None, None],
+        };
+        keys.into_iter().flatten().map(String::as_str)
+    }
+}

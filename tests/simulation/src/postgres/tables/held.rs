@@ -1,0 +1,124 @@
+//! extend.sql and release.sql.
+
+use super::rows::number;
+use super::{Next, Row, Running, Stage, Tables, Write};
+use crate::flaw::Flaw;
+use crate::postgres::session::Cell;
+
+impl Tables {
+    pub(super) fn extend(
+        &mut self,
+        place: usize,
+        running: &mut Running,
+        now: i64,
+        id: &str,
+        (ttl, expected, deadline): (i64, Option<i64>, i64),
+    ) -> Next {
+        let key = running.saw.as_ref().map(|row| row.key.clone());
+        let is_early = |row: &Row| row.expires_at >= deadline;
+        let was_early = running.saw.as_ref().is_some_and(is_early);
+        match (&running.stage, key) {
+            (Stage::Sent, _) => {
+                running.saw = self.row_of(id).cloned();
+                match &running.saw {
+                    None => Next::Ends(None),
+                    // A lock that lives until the deadline needs no advisory lock.
+                    Some(row) if row.is_live(now) && is_early(row) => Next::Stage(Stage::Row),
+                    Some(row) if row.is_live(now) => Next::Stage(Stage::Turn),
+                    Some(_) => Next::Ends(Some(not_extended(running, id, None))),
+                }
+            }
+            (Stage::Turn, Some(key)) if !self.turns.take(&key, place) => Next::Waits,
+            (Stage::Turn, _) => Next::Stage(Stage::Row),
+            (Stage::Row, _) if self.has(Flaw::UpsertingExtend) => Next::Stage(Stage::Judges),
+            (Stage::Row, Some(key)) if !self.row_locks.take(&key, place) => Next::Waits,
+            (Stage::Row, _) => Next::Stage(Stage::Judges),
+            (Stage::Judges, Some(key)) => {
+                let now = self.time(running, now);
+                let Some(row) = self.rows.get(&key).filter(|row| row.id == id) else {
+                    return Next::Ends(Some(not_extended(running, id, None)));
+                };
+                running.judged_at = Some(now);
+                let is_other = expected.is_some_and(|expected| expected != row.expires_at);
+                // Another extend may have shortened the lock since the snapshot.
+                let is_late = was_early && !is_early(row);
+                if now > deadline || !row.is_live(now) || is_other || is_late {
+                    return Next::Ends(Some(not_extended(running, id, Some(row))));
+                }
+                let expires_at = now + ttl + i64::from(now + ttl == row.expires_at);
+                let write = if self.has(Flaw::UpsertingExtend) {
+                    Write::Upsert(Row { expires_at, ..row.clone() })
+                } else {
+                    Write::Expiry(key, expires_at)
+                };
+                let mut answer = vec![Cell::Number(expires_at), Cell::Null];
+                answer.extend(Row::record(None));
+                answer.extend([Cell::Null, Cell::Number(now), Cell::Text(id.to_owned())]);
+                Next::Stage(Stage::Writes(write, Some(answer)))
+            }
+            _ => Next::Ends(None),
+        }
+    }
+
+    pub(super) fn release(
+        &mut self,
+        place: usize,
+        running: &mut Running,
+        now: i64,
+        id: &str,
+        deadline: i64,
+    ) -> Next {
+        let is_to_go = |row: &Row| row.id == id && row.is_live(now) && now <= deadline;
+        let key = running.saw.as_ref().map(|row| row.key.clone());
+        match (&running.stage, key) {
+            (Stage::Sent, _) => {
+                running.saw = self.row_of(id).cloned();
+                match &running.saw {
+                    None => Next::Ends(None),
+                    Some(row) if is_to_go(row) => Next::Stage(Stage::Row),
+                    Some(row) => Next::Ends(Some(not_released(row, now, id))),
+                }
+            }
+            (Stage::Row, Some(key)) => {
+                if !self.row_locks.take(&key, place) {
+                    return Next::Waits;
+                }
+                let newest = self.rows.get(&key);
+                // If the row was written meanwhile, its newest version counts; after a mere wait it is deleted.
+                let is_same = newest == running.saw.as_ref();
+                if !is_same && !newest.is_some_and(is_to_go) {
+                    let answer = running.saw.as_ref().map(|row| not_released(row, now, id));
+                    return Next::Ends(answer);
+                }
+                // The time is read again: the lock may have expired.
+                let is_live = newest.is_some_and(|row| row.is_live(now));
+                running.tells = self.signals.frees(place, &key);
+                let mut answer = vec![Cell::Bool(is_live)];
+                answer.extend(Row::record(None));
+                answer.extend([Cell::Number(now), Cell::Text(id.to_owned())]);
+                Next::Stage(Stage::Writes(Write::Delete(key), Some(answer)))
+            }
+            _ => Next::Ends(None),
+        }
+    }
+}
+
+/// The second row of extend.sql. `held` is the newest version of the row, if it is still there.
+fn not_extended(running: &Running, id: &str, held: Option<&Row>) -> Vec<Cell> {
+    let judged_at = held.and(running.judged_at);
+    let held = held.filter(|row| judged_at.is_some_and(|now| row.is_live(now)));
+    let mut answer = vec![Cell::Null, number(held.map(|row| row.expires_at))];
+    answer.extend(Row::record(running.saw.as_ref()));
+    answer.push(number(judged_at.or(running.started)));
+    answer.push(number(judged_at));
+    answer.push(Cell::Text(id.to_owned()));
+    answer
+}
+
+/// The second row of release.sql, which shows the snapshot.
+fn not_released(saw: &Row, now: i64, id: &str) -> Vec<Cell> {
+    let mut answer = vec![Cell::Null];
+    answer.extend(Row::record(Some(saw)));
+    answer.extend([Cell::Number(now), Cell::Text(id.to_owned())]);
+    answer
+}
