@@ -11,6 +11,7 @@ use super::session::{Ended, Sessions, Wants};
 use super::statements::Statement;
 use super::stream::{Inbox, Stream, Way};
 use super::tables::{Done, Tables};
+use crate::flaw::Flaw;
 use crate::hub::{Hub, LATEST, MILLI, SECOND, What};
 use crate::link::Link;
 
@@ -138,6 +139,10 @@ impl Hub {
             self.fault(Fault::Late);
             let most = if self.random.percent(50) { SECOND / 2 } else { LATEST };
             arrives += 20 * MILLI + self.random.below(most);
+            if self.flaw == Some(Flaw::ResentExtends) {
+                // That flaw shows only if the connection is lost meanwhile.
+                self.at(at + 5 * MILLI, What::GivesUp { connection });
+            }
         }
         let arrives = arrives.max(last);
         if let Some(open) = self.streams.open.get_mut(&connection) {
