@@ -172,8 +172,9 @@ impl Hub {
             self.fault(Fault::Lost);
         }
         if is_lost || self.is_silent(member, number) {
-            // The driver learns of it when it sends something.
+            // From now on, nothing arrives any more; the keep-alives of the kernel find that.
             arrives = u64::MAX;
+            self.at(self.now + TCP_USER_TIMEOUT, What::GivesUp { connection });
         }
         if let Some(open) = self.streams.open.get_mut(&connection) {
             open.to_client = arrives;

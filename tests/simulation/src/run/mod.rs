@@ -235,6 +235,8 @@ impl<'a> Simulation<'a> {
                 member.stops();
             }
         }
+        // The network is well again, and what is on its way still arrives.
+        self.net.hub().odds = Odds::NONE;
         // Background work ends with its locks, and delayed messages when they arrive.
         let locks = u64::try_from(LONGEST.as_micros()).unwrap_or(0) + SECOND;
         let end = self.now + LATEST.max(locks) + 15 * SECOND;
