@@ -101,7 +101,6 @@ fn what_is_wrong_is_found() {
         Flaw::ForgottenCopy,
         Flaw::UncheckedCounter,
         Flaw::HastyClients,
-        Flaw::ForgottenSending,
         Flaw::ResentExtends,
         Flaw::EndlessWindow,
         Flaw::EarlyWindow,
