@@ -201,8 +201,9 @@ impl Flaw {
             | Self::HastyClients
             | Self::UnmovedCounter
             | Self::UncheckedExtend => Store::Firestore,
+            // Statements that are not cancelled matter most.
+            Self::StaleNow => Store::Pgbouncer,
             Self::MissingRowLock
-            | Self::StaleNow
             | Self::UpsertingExtend
             | Self::ForgottenSending
             | Self::ResentExtends

@@ -27,7 +27,8 @@ pub(crate) struct Member {
     /// The time of the member, in microseconds.
     pub(crate) now: u64,
     started: (Instant, u64),
-    backend: DynBackend,
+    /// The backend of a store in memory. Others end with the work, and their connections with them.
+    memory: Option<DynBackend>,
     stop: CancellationToken,
 }
 
@@ -57,7 +58,7 @@ impl Member {
         let clock = Clock::Tokio { at, steady: Duration::from_micros(now), unix };
         let recorder = setting.recorder.elsewhere(&format!("member-{number}"), clock);
         let local = LocalSet::new();
-        let (workers, backend) = local.block_on(&runtime, async {
+        let (workers, memory) = local.block_on(&runtime, async {
             let mut workers = Vec::new();
             let link = Arc::new(Link::new(setting.net.clone(), number, now));
             let real = setting.store.backend(&link);
@@ -79,9 +80,9 @@ impl Member {
             if setting.flaw == Some(Flaw::LeakedTask) {
                 tokio::spawn(std::future::pending::<()>());
             }
-            (workers, real)
+            (workers, Some(real).filter(|_| setting.store == Store::Memory))
         });
-        Self { runtime, local, workers, recorder, now, started: (at, now), backend, stop }
+        Self { runtime, local, workers, recorder, now, started: (at, now), memory, stop }
     }
 
     /// Advances its time.
@@ -101,7 +102,8 @@ impl Member {
     /// The number of live locks in its memory.
     pub(crate) fn live(&self) -> u64 {
         let listed = self.local.block_on(&self.runtime, async {
-            let inventory = self.backend.inventory().expect("an inventory");
+            let memory = self.memory.as_ref().expect("a store in memory");
+            let inventory = memory.inventory().expect("an inventory");
             inventory.list_locks(ListRequest::new()).await
         });
         listed.expect("a page").entries.len() as u64
@@ -122,7 +124,7 @@ impl Member {
         self.recorder.silence();
         let entered = self.runtime.enter();
         drop(self.local);
-        drop(self.backend);
+        drop(self.memory);
         drop(entered);
         drop(self.runtime);
     }

@@ -47,7 +47,8 @@ pub(super) async fn listen(
     };
     if end.is_ok() {
         // The dropped client sends its good-bye.
-        let all = async { while next(&mut messages).await.is_some() {} };
+        // A connection that is lost meanwhile says so again and again.
+        let all = async { while let Some(Ok(_)) = next(&mut messages).await {} };
         let _ = timeout(plan.statement, all).await;
     }
     end

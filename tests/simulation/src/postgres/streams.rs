@@ -11,6 +11,7 @@ use super::session::{Ended, Sessions, Wants};
 use super::statements::Statement;
 use super::stream::{Inbox, Stream, Way};
 use super::tables::{Done, Tables};
+use crate::flaw::Flaw;
 use crate::hub::{Hub, LATEST, MILLI, SECOND, What};
 use crate::link::Link;
 
@@ -138,6 +139,10 @@ impl Hub {
             self.fault(Fault::Late);
             let most = if self.random.percent(50) { SECOND / 2 } else { LATEST };
             arrives += 20 * MILLI + self.random.below(most);
+            if self.flaw == Some(Flaw::ResentExtends) {
+                // That flaw shows only if the connection is lost meanwhile.
+                self.at(at + 5 * MILLI, What::GivesUp { connection });
+            }
         }
         let arrives = arrives.max(last);
         if let Some(open) = self.streams.open.get_mut(&connection) {
@@ -167,8 +172,9 @@ impl Hub {
             self.fault(Fault::Lost);
         }
         if is_lost || self.is_silent(member, number) {
-            // The driver learns of it when it sends something.
+            // From now on, nothing arrives any more; the keep-alives of the kernel find that.
             arrives = u64::MAX;
+            self.at(self.now + TCP_USER_TIMEOUT, What::GivesUp { connection });
         }
         if let Some(open) = self.streams.open.get_mut(&connection) {
             open.to_client = arrives;

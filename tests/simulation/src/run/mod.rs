@@ -65,6 +65,9 @@ impl<'a> Simulation<'a> {
         let mut random = Random::new(plan.seed);
         let server = Server::of(plan.store, plan.flaw);
         let mut odds = Odds { lost: 60, late: 120, doubled: 60 };
+        if plan.flaw == Some(Flaw::ResentExtends) {
+            odds.late = 1000;
+        }
         if plan.flaw == Some(Flaw::ForgottenCopy) {
             odds.doubled = 600;
         }
@@ -232,6 +235,8 @@ impl<'a> Simulation<'a> {
                 member.stops();
             }
         }
+        // The network is well again, and what is on its way still arrives.
+        self.net.hub().odds = Odds::NONE;
         // Background work ends with its locks, and delayed messages when they arrive.
         let locks = u64::try_from(LONGEST.as_micros()).unwrap_or(0) + SECOND;
         let end = self.now + LATEST.max(locks) + 15 * SECOND;

@@ -66,6 +66,7 @@ impl Worker {
         let is_for_ticks =
             self.flaw.is_some_and(Flaw::starts_ticks_twice) && self.random.percent(10);
         let is_undecided = self.flaw == Some(Flaw::BlindExtends) && self.random.percent(10);
+        let is_twice = self.flaw == Some(Flaw::ResentExtends) && self.random.percent(10);
         let is_overslept = self.flaw == Some(Flaw::MissingRowLock) && self.random.percent(10);
         // The keys are few, so that members meet.
         let number = usize::try_from(self.random.below(self.keys as u64)).unwrap_or(0);
@@ -73,6 +74,7 @@ impl Worker {
         match self.random.below(1000) {
             _ if is_for_ticks => self.tick().await,
             _ if is_overslept => self.overslept(number, key).await,
+            _ if is_twice => self.twice(number, key).await,
             _ if is_undecided => self.undecided(number, key).await,
             0..520 => self.brief(number, key).await,
             520..800 => self.by_hand(number, key).await,

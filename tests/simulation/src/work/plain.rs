@@ -111,6 +111,22 @@ impl Worker {
         Ok(())
     }
 
+    /// Two extends of the bare backend, the second one longer, and work until its end.
+    pub(super) async fn twice(&mut self, number: usize, key: String) -> Result<(), LockError> {
+        let request = AcquireRequest::new(key, TTL)?;
+        let AcquireResult::Acquired(lock) = self.backend.acquire(request).await? else {
+            return Ok(());
+        };
+        let extend = |ttl| ExtendRequest::new(lock.lock_id, ttl);
+        if self.backend.extend(extend(TTL / 4)?).await?.is_extended()
+            && self.backend.extend(extend(LONGEST)?).await?.is_extended()
+        {
+            increment(&self.link, &self.recorder, number, lock.fence, TTL * 4).await;
+        }
+        let _ = self.backend.release(ReleaseRequest::new(lock.lock_id)).await?;
+        Ok(())
+    }
+
     /// Only reads.
     pub(super) async fn curious(&mut self, key: String) -> Result<(), LockError> {
         self.backend.is_locked(IsLockedRequest::new(key.as_str())?).await?;
