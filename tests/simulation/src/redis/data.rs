@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use mlua::{IntoLua as _, Lua, Value};
 
+use crate::server::Refusal;
+
 /// The records, the time, and what the command in progress has done.
 #[derive(Default)]
 pub(super) struct Data {
@@ -15,7 +17,9 @@ pub(super) struct Data {
     /// The names that the command has read, if its connection wants to hear of their changes.
     pub(super) read: Option<Vec<Vec<u8>>>,
     /// The server's answer to all writes, if it refuses them.
-    pub(super) refusal: Option<&'static str>,
+    pub(super) refusal: Option<Refusal>,
+    /// True if the script has written: then a full memory refuses none of its writes.
+    pub(super) has_written: bool,
 }
 
 struct Record {
@@ -98,9 +102,17 @@ impl Data {
         let name = name.as_deref().unwrap_or_default();
         let command = word(0);
         let is_write = !matches!(&*command, b"GET" | b"TIME");
-        if let Some(refusal) = self.refusal.filter(|_| is_write) {
-            return Err(refusal.to_owned());
+        let needs_memory = matches!(&*command, b"SET" | b"INCR" | b"DECR");
+        match self.refusal {
+            Some(Refusal::Replica) if is_write => {
+                return Err("READONLY You can't write against a read only replica.".to_owned());
+            }
+            Some(Refusal::Full) if needs_memory && !self.has_written => {
+                return Err("OOM command not allowed when used memory > 'maxmemory'.".to_owned());
+            }
+            _ => {}
         }
+        self.has_written |= is_write;
         Ok(match &*command {
             b"TIME" => Answer::Time(self.now / 1_000_000, self.now % 1_000_000),
             b"GET" => {
@@ -126,6 +138,10 @@ impl Data {
                 record.until = Some(until);
                 self.changed.push(name.to_vec());
                 Answer::Number(1)
+            }
+            b"PERSIST" => {
+                let Some(record) = self.live(name) else { return Ok(Answer::Number(0)) };
+                Answer::Number(i64::from(record.until.take().is_some()))
             }
             b"SET" => {
                 let options: Vec<_> = (3..words.len()).map(word).collect();

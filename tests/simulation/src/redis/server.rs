@@ -54,10 +54,7 @@ impl Server {
 
     /// Refuses all writes from now on, or takes them again.
     pub(crate) fn refuses(&mut self, refusal: Option<Refusal>) {
-        data::data(&self.lua).refusal = refusal.map(|refusal| match refusal {
-            Refusal::Replica => "READONLY You can't write against a read only replica.",
-            Refusal::Full => "OOM command not allowed when used memory > 'maxmemory'.",
-        });
+        data::data(&self.lua).refusal = refusal;
     }
 
     pub(crate) fn closes(&mut self, connection: u64) {
@@ -92,6 +89,7 @@ impl Server {
         {
             let mut data = data::data(&self.lua);
             data.now = now;
+            data.has_written = false;
             data.read = self.trackers.contains(&connection).then(Vec::new);
             // Redis deletes records that are over from time to time, and tells of it.
             if self.commands.is_multiple_of(5000) {
