@@ -24,6 +24,10 @@ pub(crate) enum Service {
 }
 
 /// The answers to a call, which come one after the other.
+#[cfg_attr(
+    feature = "test-util",
+    expect(clippy::large_enum_variant, reason = "a box would cost each call, for tests alone")
+)]
 pub(crate) enum Answers<T> {
     Grpc(Streaming<T>),
     #[cfg(feature = "test-util")]

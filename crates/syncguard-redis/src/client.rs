@@ -322,9 +322,10 @@ impl Connections {
         };
         #[cfg(feature = "test-util")]
         if let Some(wire) = &connection.wire {
-            return if is_first() {
-                wire.replace()
-            };
+            if is_first() {
+                wire.replace();
+            }
+            return;
         }
         if self.are_opened_here() && connection.client.is_connected() && is_first() {
             let client = connection.client.clone();
