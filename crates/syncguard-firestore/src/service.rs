@@ -47,6 +47,10 @@ impl ServiceMaker {
 }
 
 /// The answers to a call, which come one after the other.
+#[cfg_attr(
+    feature = "test-util",
+    expect(clippy::large_enum_variant, reason = "a box would cost each call, for tests alone")
+)]
 pub(crate) enum Answers<T> {
     Grpc(Streaming<T>),
     #[cfg(feature = "test-util")]

@@ -172,10 +172,10 @@ impl PostgresBackend {
     #[cfg(feature = "test-util")]
     pub(crate) fn connect_later(
         config: tokio_postgres::Config,
-        options: PostgresOptions,
+        options: &PostgresOptions,
     ) -> Result<Self, LockError> {
         let mut settings = Settings::new(options.clone())?;
-        let pool = make_pool(config, &options, &mut settings)?;
+        let pool = make_pool(config, options, &mut settings)?;
         Ok(Self::over(pool, settings))
     }
 

@@ -37,7 +37,7 @@ pub fn over(
 ) -> Result<PostgresBackend, LockError> {
     let mut config = Config::new();
     config.user("simulated").ssl_mode(SslMode::Disable);
-    PostgresBackend::connect_later(config, options.with_streams(Streams(Arc::new(open))))
+    PostgresBackend::connect_later(config, &options.with_streams(Streams(Arc::new(open))))
 }
 
 impl Streams {

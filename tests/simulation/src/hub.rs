@@ -558,8 +558,7 @@ impl Hub {
         // Requests on the network are lost.
         let events = std::mem::take(&mut self.events);
         let stays = |event: &Reverse<Event>| match &event.0.what {
-            What::Arrives { .. } => event.0.at >= self.away,
-            What::Bytes { to_server: true, .. } => event.0.at >= self.away,
+            What::Arrives { .. } | What::Bytes { to_server: true, .. } => event.0.at >= self.away,
             What::Goes { .. } => false,
             _ => true,
         };

@@ -77,7 +77,7 @@ fn find(flaw: Flaw, seed: u64) -> Result<Plan> {
     let mut seeds = seed..;
     loop {
         let seed = seeds.next().unwrap_or_default();
-        ensure!(started.elapsed() < Duration::from_secs(60), "{flaw:?} was not found in a minute");
+        ensure!(started.elapsed() < Duration::from_mins(1), "{flaw:?} was not found in a minute");
         let store = flaw.store();
         // Few keys, so that a lock that is left behind disturbs other callers.
         let plan = Plan { flaw: Some(flaw), keys: 8, ..Plan::new(store, seed, 20_000) };

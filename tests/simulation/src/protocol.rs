@@ -6,6 +6,7 @@ use crate::{firestore, redis};
 
 /// A request.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "it lives for a moment")]
 pub(crate) enum Request {
     /// A command of Redis, on the connection of this number.
     Redis {

@@ -30,7 +30,7 @@ use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{Instant, sleep};
 
 const KEY: &str = "nightly";
-const PERIOD: Duration = Duration::from_secs(60);
+const PERIOD: Duration = Duration::from_mins(1);
 const TTL: Duration = Duration::from_secs(20);
 
 /// How long a client waits for an answer.

@@ -22,6 +22,7 @@ use syncguard_firestore::gcloud_sdk::tonic::Status;
 
 /// A call.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "it lives for a moment")]
 pub(crate) enum Call {
     Read(BatchGetDocumentsRequest),
     Query(RunQueryRequest),
@@ -59,6 +60,7 @@ const ABORTED: u64 = 211;
 /// How long an expired lock counts as live, in milliseconds.
 const TOLERANCE: i64 = 1000;
 
+#[expect(clippy::unnecessary_wraps, reason = "as messages have it")]
 fn time(micros: u64) -> Option<Timestamp> {
     let seconds = i64::try_from(micros / 1_000_000).expect("63 bits");
     let nanos = i32::try_from(micros % 1_000_000 * 1000).expect("less than a second");
@@ -144,7 +146,6 @@ impl Documents {
         let stored = self.all.get(name_of(write));
         let condition = write.current_document.as_ref();
         match condition.and_then(|condition| condition.condition_type.as_ref()) {
-            None => Ok(()),
             Some(ConditionType::Exists(false)) if stored.is_some() => {
                 Err(Status::already_exists("Document already exists."))
             }
@@ -158,7 +159,7 @@ impl Documents {
             {
                 Err(Status::failed_precondition("The document has been changed."))
             }
-            Some(_) => Ok(()),
+            _ => Ok(()),
         }
     }
 

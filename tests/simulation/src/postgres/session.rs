@@ -260,7 +260,9 @@ impl Session {
                 let (kind, types) = &self.prepared[&text(&mut body)];
                 message(&mut self.output, b't', |out| {
                     out.put_i16(i16::try_from(types.len()).expect("few"));
-                    types.iter().for_each(|kind| out.put_u32(*kind));
+                    for kind in types {
+                        out.put_u32(*kind);
+                    }
                 });
                 description(&mut self.output, kind.columns);
             }

@@ -226,6 +226,7 @@ fn said(error: &mlua::Error) -> String {
 }
 
 /// `cjson.decode`.
+#[expect(clippy::needless_pass_by_value, reason = "as Lua passes it")]
 fn decode(lua: &Lua, text: mlua::String) -> mlua::Result<LuaValue> {
     let value = serde_json::from_slice(&text.as_bytes()).map_err(mlua::Error::external)?;
     from_json(lua, &value)

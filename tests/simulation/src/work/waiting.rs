@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 use super::{TTL, Worker, increment};
 
 /// Longer than the whole simulation.
-const HOUR: Duration = Duration::from_secs(3600);
+const HOUR: Duration = Duration::from_hours(1);
 
 impl Worker {
     /// Waits for its turn without a limit, and may go away meanwhile.
