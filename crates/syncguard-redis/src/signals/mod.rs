@@ -115,11 +115,14 @@ impl Signals {
     }
 
     fn new_hub(&self, node: Option<Server>) -> SignalHub {
-        let (route, command) = (Route::new(&self.links, node), self.limits.step);
+        let (route, command) = (Arc::new(Route::new(&self.links, node)), self.limits.step);
         let name = self.name.clone();
         let listen = move |subscriptions| {
-            let (client, name) = (route.client(command), name.clone());
-            async move { session::listen(client?, name, command, subscriptions).await }
+            let (route, name) = (Arc::clone(&route), name.clone());
+            async move {
+                let client = route.client(command).await?;
+                session::listen(client, name, command, subscriptions).await
+            }
         };
         SignalHub::new("redis", self.limits, self.outage.clone(), listen)
     }
