@@ -322,16 +322,18 @@ impl Connections {
         }
     }
 
-    /// The next connection in turn; skips lost connections if another connection works.
+    /// The next connection in turn. If it is lost, another one that works, while this one is opened again.
     fn pick(&self) -> &Arc<Link> {
         let count = self.links.len();
         if count == 1 {
             return &self.links[0];
         }
-        let first = self.next.fetch_add(1, Ordering::Relaxed) % count;
-        let in_turn = self.links[first..].iter().chain(&self.links[..first]);
-        let working = in_turn.into_iter().find(|link| link.is_up());
-        working.unwrap_or(&self.links[first])
+        let first = &self.links[self.next.fetch_add(1, Ordering::Relaxed) % count];
+        if first.is_up() {
+            return first;
+        }
+        first.restore();
+        self.links.iter().find(|link| link.is_up()).unwrap_or(first)
     }
 }
 

@@ -90,6 +90,8 @@ impl Opener {
         last: Option<&Server>,
         explain: bool,
     ) -> Result<Live, LockError> {
+        #[cfg(feature = "test-util")]
+        let explain = explain && self.wire.is_none();
         let opening = async {
             if !explain {
                 return self.open(last).await;

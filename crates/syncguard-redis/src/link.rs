@@ -134,6 +134,14 @@ impl Link {
         Err(state.failure.clone().unwrap_or_else(otherwise))
     }
 
+    /// Begins to look for another connection, if there is none.
+    pub(crate) fn restore(self: &Arc<Self>) {
+        let live = self.current();
+        if !live.is_up() {
+            self.look(&live, Reason::Lost);
+        }
+    }
+
     /// Looks for another connection than this one, which gave no answers, or none that can be used.
     pub(crate) fn replace(self: &Arc<Self>, live: &Arc<Live>) {
         self.look(live, Reason::Bad);

@@ -99,7 +99,7 @@ mod with_every_store {
             ("memory:?dispose_timeout_ms=0", "dispose_timeout_ms"),
             ("redis://u:hunter2@h?key_prefix=fence", "prefix"),
             ("redis-cluster://u:hunter2@h?key_prefix=%7Bx", "hash tag"),
-            ("postgres://u:hunter2@h?lock_table=a&fence_table=A", "two tables"),
+            ("postgres://u:hunter2@h?lock_table=a&fence_table=a", "two tables"),
             ("firestore://p?collection=a&fence_collection=a", "counters"),
             ("sqlite:no/such/folder/hunter2.db", "does not exist"),
         ] {

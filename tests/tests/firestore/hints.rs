@@ -77,7 +77,7 @@ async fn what_is_under_a_wrong_hint_is_left_alone() -> Result<()> {
     raw.set("locks/garbage", [("lockId", ValueType::BooleanValue(true))]).await;
     let lock = take(&holder, "k", 60_000).await;
     // An old copy of the lock itself is not the lock.
-    raw.set("locks/copy", copy_of(lock.lock_id, 1_000_000)).await;
+    raw.set("locks/copy", copy_of("copy", lock.lock_id, 1_000_000)).await;
     for hint in ["garbage", "copy"] {
         let lookup = LookupRequest::by_lock_id(lock.lock_id).with_key_hint(Key::new(hint)?);
         let found = other.lookup(lookup).await?.expect("a live lock");

@@ -57,12 +57,17 @@ async fn every_operation_sends_what_it_says() -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn copy_of(lock_id: LockId, expires_at: i64) -> [(&'static str, ValueType); 5] {
+/// A lock whose document has the name of the key.
+pub(crate) fn copy_of(
+    key: &str,
+    lock_id: LockId,
+    expires_at: i64,
+) -> [(&'static str, ValueType); 5] {
     [
         ("lockId", text(lock_id.expose())),
         ("expiresAtMs", ValueType::IntegerValue(expires_at)),
         ("acquiredAtMs", ValueType::IntegerValue(1)),
-        ("key", text("copy")),
+        ("key", text(key)),
         ("fence", text("000000000000007")),
     ]
 }
@@ -76,7 +81,7 @@ async fn expired_duplicates_are_deleted() -> Result<()> {
     let raw = Raw::new(&url);
     let backend = backend_with(&url, options().with_remembered_locks(0)).await;
     let lock = take(&backend, "k", 60_000).await;
-    raw.set("locks/copy", copy_of(lock.lock_id, LONG_AGO)).await;
+    raw.set("locks/copy", copy_of("copy", lock.lock_id, LONG_AGO)).await;
 
     // A lookup only reads.
     let found = backend.lookup(LookupRequest::by_lock_id(lock.lock_id)).await?.unwrap();
@@ -85,13 +90,13 @@ async fn expired_duplicates_are_deleted() -> Result<()> {
 
     assert!(extend(&backend, lock.lock_id).await?);
     eventually("tidy", async || raw.ids("locks").await == ["k"]).await;
-    raw.set("locks/copy", copy_of(lock.lock_id, LONG_AGO)).await;
+    raw.set("locks/copy", copy_of("copy", lock.lock_id, LONG_AGO)).await;
     assert!(release(&backend, lock.lock_id).await?.is_released());
     eventually("tidy", async || raw.ids("locks").await.is_empty()).await;
 
     // All of them have expired, so none has an owner.
-    raw.set("locks/a", copy_of(lock.lock_id, LONG_AGO)).await;
-    raw.set("locks/b", copy_of(lock.lock_id, LONG_AGO)).await;
+    raw.set("locks/a", copy_of("a", lock.lock_id, LONG_AGO)).await;
+    raw.set("locks/b", copy_of("b", lock.lock_id, LONG_AGO)).await;
     let answer = release(&backend, lock.lock_id).await?;
     assert_eq!(answer, ReleaseResult::NotHeld(NotHeld::Expired));
     eventually("tidy", async || raw.ids("locks").await.is_empty()).await;
@@ -104,7 +109,7 @@ async fn two_live_duplicates_are_left_alone() -> Result<()> {
     let raw = Raw::new(&url);
     let backend = backend_with(&url, options().with_remembered_locks(0)).await;
     let lock = take(&backend, "k", 60_000).await;
-    raw.set("locks/copy", copy_of(lock.lock_id, FAR)).await;
+    raw.set("locks/copy", copy_of("copy", lock.lock_id, FAR)).await;
     let errors = [
         release(&backend, lock.lock_id).await.unwrap_err().to_string(),
         extend(&backend, lock.lock_id).await.unwrap_err().to_string(),
@@ -119,7 +124,7 @@ async fn two_live_duplicates_are_left_alone() -> Result<()> {
     // A backend that took the lock and remembers its place uses that document: it touches no other.
     let rememberer = backend_with(&url, options()).await;
     let mine = take(&rememberer, "mine", 60_000).await;
-    raw.set("locks/theirs", copy_of(mine.lock_id, FAR)).await;
+    raw.set("locks/theirs", copy_of("theirs", mine.lock_id, FAR)).await;
     assert!(extend(&rememberer, mine.lock_id).await?);
     assert!(release(&rememberer, mine.lock_id).await?.is_released());
     assert_eq!(raw.ids("locks").await, ["copy", "k", "theirs"]);
@@ -164,7 +169,7 @@ async fn a_corrupt_or_lost_counter_never_lets_a_fence_repeat() -> Result<()> {
     assert!(raw.ids("locks").await.is_empty(), "nothing was written");
 
     // A TTL policy has deleted the counter; the expired lock still has the fence.
-    raw.set("locks/eaten", copy_of(LockId::generate()?, LONG_AGO)).await;
+    raw.set("locks/eaten", copy_of("eaten", LockId::generate()?, LONG_AGO)).await;
     assert_eq!(take(&backend, "eaten", 1).await.fence.get(), 8);
     Ok(())
 }

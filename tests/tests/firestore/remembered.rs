@@ -104,7 +104,7 @@ async fn update_times_of_a_document_only_grow() -> Result<()> {
     let raw = Raw::new(&url);
     let mut last = None;
     for turn in 0..100 {
-        raw.set("locks/k", copy_of(LockId::generate()?, turn)).await;
+        raw.set("locks/k", copy_of("k", LockId::generate()?, turn)).await;
         let updated = raw.update_time("locks/k").await;
         let time = updated.map(|updated| (updated.seconds, updated.nanos));
         assert!(time > last, "{time:?} after {last:?}");

@@ -108,6 +108,8 @@ async fn a_page_goes_along_the_primary_key() -> Result<()> {
         let sql = sql
             .replace("{locks}", &tables.locks)
             .replace("{fences}", &tables.fences)
+            .replace("{locks_are_seen}", "NULL")
+            .replace("{fences_are_seen}", "NULL")
             .replace("{record}", "l.key, l.lock_id")
             .replace("{now}", "0")
             .replace("{holder}", "NULL");

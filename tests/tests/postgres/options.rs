@@ -22,7 +22,7 @@ async fn absurd_settings_are_refused() {
         options().with_statement_timeout(instant),
         options().with_statement_timeout(Duration::MAX),
         options().with_dispose_timeout(instant),
-        options().with_tables("same", "Same"),
+        options().with_tables("same", "same"),
         options().with_connect_timeout(instant),
         options().with_pool_size(0),
     ] {

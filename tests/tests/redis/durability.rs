@@ -77,7 +77,7 @@ async fn what_is_unsafe_is_named_and_strictly_refused() -> Result<()> {
 
 /// The rule of the crate's documentation, with its line breaks.
 const RULE: &str = "on >password resetkeys ~app:* resetchannels nocommands \
-                    +evalsha +eval +get +set +incr +decr +del +pexpire +time +ping \
+                    +evalsha +eval +get +set +incr +decr +del +persist +pexpire +time +ping \
                     +info +config|get +client|tracking";
 
 #[tokio::test]

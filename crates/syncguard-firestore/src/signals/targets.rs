@@ -206,7 +206,7 @@ mod tests {
 
     fn locked(name: &str) -> ResponseType {
         let times = [1, 7].map(|millis| Timestamp::from_millis(millis).unwrap());
-        let (key, fence) = (Key::new("k").unwrap(), Fence::new(1).unwrap());
+        let (key, fence) = (Key::new(name).unwrap(), Fence::new(1).unwrap());
         let lock_id = LockId::generate().unwrap();
         let updated = gcloud_sdk::prost_types::Timestamp::default();
         let (name, holder) = (name.to_owned(), Holder::unnamed());

@@ -7,11 +7,13 @@ stored AS MATERIALIZED (
 -- A TypeScript acquire reads the row without locking it and overwrites it later, under this advisory lock.
 -- Without the advisory lock, it could overwrite an extend whose commit is in progress while the old expiry
 -- passes: two holders. That cannot be if the lock lives until the deadline: nobody relies on an extend that is
--- committed later, and until then the old expiry keeps others out. So an early extend needs no advisory lock, which any
--- role of the database could keep from it.
+-- committed later, and until then the old expiry keeps others out. So an early extend does not wait for the advisory lock,
+-- which any role of the database could keep from it. It takes the lock if it is free: a clean-up then sees that an extend
+-- is not committed yet.
 turn AS MATERIALIZED (
   SELECT CASE WHEN l.expires_at_ms {<} $4
-    THEN pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtext(l.key)) IS NOT NULL ELSE false END AS is_taken
+    THEN pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtext(l.key)) IS NOT NULL
+    ELSE pg_catalog.pg_try_advisory_xact_lock(pg_catalog.hashtext(l.key)) END AS is_taken
   FROM settings, stored AS l
   WHERE l.expires_at_ms {>} (l.now_ms {-} {tolerance}) AND {intact}
 ),

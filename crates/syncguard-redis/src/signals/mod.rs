@@ -118,20 +118,21 @@ impl Signals {
     }
 
     fn new_hub(&self, node: Option<Server>) -> SignalHub {
-        let (route, command) = (Route::new(&self.links, node), self.limits.step);
+        let (route, command) = (Arc::new(Route::new(&self.links, node)), self.limits.step);
         let name = self.name.clone();
         #[cfg(feature = "test-util")]
         let wire = self.links.iter().find_map(|link| link.wire().cloned());
         let listen = move |subscriptions| {
-            let (client, name) = (route.client(command), name.clone());
+            let (route, name) = (Arc::clone(&route), name.clone());
             #[cfg(feature = "test-util")]
             let wire = wire.clone();
             async move {
+                let client = route.client(command).await?;
                 #[cfg(feature = "test-util")]
                 if let Some(wire) = wire {
-                    return session::listen_simulated(client?, &wire, command, subscriptions).await;
+                    return session::listen_simulated(client, &wire, command, subscriptions).await;
                 }
-                session::listen(client?, name, command, subscriptions).await
+                session::listen(client, name, command, subscriptions).await
             }
         };
         SignalHub::new("redis", self.limits, self.outage.clone(), listen)

@@ -8,6 +8,7 @@ use fred::interfaces::ClientLike;
 use fred::types::RespVersion;
 use fred::types::config::{Config, ConnectionConfig, PerformanceConfig, Server, ServerConfig};
 use syncguard_core::LockError;
+use tokio::time::Instant;
 
 use crate::error;
 use crate::link::Link;
@@ -31,9 +32,11 @@ impl Route {
     /// records with the connection.
     ///
     /// With Sentinel, it connects to the master that the backend uses.
-    pub(super) fn client(&self, command_timeout: Duration) -> Result<Client, LockError> {
+    pub(super) async fn client(&self, command_timeout: Duration) -> Result<Client, LockError> {
         let up = self.links.iter().find(|link| link.is_up());
-        let live = up.or(self.links.first()).ok_or_else(error::not_connected)?.current();
+        let link = up.or(self.links.first()).ok_or_else(error::not_connected)?;
+        // A lost connection is opened again, as for a command: the server may be another one by now.
+        let live = link.live(Instant::now() + command_timeout).await?;
         let client = &live.client;
         let mut config =
             Config { version: RespVersion::RESP3, fail_fast: true, ..client.client_config() };

@@ -104,10 +104,11 @@ fn extend(
     (ttl, known): (i8, i8),
 ) -> Option<Next> {
     let held = world.store.row.filter(|row| row.owner == owner && row.is_live(rules, 0));
-    // A lock that lives until the deadline needs no advisory lock.
+    // A lock that lives until the deadline does not wait for the advisory lock.
     let is_early = held.is_some_and(|held| held.expires >= request.sent + rules.bound);
-    let has_turn = !is_early && !rules.has(Flaw::ExtendWithoutTurn);
-    if !row_is_free(world) || has_turn && !turn_is_free(world) {
+    let waits = !is_early && !rules.has(Flaw::ExtendWithoutTurn);
+    let has_turn = waits || is_early && turn_is_free(world);
+    if !row_is_free(world) || waits && !turn_is_free(world) {
         return None;
     }
     let Some(held) = held else { return Some(Next::Answer(Answer::NotHeld)) };

@@ -46,8 +46,11 @@ impl Worker {
     /// ends a turn.
     pub(crate) async fn work(mut self) {
         while !self.stop.is_cancelled() {
-            let _ = self.turn().await;
-            let pause = self.random.millis(0, 4);
+            // A store that refuses everything would fill the history with failures.
+            let pause = match self.turn().await {
+                Ok(()) => self.random.millis(0, 4),
+                Err(_) => self.random.millis(10, 60),
+            };
             sleep(pause).await;
         }
     }

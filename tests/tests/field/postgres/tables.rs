@@ -116,8 +116,8 @@ async fn row_level_security_refuses_and_never_hides() -> Result<()> {
     for policy in [None, Some("key <> 'key'"), Some("true")] {
         on_both(&server, "ALTER TABLE {} ENABLE ROW LEVEL SECURITY")?;
         if let Some(policy) = policy {
-            server.psql(&format!("CREATE POLICY some ON syncguard_locks USING ({policy})"))?;
-            server.psql("CREATE POLICY some ON syncguard_fence_counters USING (true)")?;
+            server.psql(&format!("CREATE POLICY shown ON syncguard_locks USING ({policy})"))?;
+            server.psql("CREATE POLICY shown ON syncguard_fence_counters USING (true)")?;
         }
         for (name, backend) in &backends {
             refuses_all(backend, "key", id, &format!("{name}, {policy:?}")).await?;
