@@ -125,7 +125,7 @@ async fn row_level_security_refuses_and_never_hides() -> Result<()> {
         let risks = backends[0].1.durability_report().await?.risks;
         ensure!(risks == [DurabilityRisk::HiddenRows], "{risks:?}");
         if policy.is_some() {
-            on_both(&server, "DROP POLICY some ON {}")?;
+            on_both(&server, "DROP POLICY shown ON {}")?;
         }
         on_both(&server, "ALTER TABLE {} DISABLE ROW LEVEL SECURITY")?;
     }
