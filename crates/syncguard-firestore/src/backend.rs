@@ -89,7 +89,7 @@ impl FirestoreBackend {
         let options = url::parse(url, options)?;
         let layout = options.check()?;
         let maker = ClientMaker::new(&layout, &options)?;
-        let maker = ServiceMaker::Grpc(maker);
+        let maker = ServiceMaker::Grpc(Box::new(maker));
         Self::over(Channel::new(maker.make().await?, Some(maker)), layout, options)
     }
 

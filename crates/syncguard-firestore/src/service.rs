@@ -28,7 +28,7 @@ pub(crate) enum Service {
 
 /// Makes services, each with a connection of its own.
 pub(crate) enum ServiceMaker {
-    Grpc(ClientMaker),
+    Grpc(Box<ClientMaker>),
     #[cfg(feature = "test-util")]
     Simulated(Arc<dyn Calls>),
 }

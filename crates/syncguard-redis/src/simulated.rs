@@ -18,6 +18,9 @@ use crate::driver::{Command, Transmission, confirmed, wait_words};
 /// The answer to a command, when it comes.
 pub type Answering = Pin<Box<dyn Future<Output = Result<Value, DriverError>> + Send>>;
 
+/// A connection that is being opened; `None` if it cannot be opened.
+pub type Opening<T> = Pin<Box<dyn Future<Output = Option<T>> + Send>>;
+
 /// A connection to a simulated server.
 pub trait Wire: Send + Sync {
     /// Sends a command. The backend limits the wait for the answer.
@@ -30,10 +33,10 @@ pub trait Wire: Send + Sync {
     fn is_up(&self) -> bool;
 
     /// Opens another connection in the place of this one; `None` if it cannot be opened.
-    fn reconnect(&self) -> Pin<Box<dyn Future<Output = Option<Arc<dyn Wire>>> + Send>>;
+    fn reconnect(&self) -> Opening<Arc<dyn Wire>>;
 
     /// Opens another connection, and returns it with the changes of what it reads; `None` if it cannot be opened.
-    fn listen(&self) -> Pin<Box<dyn Future<Output = Option<Listening>> + Send>>;
+    fn listen(&self) -> Opening<Listening>;
 }
 
 /// A connection for signals.

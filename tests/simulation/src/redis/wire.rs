@@ -3,14 +3,13 @@
 //! fred's part here: a request that cannot be sent is `Canceled`, one whose connection is lost fails with `IO`, and if
 //! a cluster sends one twice, its nodes have changed.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use syncguard_redis::fred::error::{Error as DriverError, ErrorKind};
 use syncguard_redis::fred::types::Value;
 use syncguard_redis::fred::types::config::{Config, ServerConfig};
-use syncguard_redis::simulated::{self, Answering, Listening};
+use syncguard_redis::simulated::{self, Answering, Listening, Opening};
 use syncguard_redis::{RedisBackend, RedisOptions, WaitReplicas};
 
 use crate::hub::Outcome;
@@ -69,7 +68,7 @@ impl simulated::Wire for Wire {
         self.number > 0 || self.opened == self.link.hub().connection(self.link.member)
     }
 
-    fn reconnect(&self) -> Pin<Box<dyn Future<Output = Option<Arc<dyn simulated::Wire>>> + Send>> {
+    fn reconnect(&self) -> Opening<Arc<dyn simulated::Wire>> {
         let (link, changes) = (Arc::clone(&self.link), Arc::clone(&self.changes));
         Box::pin(async move {
             link.connected().await?;
@@ -79,7 +78,7 @@ impl simulated::Wire for Wire {
         })
     }
 
-    fn listen(&self) -> Pin<Box<dyn Future<Output = Option<Listening>> + Send>> {
+    fn listen(&self) -> Opening<Listening> {
         let link = Arc::clone(&self.link);
         Box::pin(async move {
             link.connected().await?;

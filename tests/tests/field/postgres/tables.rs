@@ -12,7 +12,9 @@ use syncguard::postgres::tokio_postgres::{Config, NoTls};
 use syncguard::postgres::{
     DurabilityRisk, PostgresBackend, PostgresOptions, check_fence_sql, schema_sql, setup_schema,
 };
-use syncguard::{ErrorCode, Fence, LockBackend as _, LockError, LockId};
+use syncguard::{
+    ErrorCode, ExtendResult, Fence, LockBackend as _, LockError, LockId, ReleaseResult,
+};
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -64,9 +66,9 @@ async fn each(
         ),
         (
             "extend",
-            backend.extend(ExtendRequest::new(id, MINUTE)?).await.map(|it| it.is_extended()),
+            backend.extend(ExtendRequest::new(id, MINUTE)?).await.map(ExtendResult::is_extended),
         ),
-        ("release", backend.release(ReleaseRequest::new(id)).await.map(|it| it.is_released())),
+        ("release", backend.release(ReleaseRequest::new(id)).await.map(ReleaseResult::is_released)),
     ])
 }
 
