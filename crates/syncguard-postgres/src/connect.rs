@@ -34,7 +34,7 @@ pub(crate) fn make_pool(
         recycle: Some(connect),
     };
     #[cfg(feature = "test-util")]
-    let simulated = options.streams.as_ref().map(|streams| streams.connectors(&config));
+    let simulated = options.streams.as_ref().map(|streams| simulated(streams, &config));
     #[cfg(not(feature = "test-util"))]
     let simulated: Option<Connectors> = None;
     let connectors = simulated.map_or_else(|| connectors(config, options), Ok)?;
@@ -84,10 +84,19 @@ fn set_defaults(config: &mut Config, options: &PostgresOptions, settings: &Setti
 }
 
 /// The means to reach the servers of a pool.
-pub(crate) struct Connectors {
-    pub(crate) manager: Manager,
-    pub(crate) cancel: CancelRequests,
-    pub(crate) signals: Route,
+struct Connectors {
+    manager: Manager,
+    cancel: CancelRequests,
+    signals: Route,
+}
+
+#[cfg(feature = "test-util")]
+fn simulated(streams: &crate::simulated::Streams, config: &Config) -> Connectors {
+    Connectors {
+        manager: Manager::from_connect(config.clone(), streams.clone(), manager_config()),
+        cancel: streams.cancel_requests(),
+        signals: streams.signals(config),
+    }
 }
 
 #[cfg(feature = "tls")]
@@ -121,7 +130,7 @@ fn plain_connectors(config: Config) -> Connectors {
     }
 }
 
-pub(crate) fn manager_config() -> ManagerConfig {
+fn manager_config() -> ManagerConfig {
     // A query on reuse would be a second round trip, and an interrupted connection comes back to the pool only
     // after it has answered.
     ManagerConfig { recycling_method: RecyclingMethod::Fast }

@@ -122,20 +122,22 @@ async fn a_strict_role_is_no_stricter_in_a_crowd() -> Result<()> {
 /// The server ends a statement before its sender gives up, and so reports its outcome.
 #[tokio::test]
 async fn a_late_statement_is_ended_by_the_server_in_time() -> Result<()> {
+    // Tests share the advisory locks of a database.
+    const KEY: &str = "late statement";
     let tables = Tables::fresh();
     // A tenth of this is the time for the server's answer.
     let statement = Duration::from_secs(10);
     let backend = ours_with(&tables, &["lock_timeout=60s"], statement).await?;
     backend.setup_schema().await?;
     // The statement is prepared from here on.
-    let lock = take(&backend, "key").await;
+    let lock = take(&backend, KEY).await;
     ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
     let before = session(&*backend.pool().get().await?).await;
     let mut other = connect(&shared().url()).await;
     let turn = other.transaction().await?;
-    turn.execute("SELECT pg_advisory_xact_lock(hashtext('key'))", &[]).await?;
+    turn.execute("SELECT pg_advisory_xact_lock(hashtext($1))", &[&KEY]).await?;
     let started = Instant::now();
-    let error = backend.acquire(request("key", MINUTE)).await.expect_err("an error");
+    let error = backend.acquire(request(KEY, MINUTE)).await.expect_err("an error");
     let took = started.elapsed();
     ensure!(error.code() == ErrorCode::NetworkTimeout, "{error:?}");
     ensure!(!error.is_outcome_unknown(), "{error:?}");

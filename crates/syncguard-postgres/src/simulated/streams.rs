@@ -1,20 +1,15 @@
-//! For tests: a backend whose connections are streams in memory, to a simulated server.
+//! Connections to a simulated server: streams in memory.
 
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use deadpool_postgres::{Connect, Manager};
-use syncguard_core::LockError;
+use deadpool_postgres::Connect;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
-use tokio_postgres::config::SslMode;
 use tokio_postgres::{CancelToken, Client, Config, Error, NoTls};
 
-use crate::backend::PostgresBackend;
 use crate::cancel_request::{CancelRequests, Delivery};
-use crate::config::PostgresOptions;
-use crate::connect::{Connectors, manager_config};
 use crate::signals::route::Route;
 
 /// A connection to a simulated server.
@@ -26,32 +21,19 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 #[derive(Clone)]
 pub(crate) struct Streams(Arc<dyn Fn() -> Box<dyn Stream> + Send + Sync>);
 
-/// A backend with a pool of such connections. It sends nothing yet.
-///
-/// # Errors
-///
-/// As [`PostgresBackend::connect_with`].
-pub fn over(
-    options: PostgresOptions,
-    open: impl Fn() -> Box<dyn Stream> + Send + Sync + 'static,
-) -> Result<PostgresBackend, LockError> {
-    let mut config = Config::new();
-    config.user("simulated").ssl_mode(SslMode::Disable);
-    PostgresBackend::connect_later(config, &options.with_streams(Streams(Arc::new(open))))
-}
-
 impl Streams {
-    pub(crate) fn connectors(&self, config: &Config) -> Connectors {
-        let manager = Manager::from_connect(config.clone(), self.clone(), manager_config());
+    pub(super) fn new(open: impl Fn() -> Box<dyn Stream> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(open))
+    }
+
+    pub(crate) fn cancel_requests(&self) -> CancelRequests {
+        let streams = self.clone();
+        CancelRequests::through(move |token| cancel(token, (streams.0)()))
+    }
+
+    pub(crate) fn signals(&self, config: &Config) -> Route {
         let (streams, config) = (self.clone(), config.clone());
-        Connectors {
-            manager,
-            cancel: CancelRequests::through({
-                let streams = streams.clone();
-                move |token| cancel(token, (streams.0)())
-            }),
-            signals: Route::through(move || open(config.clone(), (streams.0)())),
-        }
+        Route::through(move || open(config.clone(), (streams.0)()))
     }
 }
 

@@ -1,7 +1,6 @@
-//! For tests: a backend whose calls go to a simulated server instead of gRPC.
+//! The calls to a simulated server.
 
 use std::pin::Pin;
-use std::sync::Arc;
 
 use gcloud_sdk::google::firestore::v1::{
     BatchGetDocumentsRequest, BatchGetDocumentsResponse, CommitRequest, CommitResponse,
@@ -9,13 +8,7 @@ use gcloud_sdk::google::firestore::v1::{
 };
 use gcloud_sdk::tonic::Status;
 use gcloud_sdk::tonic::codegen::tokio_stream::Stream;
-use syncguard_core::LockError;
 use tokio::sync::mpsc::UnboundedReceiver;
-
-use crate::backend::FirestoreBackend;
-use crate::channel::Channel;
-use crate::config::FirestoreOptions;
-use crate::service::{Service, ServiceMaker};
 
 /// The result of a call, when it comes.
 pub type Calling<T> = Pin<Box<dyn Future<Output = Result<T, Status>> + Send>>;
@@ -45,19 +38,4 @@ pub trait Calls: Send + Sync {
 
     /// `Listen`.
     fn listen(&self, requests: Requests) -> Calling<Answers<ListenResponse>>;
-}
-
-/// A backend that makes these calls.
-///
-/// # Errors
-///
-/// As [`FirestoreBackend::from_client`].
-pub fn over(
-    calls: Arc<dyn Calls>,
-    options: FirestoreOptions,
-) -> Result<FirestoreBackend, LockError> {
-    let layout = options.check()?;
-    let service = Service::Simulated(Arc::clone(&calls));
-    let channel = Channel::new(service, Some(ServiceMaker::Simulated(calls)));
-    FirestoreBackend::over(channel, layout, options)
 }

@@ -1,18 +1,14 @@
-//! For tests: a backend whose commands go to a simulated server instead of fred.
+//! A connection to a simulated server.
 
 use std::pin::Pin;
 use std::sync::Arc;
 
-use fred::clients::Client;
 use fred::error::Error as DriverError;
 use fred::types::Value;
 use fred::types::client::Invalidation;
-use fred::types::config::Config;
-use syncguard_core::LockError;
 use tokio::sync::broadcast::Receiver;
 
-use crate::backend::RedisBackend;
-use crate::config::{RedisOptions, WaitReplicas};
+use crate::config::WaitReplicas;
 use crate::driver::{Command, Transmission, confirmed, wait_words};
 
 /// The answer to a command, when it comes.
@@ -41,21 +37,6 @@ pub trait Wire: Send + Sync {
 
 /// A connection for signals.
 pub type Listening = (Arc<dyn Wire>, Receiver<Invalidation>);
-
-/// A backend over a wire, which is not open yet. `config` says whether the server is a cluster, which may get a command
-/// twice.
-///
-/// # Errors
-///
-/// As [`RedisBackend::from_client`].
-pub fn over(
-    config: Config,
-    wire: Arc<dyn Wire>,
-    options: RedisOptions,
-) -> Result<RedisBackend, LockError> {
-    // Never connected. Without a reconnect policy, nothing asks it for slots.
-    RedisBackend::over_wire(&Client::new(config, None, None, None), wire, options)
-}
 
 /// As [`driver::transmit`](crate::driver::transmit).
 pub(crate) fn transmit(

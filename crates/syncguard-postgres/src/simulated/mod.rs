@@ -1,0 +1,26 @@
+//! For tests: a backend whose connections are streams in memory, to a simulated server.
+
+mod streams;
+
+use syncguard_core::LockError;
+use tokio_postgres::Config;
+use tokio_postgres::config::SslMode;
+
+pub use self::streams::Stream;
+pub(crate) use self::streams::Streams;
+use crate::backend::PostgresBackend;
+use crate::config::PostgresOptions;
+
+/// A backend with a pool of such connections. It sends nothing yet.
+///
+/// # Errors
+///
+/// As [`PostgresBackend::connect_with`].
+pub fn over(
+    options: PostgresOptions,
+    open: impl Fn() -> Box<dyn Stream> + Send + Sync + 'static,
+) -> Result<PostgresBackend, LockError> {
+    let mut config = Config::new();
+    config.user("simulated").ssl_mode(SslMode::Disable);
+    PostgresBackend::connect_later(config, &options.with_streams(Streams::new(open)))
+}
