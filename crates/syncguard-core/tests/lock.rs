@@ -222,7 +222,8 @@ async fn the_retries_are_counted_and_the_time_is_limited() {
     let started = Instant::now();
     assert!(acquire(&backend, KEY).await.is_err());
     assert!(started.elapsed() <= ms(5_001));
-    assert!((10..=20).contains(&attempts()));
+    let attempts = attempts();
+    assert!((10..=30).contains(&attempts), "{attempts}");
 }
 
 #[tokio::test(start_paused = true)]

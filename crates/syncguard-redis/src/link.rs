@@ -4,10 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fred::interfaces::ClientLike as _;
-use syncguard_core::LockError;
 use syncguard_core::authoring::{LookLimit, OutageLog};
+use syncguard_core::{CancellationToken, LockError};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -39,8 +38,8 @@ struct State {
 
 /// A look for another connection. It ends with this value.
 struct Look {
-    /// Closed when the look ends.
-    ended: watch::Receiver<()>,
+    /// Cancelled when the task ends, also if its runtime ends. It wakes the waiters in the order in which they came.
+    ended: CancellationToken,
     task: AbortHandle,
 }
 
@@ -117,12 +116,11 @@ impl Link {
         if !live.is_up() {
             self.look(&live, Reason::Lost);
         }
-        if let Some(mut ended) = self.looking() {
+        if let Some(ended) = self.looking() {
             // The rest of the time is for the call.
             let now = Instant::now();
             let patience = now + until.saturating_duration_since(now) / 2;
-            // The sender is dropped when the look ends.
-            let _ = timeout_at(patience, ended.changed()).await;
+            let _ = timeout_at(patience, ended.cancelled()).await;
         }
         let state = self.state();
         if state.live.is_up() {
@@ -181,13 +179,14 @@ impl Link {
         }
         let last = than.server.clone().filter(|_| reason == Reason::WrongServer);
         let (opener, explain) = (Arc::clone(opener), state.failure.is_none());
-        let (link, (sender, ended)) = (Arc::downgrade(self), watch::channel(()));
+        let (link, ended) = (Arc::downgrade(self), CancellationToken::new());
+        let ends = ended.clone().drop_guard();
         let task = runtime.spawn(async move {
             let opened = opener.open_in_time(last.as_ref(), explain).await;
             if let Some(link) = link.upgrade() {
                 link.ends_look(opened);
             }
-            drop(sender);
+            drop(ends);
         });
         state.look = Some(Look { ended, task: task.abort_handle() });
     }
@@ -211,7 +210,7 @@ impl Link {
     }
 
     /// Ends when the look ends that goes on.
-    fn looking(&self) -> Option<watch::Receiver<()>> {
+    fn looking(&self) -> Option<CancellationToken> {
         let state = self.state();
         state.look.as_ref().filter(|look| look.goes_on()).map(|look| look.ended.clone())
     }
@@ -224,7 +223,7 @@ impl Link {
 impl Look {
     /// False also if its runtime has ended.
     fn goes_on(&self) -> bool {
-        self.ended.has_changed().is_ok()
+        !self.ended.is_cancelled()
     }
 }
 

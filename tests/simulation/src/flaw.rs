@@ -184,7 +184,7 @@ impl Flaw {
             ],
             Self::BlindExtends => vec![("if ARGV[5] ~= '' and", "if false and")],
             Self::EndlessWindow => vec![("number >= tonumber(BELOW)", "false")],
-            Self::EarlyWindow => vec![("not held and time < tonumber(NOT_BEFORE)", "false")],
+            Self::EarlyWindow => vec![("time < tonumber(NOT_BEFORE)", "false")],
             _ => Vec::new(),
         }
     }

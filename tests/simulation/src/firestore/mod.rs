@@ -13,15 +13,15 @@ pub(crate) use self::documents::{Call, Documents, Reply};
 pub(crate) use self::streams::Streams;
 
 use self::calls::Connection;
-use crate::link::{BOUND, Link};
+use crate::link::Link;
 
 /// The backend of a process, whose clock is wrong.
 pub(crate) fn backend(link: &Arc<Link>) -> FirestoreBackend {
-    let clock = Arc::clone(link);
+    let (clock, bound) = (Arc::clone(link), link.bound);
     let options = FirestoreOptions::new()
         .with_project("simulated")
-        .with_request_timeout(BOUND)
-        .with_operation_timeout(2 * BOUND)
+        .with_request_timeout(bound)
+        .with_operation_timeout(2 * bound)
         // So few that the backend has to ask.
         .with_remembered_locks(64)
         .with_clock(move || UNIX_EPOCH + Duration::from_millis(clock.wall()));

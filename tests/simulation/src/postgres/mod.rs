@@ -17,16 +17,16 @@ use syncguard_postgres::{PostgresBackend, PostgresOptions, simulated};
 pub(crate) use self::streams::Streams;
 pub(crate) use self::tables::Tables;
 
-use crate::link::{BOUND, Link};
+use crate::link::Link;
 
 /// The backend of a process.
 pub(crate) fn backend(link: &Arc<Link>, is_pooled: bool) -> PostgresBackend {
-    let link = Arc::clone(link);
+    let (link, bound) = (Arc::clone(link), link.bound);
     let options = PostgresOptions::new()
         .with_pool_size(4)
-        .with_connect_timeout(BOUND)
-        .with_pool_wait_timeout(BOUND)
-        .with_statement_timeout(BOUND)
+        .with_connect_timeout(bound)
+        .with_pool_wait_timeout(bound)
+        .with_statement_timeout(bound)
         .with_unprepared_statements(is_pooled);
     let backend = simulated::over(options, move || Box::new(streams::open(&link)));
     backend.expect("a backend")

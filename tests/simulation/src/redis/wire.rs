@@ -13,7 +13,7 @@ use syncguard_redis::simulated::{self, Answering, Listening, Opening};
 use syncguard_redis::{RedisBackend, RedisOptions, WaitReplicas};
 
 use crate::hub::Outcome;
-use crate::link::{BOUND, Link};
+use crate::link::Link;
 use crate::protocol::{Reply, Request};
 
 /// A connection. Number 0 is the one for requests; others hear of changes.
@@ -29,12 +29,13 @@ pub(crate) fn backend(link: &Arc<Link>, is_clustered: bool) -> RedisBackend {
     let wire =
         Arc::new(Wire { link: Arc::clone(link), number: 0, opened: 0, changes: Arc::default() });
     let mut config = Config::default();
-    let mut options = RedisOptions::new().with_command_timeout(BOUND);
+    let bound = link.bound;
+    let mut options = RedisOptions::new().with_command_timeout(bound);
     if is_clustered {
         config.server = ServerConfig::default_clustered();
         options = options
             .with_key_prefix("{syncguard}")
-            .with_wait_replicas(WaitReplicas::new(1).with_timeout(BOUND / 3));
+            .with_wait_replicas(WaitReplicas::new(1).with_timeout(bound / 3));
     }
     simulated::over(config, wire, options).expect("a backend")
 }
