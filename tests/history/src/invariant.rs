@@ -49,6 +49,9 @@ pub struct Limits {
     /// How long after its call a granted acquire may be carried out once more, because its backend had sent it twice.
     /// Its lock has no owner and is given back. Zero if nothing is sent twice.
     pub resent: Duration,
+    /// Whether a backend tries an extend again after an attempt without an answer. The answer is that of the last
+    /// attempt, and an earlier one may have been carried out.
+    pub retried_extends: bool,
 }
 
 impl Limits {
@@ -62,6 +65,7 @@ impl Limits {
             orphan: Duration::from_millis(500),
             outage: Duration::from_secs(2),
             resent: Duration::ZERO,
+            retried_extends: false,
         }
     }
 }

@@ -127,6 +127,7 @@ impl Plan {
         let limits = Limits::new();
         Limits {
             resent: Duration::from_millis(resent),
+            retried_extends: self.store == Store::Firestore,
             clocks: Duration::from_millis(3 + skews),
             drift: Duration::from_millis(skews),
             orphan: limits.orphan + Duration::from_millis(skews),

@@ -35,6 +35,7 @@ pub(super) async fn listen(
     let (connections, driver) = open(&client, name, command).await?;
     let session = Session::new(&connections, command, subscriptions);
     tokio::select! {
+        biased;
         error = driver.ended() => Err(error),
         end = session.serve(changes) => end,
     }

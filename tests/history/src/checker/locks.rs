@@ -287,7 +287,7 @@ impl Locks {
             }
             Some(Answer::Mismatch { expires_at }) => lock.life.says(operation, None, *expires_at),
             // An earlier sending may have been carried out, if there was one.
-            Some(Answer::NotHeld) if !limits.resent.is_zero() => {
+            Some(Answer::NotHeld) if limits.retried_extends || !limits.resent.is_zero() => {
                 lock.life.may_be_shorter(operation.called, ttl, expected);
             }
             _ if operation.is_unknown() => {
