@@ -162,4 +162,3 @@ fn elsewhere(plan: &Plan) -> Vec<String> {
     let text = std::fs::read_to_string(path).expect("a history");
     text.lines().map(str::to_owned).collect()
 }
-
