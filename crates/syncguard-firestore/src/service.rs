@@ -16,7 +16,7 @@ use syncguard_core::LockError;
 use crate::connect::ClientMaker;
 
 #[cfg(feature = "test-util")]
-use crate::simulated::{self, Calls};
+use crate::simulated::calls::{self, Calls};
 
 /// Makes the calls. Clones share the connection.
 #[derive(Clone)]
@@ -54,7 +54,7 @@ impl ServiceMaker {
 pub(crate) enum Answers<T> {
     Grpc(Streaming<T>),
     #[cfg(feature = "test-util")]
-    Simulated(simulated::Answers<T>),
+    Simulated(calls::Answers<T>),
 }
 
 impl<T> Answers<T> {

@@ -39,7 +39,7 @@ pub struct PostgresOptions {
     pub(crate) signals: SignalOptions,
     /// Connections to a simulated server.
     #[cfg(feature = "test-util")]
-    pub(crate) streams: Option<crate::simulated::Streams>,
+    pub(crate) streams: Option<crate::simulated::streams::Streams>,
     /// In DER; if there are none, the system's are trusted.
     #[cfg(feature = "tls")]
     pub(crate) root_certificates: Vec<Vec<u8>>,
@@ -87,7 +87,7 @@ impl PostgresOptions {
     }
 
     #[cfg(feature = "test-util")]
-    pub(crate) fn with_streams(self, streams: crate::simulated::Streams) -> Self {
+    pub(crate) fn with_streams(self, streams: crate::simulated::streams::Streams) -> Self {
         Self { streams: Some(streams), ..self }
     }
 

@@ -91,7 +91,7 @@ struct Connectors {
 }
 
 #[cfg(feature = "test-util")]
-fn simulated(streams: &crate::simulated::Streams, config: &Config) -> Connectors {
+fn simulated(streams: &crate::simulated::streams::Streams, config: &Config) -> Connectors {
     Connectors {
         manager: Manager::from_connect(config.clone(), streams.clone(), manager_config()),
         cancel: streams.cancel_requests(),

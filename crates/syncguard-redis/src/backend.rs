@@ -197,7 +197,7 @@ impl RedisBackend {
     #[cfg(feature = "test-util")]
     pub(crate) fn over_wire(
         client: &Client,
-        wire: Arc<dyn crate::simulated::Wire>,
+        wire: Arc<dyn crate::simulated::wire::Wire>,
         options: RedisOptions,
     ) -> Result<Self, LockError> {
         options.check()?;

@@ -118,7 +118,7 @@ impl Connections {
     /// A simulated connection that is open, and is not opened again.
     #[cfg(feature = "test-util")]
     pub(crate) fn over_open_wire(
-        wire: Arc<dyn crate::simulated::Wire>,
+        wire: Arc<dyn crate::simulated::wire::Wire>,
         client: &Client,
         command_timeout: Duration,
     ) -> Self {

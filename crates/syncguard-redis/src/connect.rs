@@ -19,7 +19,7 @@ use crate::connection_name::ConnectionName;
 use crate::error::{self, Stage};
 use crate::live::Live;
 #[cfg(feature = "test-util")]
-use crate::simulated::Wire;
+use crate::simulated::wire::Wire;
 use crate::tls_probe;
 
 /// Opens connections, the first and those in the place of lost ones.

@@ -80,7 +80,7 @@ impl Link {
 
     /// A way to a simulated server.
     #[cfg(feature = "test-util")]
-    pub(crate) fn wire(&self) -> Option<&Arc<dyn crate::simulated::Wire>> {
+    pub(crate) fn wire(&self) -> Option<&Arc<dyn crate::simulated::wire::Wire>> {
         self.opener.as_ref()?.wire()
     }
 

@@ -21,7 +21,7 @@ use crate::config::WaitReplicas;
 use crate::driver::{Answering, Command, Target, Transmission, command_to, custom, transmit};
 use crate::error::{self, Stage};
 #[cfg(feature = "test-util")]
-use crate::simulated::{self, Wire};
+use crate::simulated::wire::{self, Wire};
 
 /// A client in use. Calls in flight hold it, so a client that is replaced ends with its last call.
 pub(crate) struct Live {
@@ -177,7 +177,7 @@ impl Live {
     ) -> Transmission<'_> {
         #[cfg(feature = "test-util")]
         if let Some(wire) = &self.wire {
-            return simulated::transmit(&**wire, command, wait);
+            return wire::transmit(&**wire, command, wait);
         }
         transmit(&self.client, target, command, wait)
     }

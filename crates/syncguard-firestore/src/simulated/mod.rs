@@ -1,6 +1,6 @@
 //! For tests: a backend whose calls go to a simulated server instead of gRPC.
 
-mod calls;
+pub(crate) mod calls;
 
 use std::sync::Arc;
 

@@ -1,13 +1,13 @@
 //! For tests: a backend whose connections are streams in memory, to a simulated server.
 
-mod streams;
+pub(crate) mod streams;
 
 use syncguard_core::LockError;
 use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
 
 pub use self::streams::Stream;
-pub(crate) use self::streams::Streams;
+use self::streams::Streams;
 use crate::backend::PostgresBackend;
 use crate::config::PostgresOptions;
 

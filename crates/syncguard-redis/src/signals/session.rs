@@ -45,7 +45,7 @@ pub(super) async fn listen(
 #[cfg(feature = "test-util")]
 pub(super) async fn listen_simulated(
     client: Client,
-    wire: &std::sync::Arc<dyn crate::simulated::Wire>,
+    wire: &std::sync::Arc<dyn crate::simulated::wire::Wire>,
     command: Duration,
     subscriptions: Subscriptions,
 ) -> Result<SignalEnd, LockError> {

@@ -1,6 +1,6 @@
 //! For tests: a backend whose commands go to a simulated server instead of fred.
 
-mod wire;
+pub(crate) mod wire;
 
 use std::sync::Arc;
 
@@ -8,7 +8,6 @@ use fred::clients::Client;
 use fred::types::config::Config;
 use syncguard_core::LockError;
 
-pub(crate) use self::wire::transmit;
 pub use self::wire::{Answering, Listening, Opening, Wire};
 use crate::backend::RedisBackend;
 use crate::config::RedisOptions;
