@@ -3,44 +3,15 @@
 
 #[path = "common/hub.rs"]
 mod hub;
-
-use std::sync::{Arc, Mutex};
+#[path = "common/log.rs"]
+mod log;
 
 use hub::{RESTED, Store, failure};
+use log::Log;
 use syncguard_core::authoring::OutageLog;
 use syncguard_core::authoring::signals::SignalEnd;
 use tokio::time::advance;
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
-
-/// Collects the levels of the events.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<Level>>>);
-
-impl Log {
-    fn take(&self) -> Vec<Level> {
-        std::mem::take(&mut *self.0.lock().unwrap())
-    }
-}
-
-impl Subscriber for Log {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("syncguard") && metadata.is_event()
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        self.0.lock().unwrap().push(*event.metadata().level());
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
-}
+use tracing::Level;
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_and_its_end_are_logged_once() {
