@@ -28,7 +28,7 @@ pub(crate) struct Current {
     number: u64,
 }
 
-/// What a call has found out about its channel.
+/// The finding of a call about its channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
     /// Nothing was heard for the whole call, or this server serves no calls: another channel may lead elsewhere.

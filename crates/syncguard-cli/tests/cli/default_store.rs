@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::harness::{Finished, Harness};
 
-/// What a message says about the default store.
+/// The words of a message about the default store.
 const ALONE: &str = "this machine alone";
 
 const TICK: [&str; 8] =

@@ -84,8 +84,8 @@ fn tables_with_odd_names_are_mended_by_what_is_to_be_typed() -> Result<()> {
     Ok(())
 }
 
-/// What lets others change or hide locks is red, and the mend is no more than is needed. The doctor takes no lock in such
-/// tables, whose triggers would run as the doctor's role.
+/// A right that lets others change or hide locks is red, and the mend is no more than is needed. The doctor takes no lock
+/// in such tables, whose triggers would run as the doctor's role.
 #[test]
 fn tables_that_others_can_act_on_are_red() -> Result<()> {
     let server = PostgresServer::start()?;

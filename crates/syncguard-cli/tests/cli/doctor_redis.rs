@@ -1,4 +1,4 @@
-//! What `syncguard doctor` tells an administrator of Redis to type.
+//! The commands that `syncguard doctor` tells an administrator of Redis to type.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! What a failed request says about its connection and its server: one rule for all stores.
+//! The rule, for all stores, of what a failed request says about its connection and its server.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

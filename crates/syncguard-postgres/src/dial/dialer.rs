@@ -56,7 +56,7 @@ impl<T: Tls> Connect for Dialer<T> {
                 let was_over = parent.attempt.as_ref().is_some_and(JoinHandle::is_finished);
                 match parent.end().await {
                     Ok(Ok(served)) if !served.0.is_closed() => return Ok(served),
-                    // What failed before this caller came says nothing about now.
+                    // A failure from before this caller came says nothing about now.
                     Ok(Err(DialError::Driver(error))) if !was_over => return Err(error),
                     // Silent addresses, an old failure, or a runtime that has ended. The caller bounds its wait.
                     _ => {}

@@ -118,7 +118,7 @@ impl<B: LockBackend> Ticks<B> {
     /// With more, an attempt whose process died, whose lock was lost or that was [given up](Tick::give_up) is followed by
     /// another one. This costs one more request for each tick, which marks the tick as done.
     ///
-    /// All processes of a key need the same number: a tick that has one attempt is not marked as done, so a process that
+    /// Give every process of a key the same number: a tick that has one attempt is not marked as done, so a process that
     /// allows more attempts runs it again.
     pub fn with_attempts(mut self, attempts: u16) -> Self {
         self.attempts = attempts;

@@ -10,6 +10,6 @@ pub(super) struct Examination {
     pub(super) findings: Vec<Finding>,
     /// The round trips of an acquire, and of a release.
     pub(super) round_trips: (u32, u32),
-    /// What gives this user the rights that locks need.
+    /// The statement or rule that gives this user the rights that locks need.
     pub(super) access: Option<String>,
 }

@@ -30,7 +30,7 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
     })
 }
 
-/// What gives this user the rights that locks need.
+/// The role that gives this user the rights that locks need.
 fn access(url: &str) -> String {
     let project =
         url.trim_start_matches("firestore://").split(['/', '?']).next().unwrap_or_default();

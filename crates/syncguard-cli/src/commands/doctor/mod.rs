@@ -103,7 +103,7 @@ fn end(options: &Options, report: &Report) -> Result<Status, Failure> {
     Ok(if is_bad { Status::CONFIGURATION } else { Status::SUCCESS })
 }
 
-/// What lets a user in that Redis knows, and lets do nothing.
+/// The cure for a user that Redis knows and forbids everything.
 #[cfg(feature = "redis")]
 fn access(store: &Store, finding: &Finding) -> Option<String> {
     finding.says.contains("access rules").then(|| redis::access(store.expose())).flatten()

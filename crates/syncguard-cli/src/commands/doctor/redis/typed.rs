@@ -1,4 +1,4 @@
-//! What an administrator types to mend the server of a URL.
+//! The commands that an administrator types to mend the server of a URL.
 
 use syncguard::LockError;
 use syncguard::authoring::backend_url::BackendUrl;
