@@ -15,7 +15,8 @@ pub(super) fn check() -> Result<()> {
     if docs.exists() {
         fs::remove_dir_all(&docs)?;
     }
-    let mut command = cargo(["doc", "--workspace", "--no-deps", "--all-features"]);
+    // Libraries alone: the pages of the command would stand among those of the facade, which has its name.
+    let mut command = cargo(["doc", "--workspace", "--lib", "--no-deps", "--all-features"]);
     command.env("RUSTDOC", unstable_rustdoc()).env("RUSTDOCFLAGS", "-D warnings --cfg docsrs");
     output(&mut command)?;
 
