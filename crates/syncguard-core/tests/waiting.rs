@@ -561,6 +561,8 @@ struct NeverGrants {
     store: MemoryBackend,
     /// The store's answer to an acquire.
     holder: Contention,
+    /// When the lease of the holder ends, if the store says so.
+    ends_at: Option<Instant>,
     asked: Arc<AtomicU32>,
     /// The signals of the open watches; with `None` the store has no signals.
     signals: Option<Arc<Mutex<Vec<KeySignal>>>>,
@@ -568,7 +570,8 @@ struct NeverGrants {
 
 impl NeverGrants {
     fn new(holder: Contention) -> Self {
-        Self { store: MemoryBackend::new(), holder, asked: Arc::default(), signals: None }
+        let (store, asked) = (MemoryBackend::new(), Arc::default());
+        Self { store, holder, ends_at: None, asked, signals: None }
     }
 
     fn asked(&self) -> u32 {
@@ -581,7 +584,8 @@ impl LockBackend for NeverGrants {
 
     async fn acquire(&self, _: AcquireRequest) -> Result<AcquireResult, LockError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        Ok(AcquireResult::Locked(self.holder))
+        let left = self.ends_at.map(|at| at.saturating_duration_since(Instant::now()));
+        Ok(AcquireResult::Locked(left.map_or(self.holder, Contention::free_within)))
     }
 
     async fn watch(&self, _: WatchRequest) -> Option<KeyWatch> {
@@ -614,6 +618,31 @@ async fn two_signals_before_an_attempt_cause_one() {
         signals.lock().unwrap()[0].signal();
         sleep(ms(100)).await;
         assert_eq!(store.asked(), 1);
+    }
+    waiting.abort();
+}
+
+/// Any role of a PostgreSQL server can signal any key.
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_signals_makes_no_flood_of_requests() {
+    let signals = Arc::<Mutex<Vec<KeySignal>>>::default();
+    let store = NeverGrants {
+        signals: Some(Arc::clone(&signals)),
+        ends_at: Some(Instant::now() + LONG),
+        ..NeverGrants::new(Contention::unknown())
+    };
+    let other = store.clone();
+    let waiting = tokio::spawn(async move {
+        acquire(&other, patient().with_acquisition(hardly_polling())).await.map(drop)
+    });
+    settle().await;
+    for second in 0..5 {
+        let before = store.asked();
+        assert!(before < if second == 1 { 25 } else { 15 }, "second {second}: {before}");
+        for _ in 0..1_000 {
+            signals.lock().unwrap().iter().for_each(KeySignal::signal);
+            sleep(ms(1)).await;
+        }
     }
     waiting.abort();
 }

@@ -13,7 +13,7 @@ use super::guard::LockGuard;
 use super::observed::ObservedAcquisition;
 use super::pauses::Pauses;
 use super::wait::wait_to_be_head;
-use super::watching::{WatchStart, Watching};
+use super::watching::{FalseSignals, WatchStart, Watching};
 use crate::backend::LockBackend;
 use crate::client::queue::{CHECK_INTERVAL, HoldBack, StepBack, Ticket, Turn};
 use crate::contract::request::IsLockedRequest;
@@ -30,6 +30,9 @@ pub(super) struct Head<'a, B> {
     answers: Answers,
     ticket: Ticket,
     watching: Watching,
+    false_signals: FalseSignals,
+    /// Whether the last attempt was made because of a signal.
+    asked_at_signal: bool,
     /// When the lock of the present holder expires, as the store or the queue reported last.
     free_at: Option<Instant>,
     /// Whether the last attempt was made because the holder's lock had expired.
@@ -105,6 +108,8 @@ impl<'a, B: LockBackend> Head<'a, B> {
             answers: Answers::default(),
             ticket,
             watching: Watching::default(),
+            false_signals: FalseSignals::default(),
+            asked_at_signal: false,
             free_at: None,
             asked_at_expiry: false,
             poll_at: None,
@@ -292,6 +297,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
         self.holder = Holder::Rival { polls: contention.holder_polls };
         self.ticket.on_contended(now, contention.holder_polls);
         let free_at = contention.free_within.map(|time| now + time + Duration::from_millis(1));
+        self.false_signals.on_locked(free_at, self.asked_at_signal);
         // If the attempt at the expiry has found the lock held, the next expiry is no reason to ask.
         self.free_at = free_at.filter(|_| !self.asked_at_expiry);
     }
@@ -311,12 +317,17 @@ impl<'a, B: LockBackend> Head<'a, B> {
             }
             let woken = Box::pin(self.sleep()).await?;
             self.asked_at_expiry = woken == Woken::Expiry;
+            self.asked_at_signal = woken == Woken::Signal;
             match woken {
                 Woken::Queue => match self.take_turn().await? {
                     Some(until) => self.set_local_holder(until),
                     None => return Ok(Reason::Release),
                 },
                 Woken::Signal => {
+                    if let Some(pause) = self.false_signals.pause() {
+                        let until = self.deadline.min(rt::after(pause));
+                        sleep_unless_cancelled(self.token(), until).await?;
+                    }
                     if let Some(until) = self.take_turn().await? {
                         self.set_local_holder(until);
                         continue;
