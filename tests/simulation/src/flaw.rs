@@ -243,3 +243,22 @@ impl Flaw {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A patch that matches no script plants nothing.
+    #[test]
+    fn each_patch_changes_a_script_of_the_library() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/syncguard-redis/src/lua");
+        let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+        let scripts: Vec<_> = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+        for flaw in Flaw::all() {
+            for (from, _) in flaw.patches() {
+                let is_there = scripts.iter().any(|script| script.contains(from));
+                assert!(is_there, "{flaw:?}: {from}");
+            }
+        }
+    }
+}

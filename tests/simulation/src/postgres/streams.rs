@@ -40,6 +40,7 @@ struct Open {
     /// When the last bytes arrive, in each direction.
     to_server: u64,
     to_client: u64,
+    is_closing: bool,
 }
 
 impl Streams {
@@ -99,8 +100,8 @@ pub(super) fn open(link: &Arc<Link>) -> Stream {
     hub.streams.opened += 1;
     let connection = hub.streams.opened;
     let to_server = now + opens.unwrap_or(0);
-    let open =
-        Open { member: link.member, inbox: inbox.clone(), number, to_server, to_client: now };
+    let (inbox_here, member, is_closing) = (inbox.clone(), link.member, false);
+    let open = Open { member, inbox: inbox_here, number, to_server, to_client: now, is_closing };
     hub.streams.open.insert(connection, open);
     drop(hub);
     Stream { inbox, way: Arc::<Link>::clone(link), connection, written: Vec::new() }
@@ -113,15 +114,32 @@ impl Way for Link {
 
     fn closes(&self, connection: u64) {
         let now = self.now();
-        let mut hub = self.hub();
-        let Some(open) = hub.streams.open.get(&connection) else { return };
-        let (member, last) = (open.member, open.to_server);
-        let at = last.max(now.max(hub.now) + hub.latency(member));
-        hub.at(at, What::Closes { connection });
+        self.hub().is_closed(connection, now);
     }
 }
 
 impl Hub {
+    /// The kernel closes the connections of a killed process, in the order in which the process opened them. Its runtime
+    /// drops them in an order that depends on the tasks of earlier runs.
+    pub(crate) fn closes_all(&mut self, member: usize) {
+        let open = self.streams.open.iter().filter(|(_, open)| open.member == member);
+        let connections: Vec<_> = open.map(|(connection, _)| *connection).collect();
+        for connection in connections {
+            self.is_closed(connection, self.now);
+        }
+    }
+
+    /// The driver's end is closed.
+    fn is_closed(&mut self, connection: u64, now: u64) {
+        let Some(open) = self.streams.open.get_mut(&connection) else { return };
+        if std::mem::replace(&mut open.is_closing, true) {
+            return;
+        }
+        let (member, last) = (open.member, open.to_server);
+        let at = last.max(now.max(self.now) + self.latency(member));
+        self.at(at, What::Closes { connection });
+    }
+
     /// Bytes leave for the server.
     fn writes(&mut self, at: u64, connection: u64, bytes: Vec<u8>) {
         let Some(open) = self.streams.open.get(&connection) else { return };

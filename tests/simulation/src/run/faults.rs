@@ -88,7 +88,10 @@ impl Simulation<'_> {
         else {
             return;
         };
-        self.net.hub().run(member.now);
+        let mut hub = self.net.hub();
+        hub.run(member.now);
+        hub.closes_all(number);
+        drop(hub);
         let process = format!("member-{number}");
         member.killed();
         let mut hub = self.net.hub();
