@@ -264,7 +264,7 @@ async fn no_key_and_no_lock_id_is_in_any_metric() {
     }
 }
 
-fn exported() -> (InMemoryMetricExporter, SdkMeterProvider) {
+pub(crate) fn exported() -> (InMemoryMetricExporter, SdkMeterProvider) {
     let exporter = InMemoryMetricExporter::default();
     let reader = PeriodicReader::builder(exporter.clone()).build();
     let provider = SdkMeterProvider::builder().with_reader(reader).build();

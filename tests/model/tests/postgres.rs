@@ -25,7 +25,8 @@ fn nothing_breaks_the_statements() {
 
 #[test]
 fn nothing_breaks_the_statements_beside_a_client_of_the_typescript_library() {
-    let report = crate::common::never_breaks::<Postgres>("PostgreSQL and TypeScript", rules(WHOLE, 1));
+    let report =
+        crate::common::never_breaks::<Postgres>("PostgreSQL and TypeScript", rules(WHOLE, 1));
     assert_eq!(report.missing, [OUTDATED]);
 }
 

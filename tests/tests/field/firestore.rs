@@ -6,7 +6,6 @@ mod long {
     mod lasting;
 }
 
-
 use std::sync::OnceLock;
 use std::time::Duration;
 

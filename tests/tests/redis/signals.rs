@@ -357,7 +357,8 @@ mod long {
             assert!(waiter.await.unwrap_err().is_cancelled());
         }
         assert_eq!(listeners(&raw).await.len(), 1, "somebody may come back");
-        until("it is closed", Duration::from_secs(20), async || listeners(&raw).await.is_empty()).await;
+        until("it is closed", Duration::from_secs(20), async || listeners(&raw).await.is_empty())
+            .await;
         println!("closed {:?} after the last one went", gone.elapsed());
         assert!(gone.elapsed() > Duration::from_secs(9), "{:?}", gone.elapsed());
         // The server forgets a key's tracking with the next change of the key.

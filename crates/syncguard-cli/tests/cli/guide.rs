@@ -350,7 +350,14 @@ fn completions_can_be_read() -> Result<()> {
     for (name, file, shell, options, script, says) in [
         ("bash", "syncguard.bash", PathBuf::from("bash"), "--norc", bash, "-F _syncguard"),
         ("zsh", "_syncguard", install::require(&tools::ZSH)?, "-f", zsh, "_syncguard"),
-        ("fish", "syncguard.fish", install::require(&tools::FISH)?, "--no-config", fish, "copy-fences"),
+        (
+            "fish",
+            "syncguard.fish",
+            install::require(&tools::FISH)?,
+            "--no-config",
+            fish,
+            "copy-fences",
+        ),
     ] {
         fs::write(folder.path().join(file), harness.run(&["completions", name])?.stdout)?;
         let mut command = Command::new(shell);

@@ -65,7 +65,8 @@ mod long {
         let proxy = FaultProxy::start(server.port())?;
         let limit = Duration::from_secs(1);
         let url = format!("redis://127.0.0.1:{}", proxy.port());
-        let options = RedisOptions::new().with_command_timeout(limit).with_connect_timeout(60 * limit);
+        let options =
+            RedisOptions::new().with_command_timeout(limit).with_connect_timeout(60 * limit);
         let backend = RedisBackend::connect_with(&url, options).await?;
         let held = acquire(&backend, "held").await?;
         // Four round trips take longer than a call.

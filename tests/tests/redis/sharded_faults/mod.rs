@@ -135,11 +135,17 @@ mod long {
         let started = Instant::now();
         for (number, lock) in locks.iter().enumerate() {
             let key = format!("k{number}");
-            assert!(keyless.lookup(LookupRequest::by_lock_id(lock.lock_id)).await?.is_some(), "{key}");
+            assert!(
+                keyless.lookup(LookupRequest::by_lock_id(lock.lock_id)).await?.is_some(),
+                "{key}"
+            );
             assert!(!backend.acquire(request(&key, 1000)).await?.is_acquired(), "{key}");
             let extend = ExtendRequest::new(lock.lock_id, Duration::from_secs(60))?;
             assert!(keyless.extend(extend).await?.is_extended(), "{key}");
-            assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released(), "{key}");
+            assert!(
+                backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released(),
+                "{key}"
+            );
             assert!(!keyless.is_locked(IsLockedRequest::new(&*key)?).await?, "{key}");
             assert_eq!(take(&backend, &key, 1000).await.fence.get(), 2, "{key}");
         }

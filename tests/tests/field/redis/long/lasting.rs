@@ -8,10 +8,10 @@ use syncguard_test_services::proxy::FaultProxy;
 use syncguard_test_services::redis::{AppendOnly, RedisServer};
 use tokio::time::sleep;
 
-use crate::field::redis::tools::{pair, swap, url};
 use crate::field::lasting::{
     all_connections_are_silent, connections_are_refused, open_connections_are_silent, outlives,
 };
+use crate::field::redis::tools::{pair, swap, url};
 
 /// A trouble between the backend and its server.
 async fn between(name: &str, trouble: impl AsyncFnOnce(&FaultProxy) -> Result<()>) -> Result<()> {
