@@ -43,9 +43,13 @@ pub(crate) fn profiles() -> Result<PathBuf> {
     Ok(file)
 }
 
-/// A rustdoc that allows unstable options.
-pub(crate) fn unstable_rustdoc() -> PathBuf {
-    root().join("xtask/rustdoc-with-unstable-options")
+/// The files of the repository in these folders or with such names, relative to its root: those in git, and new ones.
+pub(crate) fn files(of: &[&str]) -> Result<Vec<String>> {
+    let mut list = Command::new("git");
+    list.args(["ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "--"]);
+    let listed = output(list.current_dir(root()).args(of))?;
+    let files = listed.lines().filter(|path| root().join(path).is_file());
+    Ok(files.map(str::to_owned).collect())
 }
 
 /// Runs a command that inherits our output.

@@ -4,16 +4,15 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 
 use crate::cargo::{cargo, root, run as run_command, target};
-use crate::fuzz;
 
 #[derive(Args)]
 pub(crate) struct Options {
     /// How long each store is used, such as `30s`, `5min` or `1h`: an hour if it is not given. The simulation begins no
-    /// new run after it
+    /// new run after it; schedules and models end when all has been tried
     #[arg(long = "for")]
     lasts: Option<String>,
     /// The store
@@ -25,7 +24,7 @@ pub(crate) struct Options {
     /// The number of operations after which the simulation ends: a million if neither this nor the time is given
     #[arg(long)]
     operations: Option<u64>,
-    /// The folder for the reports, as JSON; the guide's reports are in `tests/soak/reports`
+    /// The folder for the reports, as JSON
     #[arg(long)]
     reports: Option<PathBuf>,
     /// Further arguments of the program, such as `--processes 16`
@@ -55,8 +54,6 @@ enum Store {
     Schedules,
     /// The protocols as models, and every order of events
     Models,
-    /// The fuzz targets, each for a minute
-    Fuzz,
     /// All of these, one after the other
     All,
 }
@@ -71,10 +68,6 @@ const SERVERS: [Store; 6] = [
 ];
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    no_limit_in_vain(options)?;
-    if matches!(options.store, Store::Fuzz | Store::All) {
-        fuzz::run(&fuzz::Options::default())?;
-    }
     if matches!(options.store, Store::Schedules | Store::All) {
         run_command(&mut schedules())?;
     }
@@ -82,11 +75,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         run_command(&mut program("syncguard-simulation", "simulate", &simulation(options))?)?;
     }
     if matches!(options.store, Store::Models | Store::All) {
-        run_command(&mut program("syncguard-model", "syncguard-model", &models(options))?)?;
+        let mut arguments = vec!["all".to_owned()];
+        arguments.extend(options.report("models.json"));
+        run_command(&mut program("syncguard-model", "syncguard-model", &arguments)?)?;
     }
     let stores: &[Store] = match &options.store {
         Store::All => &SERVERS,
-        Store::Simulation | Store::Memory | Store::Schedules | Store::Models | Store::Fuzz => {
+        Store::Simulation | Store::Memory | Store::Schedules | Store::Models => {
             return Ok(ExitCode::SUCCESS);
         }
         one => std::slice::from_ref(one),
@@ -97,7 +92,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         let name = store.to_possible_value().context("a store")?;
         arguments.extend(["--store".to_owned(), name.get_name().to_owned()]);
     }
-    arguments.extend(seed(options));
+    arguments.extend(options.seed());
     if let Some(folder) = &options.reports {
         arguments.extend(["--reports".to_owned(), folder.display().to_string()]);
     }
@@ -107,22 +102,16 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Err(error).context("cannot run the soak program")
 }
 
-/// Refuses a limit that the store would ignore.
-fn no_limit_in_vain(options: &Options) -> Result<()> {
-    let store = options.store.to_possible_value().context("a store")?;
-    let simulated = matches!(options.store, Store::Simulation | Store::Memory | Store::All);
-    let timed = simulated || SERVERS.contains(&options.store);
-    ensure!(
-        timed || options.lasts.is_none(),
-        "--for has no effect with --store {}, which ends when all has been tried",
-        store.get_name()
-    );
-    ensure!(
-        simulated || options.operations.is_none(),
-        "--operations has no effect with --store {}: only the simulation counts them",
-        store.get_name()
-    );
-    Ok(())
+impl Options {
+    fn seed(&self) -> Vec<String> {
+        let seed = self.seed.map(|seed| ["--seed".to_owned(), seed.to_string()]);
+        seed.into_iter().flatten().collect()
+    }
+
+    fn report(&self, file: &str) -> Vec<String> {
+        let path = self.reports.as_ref().map(|folder| folder.join(file).display().to_string());
+        path.map_or_else(Vec::new, |path| vec!["--report".to_owned(), path])
+    }
 }
 
 /// Some three million schedules.
@@ -130,11 +119,6 @@ fn schedules() -> Command {
     let mut command = cargo(["test", "--release", "-p", "syncguard-core", "--all-features"]);
     command.args(["--lib", "shuttle_tests"]).env("SYNCGUARD_SHUTTLE_TIMES", "400");
     command
-}
-
-fn seed(options: &Options) -> Vec<String> {
-    let seed = options.seed.map(|seed| ["--seed".to_owned(), seed.to_string()]);
-    seed.into_iter().flatten().collect()
 }
 
 fn simulation(options: &Options) -> Vec<String> {
@@ -147,20 +131,8 @@ fn simulation(options: &Options) -> Vec<String> {
     if options.store == Store::Memory {
         arguments.extend(["--store".to_owned(), "memory".to_owned()]);
     }
-    arguments.extend(seed(options));
-    if let Some(folder) = &options.reports {
-        let report = folder.join("simulation.json");
-        arguments.extend(["--report".to_owned(), report.display().to_string()]);
-    }
-    arguments
-}
-
-fn models(options: &Options) -> Vec<String> {
-    let mut arguments = vec!["all".to_owned()];
-    if let Some(folder) = &options.reports {
-        let report = folder.join("models.json");
-        arguments.extend(["--report".to_owned(), report.display().to_string()]);
-    }
+    arguments.extend(options.seed());
+    arguments.extend(options.report("simulation.json"));
     arguments
 }
 
@@ -170,54 +142,4 @@ fn program(package: &str, name: &str, arguments: &[String]) -> Result<Command> {
     let mut command = Command::new(target().join("release").join(name));
     command.current_dir(root()).args(arguments);
     Ok(command)
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[derive(Parser)]
-    struct Soak {
-        #[command(flatten)]
-        options: Options,
-    }
-
-    fn options(words: &str) -> Options {
-        Soak::parse_from(["soak"].into_iter().chain(words.split(' '))).options
-    }
-
-    #[test]
-    fn the_simulation_hears_of_the_time() {
-        let told = |words: &str| simulation(&options(words)).join(" ");
-        assert_eq!(told("--store simulation"), "--operations 1000000");
-        assert_eq!(
-            told("--store memory --for 60s"),
-            format!("--operations {} --for 60s --store memory", u64::MAX)
-        );
-        assert_eq!(
-            told("--store simulation --for 2min --operations 5"),
-            "--operations 5 --for 2min"
-        );
-    }
-
-    #[test]
-    fn a_limit_that_nothing_keeps_to_is_refused() {
-        let refused = |words: &str| {
-            no_limit_in_vain(&options(words))
-                .map_or_else(|error| error.to_string(), |()| String::new())
-        };
-        for store in ["redis", "sqlite", "simulation", "memory", "all"] {
-            assert_eq!(refused(&format!("--store {store} --for 1h")), "");
-        }
-        for store in ["schedules", "models", "fuzz"] {
-            assert_eq!(refused(&format!("--store {store}")), "");
-            assert!(
-                refused(&format!("--store {store} --for 1h")).starts_with("--for has no effect")
-            );
-        }
-        assert_eq!(refused("--store all --operations 7"), "");
-        assert!(refused("--store redis --operations 7").contains("--store redis"));
-    }
 }

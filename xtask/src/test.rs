@@ -1,90 +1,130 @@
 //! `cargo xtask test`
 
-mod build;
-mod lanes;
-mod later;
-mod program;
-mod progress;
-mod queue;
-mod runner;
-mod totals;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, ExitCode, Stdio};
 
-use std::process::ExitCode;
-use std::time::Instant;
-
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::Args;
 
-use self::program::Program;
-use self::runner::{Ended, Runner};
+use crate::cargo::{cargo, shown};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Runs everything: more rounds, larger models, longer fleets, and the tests that the quick run leaves out
+    /// Runs everything: more rounds, larger models, longer fleets, and the tests in modules named `long`
     #[arg(long)]
     full: bool,
-    /// Lists the tests that only `--full` runs, each with the reason
-    #[arg(long)]
-    later: bool,
     /// Builds with optimisations
     #[arg(long)]
     release: bool,
-    /// Only the programs of this package, without examples and doc tests
+    /// Only the tests of this package, without examples and doc tests
     #[arg(long, short)]
     package: Vec<String>,
     /// Only tests whose names contain one of these, without examples and doc tests
     names: Vec<String>,
 }
 
-impl Options {
-    fn is_partial(&self) -> bool {
-        !self.names.is_empty() || !self.package.is_empty()
-    }
-}
+/// Most tests wait for a lease to expire, so a machine of two cores has capacity for several at a time. With more, two cores
+/// are so busy that answers come late.
+const AT_ONCE: &str = "--test-threads=8";
+
+/// Examples that need no server and end by themselves. Tests run the others with what they need.
+const EXAMPLES: [(&str, &str); 4] = [
+    ("syncguard", "facade"),
+    ("syncguard-memory", "one_backend"),
+    ("syncguard-conformance", "custom_backend"),
+    ("syncguard-conformance", "custom_store"),
+];
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    if options.later {
-        print!("{}", later::list());
-        return Ok(ExitCode::SUCCESS);
+    let is_partial = !options.names.is_empty() || !options.package.is_empty();
+    // `--tests` leaves out the examples, which `cargo xtask ci` compiles.
+    let mut tests = cargo(["test", "--all-features", "--no-fail-fast", "--tests"]);
+    if options.package.is_empty() {
+        tests.arg("--workspace");
     }
-    let started = Instant::now();
-    let built = build::build(options)?;
-    let building = started.elapsed();
-    println!("built in {:.0} s", building.as_secs_f64());
-
-    let programs = Program::all(built, options)?;
-    let started = Instant::now();
-    let ended = Runner::new(options.full).run(programs)?;
-    let testing = started.elapsed();
-    report(&ended);
-    let passed: u64 = ended.iter().map(|ended| ended.totals.passed).sum();
-    let failed: u64 = ended.iter().map(|ended| ended.totals.failed).sum();
-    println!(
-        "ran {} programs in {:.0} s, after {:.0} s of building",
-        ended.len(),
-        testing.as_secs_f64(),
-        building.as_secs_f64()
-    );
-    // The totals come last.
-    println!("tests: {passed} passed, {failed} failed");
-    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// The slowest programs first, then the failures.
-fn report(ended: &[Ended]) {
-    const SHOWN: usize = 20;
-    let mut sorted: Vec<_> = ended.iter().collect();
-    sorted.sort_by_key(|ended| std::cmp::Reverse(ended.took));
-    println!("\nThe slowest:");
-    for ended in sorted.iter().take(SHOWN) {
-        println!("{:8.1} s  {}", ended.took.as_secs_f64(), ended.name);
+    tests.args(options.package.iter().flat_map(|package| ["--package", package]));
+    tests.args(options.release.then_some("--release")).arg("--").arg(AT_ONCE);
+    tests.args(&options.names);
+    if options.full {
+        // The core and its tests are published, so they cannot use an unpublished package.
+        tests.env("SYNCGUARD_TESTS", "full").env("SYNCGUARD_SHUTTLE_TIMES", "8");
+    } else {
+        tests.args(["--skip", "long::"]);
     }
-    let failed: Vec<_> = ended.iter().filter(|ended| ended.totals.failed > 0).collect();
-    if !failed.is_empty() {
-        println!("\nFailed:");
-        for ended in failed {
-            println!("  {}: {}", ended.name, ended.failures.join(", "));
+    let mut totals = Totals::default();
+    totals.add(&mut tests)?;
+    if !is_partial {
+        let mut doc = cargo(["test", "--doc", "--workspace", "--all-features", "--no-fail-fast"]);
+        totals.add(doc.args(options.release.then_some("--release")))?;
+        for (package, example) in EXAMPLES {
+            totals.add(&mut cargo([
+                "run",
+                "--quiet",
+                "--all-features",
+                "-p",
+                package,
+                "--example",
+                example,
+            ]))?;
         }
     }
-    println!();
+    // The totals come last.
+    println!("tests: {} passed, {} failed", totals.passed, totals.failed);
+    Ok(if totals.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Totals {
+    passed: u64,
+    failed: u64,
+}
+
+impl Totals {
+    /// Runs a command and adds what libtest counts. A command that fails without a failed test counts as one.
+    fn add(&mut self, command: &mut Command) -> Result<()> {
+        let name = shown(command);
+        println!("\n{name}");
+        let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| name.clone())?;
+        let failed = self.failed;
+        for line in BufReader::new(child.stdout.take().context("no output")?).lines() {
+            let line = line?;
+            println!("{line}");
+            self.read(&line);
+        }
+        if !child.wait()?.success() && self.failed == failed {
+            println!("{name} failed");
+            self.failed += 1;
+        }
+        Ok(())
+    }
+
+    /// `test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 1 filtered out; finished in 0.00s`
+    fn read(&mut self, line: &str) {
+        let Some(counts) = line.strip_prefix("test result: ") else { return };
+        let count = |of: &str| {
+            let (before, _) = counts.split_once(of)?;
+            before.rsplit(' ').next()?.parse::<u64>().ok()
+        };
+        self.passed += count(" passed").unwrap_or(0);
+        self.failed += count(" failed").unwrap_or(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adds_what_libtest_says_and_nothing_else() {
+        let mut totals = Totals::default();
+        for line in [
+            "test 5 passed; 5 failed ... ok",
+            "test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 7 filtered out; finished in 0.00s",
+            "test result: FAILED. 30 passed; 4 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1s",
+            "all doctests ran in 0.18s; merged doctests compilation took 0.17s",
+        ] {
+            totals.read(line);
+        }
+        assert_eq!(totals, Totals { passed: 32, failed: 4 });
+    }
 }

@@ -1,13 +1,11 @@
 //! Single operations whose caller goes, by drop or by token, at every point.
 
-mod common;
-
 use std::future::Future as _;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use common::{FaultyBackend, Trouble, is_locked, ms};
+use crate::common::{FaultyBackend, Trouble, is_locked, ms};
 use syncguard_core::authoring::cancel;
 use syncguard_core::contract::{AcquireRequest, ExtendRequest, ReleaseRequest};
 use syncguard_core::{

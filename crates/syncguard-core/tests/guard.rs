@@ -1,11 +1,9 @@
 //! Guards: release, drop, extend, validity and auto-extend.
 
-mod common;
-
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::{FaultyBackend, ReportedErrors, Trouble, is_locked, ms, settle};
+use crate::common::{FaultyBackend, ReportedErrors, Trouble, is_locked, ms, settle};
 use syncguard_core::contract::{ClientState, ReleaseRequest, ReleaseSource};
 use syncguard_core::{
     AutoExtend, ErrorCode, ExtendResult, LockBackend, LockConfig, LossReason, NotHeld,

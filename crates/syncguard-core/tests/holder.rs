@@ -1,8 +1,6 @@
 //! The holder of a lock, as the backend is asked to store it.
 
-mod common;
-
-use common::FaultyBackend;
+use crate::common::FaultyBackend;
 use syncguard_core::contract::{ClientState, Holder};
 use syncguard_core::{ErrorCode, LockConfig, Locker, try_acquire};
 

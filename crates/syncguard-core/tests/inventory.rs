@@ -1,8 +1,6 @@
 //! The inventory: checks before the store is asked, and the inventory of a `DynBackend`.
 
-mod common;
-
-use common::FaultyBackend;
+use crate::common::FaultyBackend;
 use syncguard_core::inventory::{Inventory, ListRequest};
 use syncguard_core::{DynBackend, ErrorCode, Fence, LockBackend, LockError, try_acquire};
 use syncguard_memory::MemoryBackend;

@@ -1,13 +1,11 @@
 //! Late effects: after a later request, after the caller has moved on, after the runtime has ended.
 
-mod common;
-
 use std::future::Future;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use common::{FaultyBackend, ReportedErrors, Trouble, is_locked, ms, settle};
+use crate::common::{FaultyBackend, ReportedErrors, Trouble, is_locked, ms, settle};
 use syncguard_core::authoring::cancel;
 use syncguard_core::contract::{
     ClientState, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
@@ -482,18 +480,6 @@ async fn a_burst_of_dropped_locks_does_not_flood_the_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_beyond_the_bound_is_left_to_its_ttl_and_counted() {
-    const BOUND: usize = 1 << 18;
-    let backend = FaultyBackend::new();
-    backend.behaviour.release.lock().unwrap().before = Duration::from_secs(3_600);
-    for key in 0..BOUND + 10 {
-        drop(try_acquire(&backend, format!("{key}")).await.unwrap().acquired());
-    }
-    let clean_up = backend.client_state().clean_up();
-    assert_eq!((clean_up.waiting(), clean_up.left_to_ttl()), (BOUND, 10));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_release_that_panics_is_left_to_its_ttl_and_the_others_go_on() {
     let heard = ReportedErrors::default();
     let defaults = ClientState::default().with_on_release_error(heard.handler());
@@ -509,4 +495,21 @@ async fn a_release_that_panics_is_left_to_its_ttl_and_the_others_go_on() {
     drop(acquire(&backend, KEY).await.unwrap());
     sleep(ms(100)).await;
     assert!(!is_locked(&backend, KEY).await);
+}
+
+/// Only `cargo xtask test --full` runs these.
+mod long {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_beyond_the_bound_is_left_to_its_ttl_and_counted() {
+        const BOUND: usize = 1 << 18;
+        let backend = FaultyBackend::new();
+        backend.behaviour.release.lock().unwrap().before = Duration::from_secs(3_600);
+        for key in 0..BOUND + 10 {
+            drop(try_acquire(&backend, format!("{key}")).await.unwrap().acquired());
+        }
+        let clean_up = backend.client_state().clean_up();
+        assert_eq!((clean_up.waiting(), clean_up.left_to_ttl()), (BOUND, 10));
+    }
 }

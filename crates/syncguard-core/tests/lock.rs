@@ -1,12 +1,10 @@
 //! `lock`, `acquire`, `try_acquire` and `Locker`: waiting, giving up, and the result of the work.
 
-mod common;
-
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::{FaultyBackend, ReportedErrors, Trouble, is_locked, ms, settle};
+use crate::common::{FaultyBackend, ReportedErrors, Trouble, is_locked, ms, settle};
 use syncguard_core::contract::{AcquireRequest, ReleaseSource};
 use syncguard_core::{
     AcquisitionOptions, AutoExtend, Backoff, CancellationToken, DynBackend, ErrorCode, Held,

@@ -1,20 +1,16 @@
-//! A store that has lost its fence counters. This test is a program of its own, as `signals_log.rs` is.
-
-mod common;
-#[path = "common/log.rs"]
-mod log;
+//! A store that has lost its fence counters.
 
 use std::time::Duration;
 
-use common::FaultyBackend;
-use log::Log;
+use crate::common::FaultyBackend;
+use crate::common::log::Log;
 use syncguard_core::{LockConfig, acquire};
 use syncguard_memory::MemoryBackend;
 use tracing::Level;
 
 #[tokio::test(start_paused = true)]
 async fn fences_that_start_again_are_logged_once_for_each_loss() {
-    let log = Log::default();
+    let log = Log::new();
     let _here = tracing::subscriber::set_default(log.clone());
     let mut errors = 0;
     let mut backend = FaultyBackend::new();

@@ -1,12 +1,10 @@
 //! A minimum hold: the lock stays even if the work ends earlier, in any way.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use common::{FaultyBackend, Trouble, is_locked, ms, settle};
+use crate::common::{FaultyBackend, Trouble, is_locked, ms, settle};
 use syncguard_core::contract::TIME_TOLERANCE;
 use syncguard_core::diagnostics::get_by_key;
 use syncguard_core::{

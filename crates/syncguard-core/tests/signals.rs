@@ -1,13 +1,10 @@
 //! The signal hub, over a store whose part the tests play.
 
-#[path = "common/hub.rs"]
-mod hub;
-
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use hub::{LIMITS, RESTED, Store, failure};
+use crate::common::hub::{LIMITS, RESTED, Store, failure};
 use syncguard_core::authoring::signals::{LockSeen, SignalEnd, SignalHub};
 use syncguard_core::contract::SignalStatus;
 use tokio::runtime::{Builder, Runtime};

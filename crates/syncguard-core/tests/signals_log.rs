@@ -1,13 +1,7 @@
-//! The log of the signal hub. This test is a program of its own: a subscriber of one thread misses an event that another
-//! thread has reached first.
+//! The log of the signal hub.
 
-#[path = "common/hub.rs"]
-mod hub;
-#[path = "common/log.rs"]
-mod log;
-
-use hub::{RESTED, Store, failure};
-use log::Log;
+use crate::common::hub::{RESTED, Store, failure};
+use crate::common::log::Log;
 use syncguard_core::authoring::OutageLog;
 use syncguard_core::authoring::signals::SignalEnd;
 use tokio::time::advance;
@@ -15,7 +9,7 @@ use tracing::Level;
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_and_its_end_are_logged_once() {
-    let log = Log::default();
+    let log = Log::new();
     let _here = tracing::subscriber::set_default(log.clone());
     let outage = OutageLog::default();
     let (mut here, mut there) =

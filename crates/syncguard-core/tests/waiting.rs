@@ -1,13 +1,11 @@
 //! The queue in which the callers of one process wait.
 
-mod common;
-
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use common::{FaultyBackend, is_locked, ms, settle};
+use crate::common::{FaultyBackend, is_locked, ms, settle};
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, KeySignal, KeyWatch, ReleaseRequest, WatchRequest,
 };

@@ -1,12 +1,10 @@
 //! One process leads at a time.
 
-mod common;
-
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{Connection, is_locked, ms};
+use crate::common::{Connection, is_locked, ms};
 use syncguard_core::contract::{Holder, ReleaseRequest, TIME_TOLERANCE};
 use syncguard_core::diagnostics::get_by_key_raw;
 use syncguard_core::{CancellationToken, DynBackend, ErrorCode, LockBackend};

@@ -1,14 +1,12 @@
 //! Several locks or none.
 
-mod common;
-
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use common::{Connection, is_locked, ms};
+use crate::common::{Connection, is_locked, ms};
 use proptest::prelude::*;
 use syncguard_core::contract::ReleaseRequest;
 use syncguard_core::{

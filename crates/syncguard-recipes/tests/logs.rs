@@ -1,13 +1,10 @@
-//! The log of elections and ticks. These tests are a program of their own: a subscriber of one thread misses an event that
-//! another thread has reached first without a subscriber.
-
-mod common;
+//! The log of elections and ticks.
 
 use std::fmt::{Debug, Write as _};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::SystemTime;
 
-use common::{Connection, ms};
+use crate::common::{Connection, ms};
 use syncguard_core::authoring::hash_key;
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Holder, ReleaseRequest};
 use syncguard_core::diagnostics::get_by_key_raw;
@@ -20,7 +17,7 @@ use syncguard_recipes::{Election, Schedule, Ticks};
 use tokio::time::{Instant, sleep};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 
 const KEY: &str = "leader:of-mrs-smith";
 
@@ -29,6 +26,14 @@ const KEY: &str = "leader:of-mrs-smith";
 struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Log {
+    /// Beside this log, one that no thread uses stays for ever: with a single subscriber, `tracing` asks only the thread
+    /// that reaches an event first whether it has a subscriber, and keeps the answer for all threads.
+    fn new() -> Self {
+        static UNUSED: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Log::default()));
+        LazyLock::force(&UNUSED);
+        Self::default()
+    }
+
     fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
@@ -66,7 +71,7 @@ impl Visit for Line {
 /// The begin and the end of each term, and nothing else while all is well. The key and the lock id are in no line.
 #[tokio::test(start_paused = true)]
 async fn the_begin_and_the_end_of_each_term_are_logged() {
-    let log = Log::default();
+    let log = Log::new();
     let _subscriber = tracing::subscriber::set_default(log.clone());
     let line = Connection::new();
     let shutdown = CancellationToken::new();
@@ -143,7 +148,7 @@ impl LockBackend for LosesGrants {
 /// A value of the counter that no tick of this schedule has left, and a clock that stays ahead: one line each.
 #[tokio::test(start_paused = true)]
 async fn odd_counters_and_a_clock_that_is_ahead_are_logged_once() {
-    let log = Log::default();
+    let log = Log::new();
     let _subscriber = tracing::subscriber::set_default(log.clone());
     for (counter, ahead, expected) in [
         (0, 0, None),
@@ -172,7 +177,7 @@ async fn odd_counters_and_a_clock_that_is_ahead_are_logged_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tick_that_may_be_lost_is_logged() {
-    let log = Log::default();
+    let log = Log::new();
     let _subscriber = tracing::subscriber::set_default(log.clone());
     let shutdown = CancellationToken::new();
     let minutes = Schedule::every(ms(60_000)).unwrap();

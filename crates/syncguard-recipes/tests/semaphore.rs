@@ -1,14 +1,12 @@
 //! At most N permits at a time.
 
-mod common;
-
 use std::future::Future as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use common::{Connection, is_locked, ms};
+use crate::common::{Connection, is_locked, ms};
 use syncguard_core::contract::TIME_TOLERANCE;
 use syncguard_core::{
     AcquisitionOptions, DynBackend, ErrorCode, LockGuard, ReleaseResult, try_acquire,

@@ -1,7 +1,5 @@
 //! Each tick of a schedule runs once, whatever the clocks, crashes and pauses of the processes.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::future::pending;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -21,7 +19,7 @@ use syncguard_recipes::{Missed, Schedule, TickOutcome, Ticks};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use self::common::Connection;
+use crate::common::Connection;
 
 const KEY: &str = "nightly";
 const MINUTE: Duration = Duration::from_secs(60);

@@ -27,8 +27,14 @@ fn observed<B: LockBackend>(backend: B) -> Telemetry<B> {
     let options = options.with_tracing();
     #[cfg(feature = "opentelemetry")]
     let options = {
-        use syncguard_telemetry::opentelemetry::global;
-        options.with_opentelemetry(&global::meter("conformance"))
+        use std::sync::LazyLock;
+
+        use opentelemetry_sdk::metrics::SdkMeterProvider;
+        use syncguard_telemetry::opentelemetry::metrics::MeterProvider as _;
+
+        static PROVIDER: LazyLock<SdkMeterProvider> =
+            LazyLock::new(|| crate::opentelemetry::exported().1);
+        options.with_opentelemetry(&PROVIDER.meter("conformance"))
     };
     with_telemetry(backend, options)
 }

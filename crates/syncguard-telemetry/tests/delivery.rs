@@ -1,7 +1,5 @@
 //! Slow and broken callbacks do not disturb locking. No test here depends on a duration.
 
-mod common;
-
 use std::panic::panic_any;
 use std::pin::pin;
 use std::process::{Command, Stdio};
@@ -10,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use common::{KEY, Seen, take};
+use crate::common::{KEY, Seen, take};
 use syncguard_memory::contract::{IsLockedRequest, ReleaseRequest};
 use syncguard_memory::{LockBackend, MemoryBackend};
 use syncguard_telemetry::{EventKind, Telemetry, TelemetryOptions, with_telemetry};
@@ -141,7 +139,7 @@ impl Drop for AndOnceMore {
 /// A program whose callback never returns still ends when its `main` returns.
 #[test]
 fn a_callback_that_blocks_for_ever_holds_no_process_up() {
-    let name = "a_callback_that_blocks_for_ever_holds_no_process_up";
+    let name = "delivery::a_callback_that_blocks_for_ever_holds_no_process_up";
     let program = "SYNCGUARD_TELEMETRY_TEST_PROGRAM";
     if std::env::var_os(program).is_some() {
         return program_with_a_callback_that_blocks_for_ever();

@@ -1,10 +1,8 @@
 //! Events of `lock`, guards and auto-extend, under a paused clock.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{KEY, Seen, Store, TTL, observed, take};
+use crate::common::{KEY, Seen, Store, TTL, observed, take};
 use syncguard_memory::authoring::hash_key;
 use syncguard_memory::contract::{Holder, LookupRequest, ReleaseRequest};
 use syncguard_memory::{
@@ -34,7 +32,7 @@ async fn lock_tells_wait_and_hold() {
     let output = lock(&backend, KEY, async |_| sleep(3 * SECOND).await).await;
     output.unwrap();
     let events = seen.events(&handle).await;
-    let lines: Vec<_> = events.iter().map(common::line).collect();
+    let lines: Vec<_> = events.iter().map(crate::common::line).collect();
     assert_eq!(lines, ["acquire ok", "wait ok attempts=1", "hold ok 3000ms", "release ok"]);
     // All events of one call have the same lock id.
     assert!(events.iter().all(|event| event.lock_id_hash() == events[0].lock_id_hash()));

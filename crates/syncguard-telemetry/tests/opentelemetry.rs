@@ -2,13 +2,11 @@
 
 #![cfg(feature = "opentelemetry")]
 
-mod common;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{KEY, Store, TTL, take};
+use crate::common::{KEY, Store, TTL, subscribe, take};
 use opentelemetry_sdk::metrics::data::{
     AggregatedMetrics, HistogramDataPoint, MetricData, ScopeMetrics,
 };
@@ -23,8 +21,7 @@ use syncguard_telemetry::opentelemetry::{KeyValue, global};
 use syncguard_telemetry::{Telemetry, TelemetryOptions, with_telemetry};
 use tokio::time::sleep;
 use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
-use tracing_subscriber::registry::Registry;
+use tracing_subscriber::layer::{Context, Layer};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -267,7 +264,7 @@ async fn no_key_and_no_lock_id_is_in_any_metric() {
     }
 }
 
-fn exported() -> (InMemoryMetricExporter, SdkMeterProvider) {
+pub(crate) fn exported() -> (InMemoryMetricExporter, SdkMeterProvider) {
     let exporter = InMemoryMetricExporter::default();
     let reader = PeriodicReader::builder(exporter.clone()).build();
     let provider = SdkMeterProvider::builder().with_reader(reader).build();
@@ -355,7 +352,7 @@ fn family_in(attributes: &Attributes) -> Option<&str> {
 #[test]
 fn a_meter_of_a_provider_that_nobody_set_is_noticed() {
     let warnings = Warnings::default();
-    let _subscriber = tracing::subscriber::set_default(Registry::default().with(warnings.clone()));
+    let _subscriber = subscribe(warnings.clone());
     let (_exporter, provider) = exported();
     let _options = TelemetryOptions::new().with_opentelemetry(&provider.meter("syncguard"));
     assert_eq!(warnings.0.load(Ordering::Relaxed), 0);

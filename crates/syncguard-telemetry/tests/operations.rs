@@ -1,10 +1,8 @@
 //! Each operation gives one event with the right contents.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{KEY, Store, TTL, observed, request, take};
+use crate::common::{KEY, Store, TTL, observed, request, take};
 use syncguard_memory::authoring::hash_key;
 use syncguard_memory::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
 use syncguard_memory::{CancellationToken, ErrorCode, LockBackend, LockId, MemoryBackend};
@@ -151,7 +149,7 @@ fn raw(events: &[LockEvent]) -> Vec<(bool, bool)> {
 
 /// An acquire and a release.
 async fn events_of(configure: impl FnOnce(TelemetryOptions) -> TelemetryOptions) -> Vec<LockEvent> {
-    let seen = common::Seen::default();
+    let seen = crate::common::Seen::default();
     let backend = with_telemetry(MemoryBackend::new(), configure(seen.options()));
     let lock_id = take(&backend, KEY).await.lock_id;
     let _ = backend.release(ReleaseRequest::new(lock_id)).await.unwrap();

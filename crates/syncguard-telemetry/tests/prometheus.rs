@@ -2,14 +2,12 @@
 
 #![cfg(feature = "opentelemetry")]
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use common::{KEY, Store, TTL, take};
+use crate::common::{KEY, Store, TTL, take};
 use opentelemetry_sdk::metrics::data::{
     AggregatedMetrics, HistogramDataPoint, Metric, MetricData, ResourceMetrics, ScopeMetrics,
     SumDataPoint,

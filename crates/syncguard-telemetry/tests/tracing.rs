@@ -2,12 +2,10 @@
 
 #![cfg(feature = "tracing")]
 
-mod common;
-
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex};
 
-use common::{KEY, Store, TTL, request, take};
+use crate::common::{KEY, Store, TTL, request, subscribe, take};
 use syncguard_memory::authoring::hash_key;
 use syncguard_memory::contract::{Holder, IsLockedRequest, ReleaseRequest};
 use syncguard_memory::{
@@ -16,8 +14,8 @@ use syncguard_memory::{
 use syncguard_telemetry::{Telemetry, TelemetryOptions, with_telemetry};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Instrument as _, Level, Subscriber, info_span};
-use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
-use tracing_subscriber::registry::{LookupSpan, Registry};
+use tracing_subscriber::layer::{Context, Layer};
+use tracing_subscriber::registry::LookupSpan;
 
 #[tokio::test(start_paused = true)]
 async fn a_line_has_the_fields_of_the_event_and_stands_in_the_callers_span() {
@@ -82,7 +80,7 @@ async fn the_level_says_how_bad_it_is() {
 #[tokio::test(start_paused = true)]
 async fn raw_keys_and_lock_ids_stay_out_whatever_the_options_say() {
     let log = Log::default();
-    let _subscriber = tracing::subscriber::set_default(Registry::default().with(log.clone()));
+    let _subscriber = subscribe(log.clone());
     let options = TelemetryOptions::new().with_include_raw(true).with_tracing();
     let backend = with_telemetry(Store::default(), options);
     let lock_id = take(&backend, KEY).await.lock_id;
@@ -146,7 +144,7 @@ async fn a_loss_is_logged_once() {
 }
 
 fn logged(log: &Log, store: Store) -> (Telemetry<Store>, impl Sized) {
-    let subscriber = tracing::subscriber::set_default(Registry::default().with(log.clone()));
+    let subscriber = subscribe(log.clone());
     (with_telemetry(store, TelemetryOptions::new().with_tracing()), subscriber)
 }
 

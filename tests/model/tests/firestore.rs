@@ -1,8 +1,8 @@
 //! Firestore: every order of events, and each rule broken once.
 
-mod common;
-
-use common::{FENCES_GROW, Flawed, NO_ORPHAN, ONE_HOLDER, TICK_STARTS_ONCE, holds, is_found};
+use crate::common::{
+    FENCES_GROW, Flawed, NO_ORPHAN, ONE_HOLDER, TICK_STARTS_ONCE, holds, is_found,
+};
 use syncguard_model::{Budget, Firestore, Flaw, Rules, Ticks};
 
 /// With two acquisitions each. `cargo run --release -p syncguard-model -- all` checks larger sizes.
@@ -34,9 +34,9 @@ fn nothing_breaks_the_commits_of_several_extends() {
 #[test]
 fn nothing_is_lost_by_forgetting() {
     let crashes = Budget { extends: 0, lost: 0, crashes: 1, cleanings: 1, ..SMALL };
-    common::holds_either_way::<Firestore>("Firestore, a crash", rules(crashes, 0));
+    crate::common::holds_either_way::<Firestore>("Firestore, a crash", rules(crashes, 0));
     let apart = Budget { lost: 0, ..SMALL };
-    common::holds_either_way::<Firestore>("Firestore, clocks apart", rules(apart, 1));
+    crate::common::holds_either_way::<Firestore>("Firestore, clocks apart", rules(apart, 1));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn every_broken_rule_is_found() {
 /// Required by the contract: see `drift.rs` of the backend.
 #[test]
 fn clocks_that_differ_by_more_than_the_tolerance_make_two_holders() {
-    common::is_broken::<Firestore>(rules(Budget { lost: 0, ..SMALL }, 2), ONE_HOLDER);
+    crate::common::is_broken::<Firestore>(rules(Budget { lost: 0, ..SMALL }, 2), ONE_HOLDER);
 }
 
 /// Three processes ask for one tick, some more than once.
@@ -73,7 +73,7 @@ fn clocks_that_differ_by_more_than_the_tolerance_make_two_holders() {
 fn no_tick_starts_twice() {
     let budget = Budget { extends: 0, ..WHOLE };
     let tick = Rules { is_one_tick: true, acquisitions: 2, budget, ..Rules::default() };
-    common::never_breaks::<Firestore>("Firestore, one tick", tick);
+    crate::common::never_breaks::<Firestore>("Firestore, one tick", tick);
     for flaw in [Flaw::WindowIgnored, Flaw::CounterUnguarded] {
         is_found::<Firestore>(&Flawed { rules: tick, ..Flawed::new(flaw, TICK_STARTS_ONCE) });
     }

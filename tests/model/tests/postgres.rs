@@ -1,8 +1,6 @@
 //! PostgreSQL: every order of events, statement by statement, and each rule broken once.
 
-mod common;
-
-use common::{FENCES_GROW, Flawed, NO_ORPHAN, ONE_HOLDER, TICK_STARTS_ONCE, is_found};
+use crate::common::{FENCES_GROW, Flawed, NO_ORPHAN, ONE_HOLDER, TICK_STARTS_ONCE, is_found};
 use syncguard_model::{Budget, Flaw, Postgres, Rules};
 
 /// With two acquisitions each. `cargo run --release -p syncguard-model -- all` adds a clean-up.
@@ -17,7 +15,7 @@ fn rules(budget: Budget, typescript: usize) -> Rules {
 
 #[test]
 fn nothing_breaks_the_statements() {
-    let report = common::never_breaks::<Postgres>(
+    let report = crate::common::never_breaks::<Postgres>(
         "PostgreSQL",
         Rules { acquisitions: 2, ..rules(WHOLE, 0) },
     );
@@ -27,16 +25,17 @@ fn nothing_breaks_the_statements() {
 
 #[test]
 fn nothing_breaks_the_statements_beside_a_client_of_the_typescript_library() {
-    let report = common::never_breaks::<Postgres>("PostgreSQL and TypeScript", rules(WHOLE, 1));
+    let report =
+        crate::common::never_breaks::<Postgres>("PostgreSQL and TypeScript", rules(WHOLE, 1));
     assert_eq!(report.missing, [OUTDATED]);
 }
 
 #[test]
 fn nothing_is_lost_by_forgetting() {
     let crashes = Budget { extends: 0, lost: 0, crashes: 1, cleanings: 1, ..SMALL };
-    common::holds_either_way::<Postgres>("PostgreSQL, a crash", rules(crashes, 0));
+    crate::common::holds_either_way::<Postgres>("PostgreSQL, a crash", rules(crashes, 0));
     let mixed = Budget { lost: 0, extends: 1, ..SMALL };
-    common::holds_either_way::<Postgres>("PostgreSQL and TypeScript", rules(mixed, 1));
+    crate::common::holds_either_way::<Postgres>("PostgreSQL and TypeScript", rules(mixed, 1));
 }
 
 /// An extend states the expected expiry. Later extends may bring back that expiry, and then it applies again.
@@ -44,7 +43,7 @@ fn nothing_is_lost_by_forgetting() {
 fn an_extend_that_is_late_shortens_nothing_its_holder_relies_on() {
     let budget = Budget { extends: 3, crashes: 0, ..SMALL };
     let one = Rules { acquisitions: 1, ..rules(budget, 0) };
-    let report = common::never_breaks::<Postgres>("PostgreSQL, an extend that is late", one);
+    let report = crate::common::never_breaks::<Postgres>("PostgreSQL, an extend that is late", one);
     assert!(!report.missing.contains(&OUTDATED), "{:?}", report.missing);
     let flaw = Flaw::TrustsLastExtend;
     is_found::<Postgres>(&Flawed { rules: one, ..Flawed::new(flaw, ONE_HOLDER) });
@@ -84,7 +83,7 @@ fn every_broken_rule_is_found() {
 /// Only clients of the TypeScript library: it reads without a lock, and overwrites the row in its current state.
 #[test]
 fn two_clients_of_the_typescript_library_can_hold_one_lock() {
-    common::is_broken::<Postgres>(rules(Budget { lost: 0, ..SMALL }, 2), ONE_HOLDER);
+    crate::common::is_broken::<Postgres>(rules(Budget { lost: 0, ..SMALL }, 2), ONE_HOLDER);
 }
 
 /// Three processes ask for one tick, some more than once.
@@ -92,7 +91,7 @@ fn two_clients_of_the_typescript_library_can_hold_one_lock() {
 fn no_tick_starts_twice() {
     let budget = Budget { extends: 0, ..WHOLE };
     let tick = Rules { is_one_tick: true, acquisitions: 2, budget, ..Rules::default() };
-    common::never_breaks::<Postgres>("PostgreSQL, one tick", tick);
+    crate::common::never_breaks::<Postgres>("PostgreSQL, one tick", tick);
     for flaw in [Flaw::WindowIgnored, Flaw::CounterNotCompared] {
         is_found::<Postgres>(&Flawed { rules: tick, ..Flawed::new(flaw, TICK_STARTS_ONCE) });
     }

@@ -1,8 +1,8 @@
 //! Redis: every order of events, and each rule broken once.
 
-mod common;
-
-use common::{FENCES_GROW, Flawed, NO_ORPHAN, ONE_HOLDER, TICK_STARTS_ONCE, holds, is_found};
+use crate::common::{
+    FENCES_GROW, Flawed, NO_ORPHAN, ONE_HOLDER, TICK_STARTS_ONCE, holds, is_found,
+};
 use syncguard_model::{Budget, Flaw, Redis, Rules};
 
 /// The sizes of the guide, and smaller ones.
@@ -18,14 +18,14 @@ fn nothing_breaks_the_scripts() {
 fn nothing_is_lost_by_forgetting() {
     let budget = Budget { crashes: 0, ..SMALL };
     let rules = Rules { acquisitions: 1, budget, ..Rules::default() };
-    common::holds_either_way::<Redis>("Redis, one acquisition", rules);
+    crate::common::holds_either_way::<Redis>("Redis, one acquisition", rules);
 }
 
 /// On a cluster the driver may send an acquire to two servers.
 #[test]
 fn nothing_breaks_the_scripts_on_a_cluster() {
     let budget = Budget { copies: 1, ..SMALL };
-    common::never_breaks::<Redis>(
+    crate::common::never_breaks::<Redis>(
         "Redis Cluster",
         Rules { acquisitions: 1, budget, ..Rules::default() },
     );
@@ -36,7 +36,7 @@ fn nothing_breaks_the_scripts_on_a_cluster() {
 fn an_extend_that_is_late_shortens_nothing_its_holder_relies_on() {
     let budget = Budget { extends: 3, crashes: 0, ..SMALL };
     let rules = Rules { acquisitions: 1, budget, ..Rules::default() };
-    common::never_breaks::<Redis>("Redis, an extend that is late", rules);
+    crate::common::never_breaks::<Redis>("Redis, an extend that is late", rules);
     let flaw = Flaw::TrustsLastExtend;
     is_found::<Redis>(&Flawed { rules, ..Flawed::new(flaw, ONE_HOLDER) });
 }
@@ -72,7 +72,7 @@ fn every_broken_rule_is_found() {
 fn no_tick_starts_twice() {
     let budget = Budget { extends: 0, lost: 1, crashes: 1, copies: 1, cleanings: 1 };
     let tick = Rules { is_one_tick: true, acquisitions: 2, budget, ..Rules::default() };
-    common::never_breaks::<Redis>("Redis, one tick", tick);
+    crate::common::never_breaks::<Redis>("Redis, one tick", tick);
     let flaw = Flaw::WindowIgnored;
     is_found::<Redis>(&Flawed { rules: tick, ..Flawed::new(flaw, TICK_STARTS_ONCE) });
 }

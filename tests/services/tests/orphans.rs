@@ -21,7 +21,7 @@ fn servers_end_with_a_killed_process_and_leave_no_folder() -> Result<()> {
     }
     let mut victim = Command::new(std::env::current_exe()?)
         .args(["--exact", "--nocapture"])
-        .arg("servers_end_with_a_killed_process_and_leave_no_folder")
+        .arg("orphans::servers_end_with_a_killed_process_and_leave_no_folder")
         .env(ROLE, "1")
         .stdout(Stdio::piped())
         .spawn()?;

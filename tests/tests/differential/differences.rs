@@ -3,8 +3,8 @@
 use syncguard::{ErrorCode, LockId};
 use syncguard_tests::differential::{Answer, Names, Step};
 
-use crate::script::LONG;
-use crate::stores::Stores;
+use crate::differential::script::LONG;
+use crate::differential::stores::Stores;
 
 /// In Redis two kinds of keys would be records of other keys.
 #[tokio::test]

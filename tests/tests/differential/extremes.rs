@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use syncguard::{AcquisitionOptions, ErrorCode, LockConfig, acquire, lock};
 
-use crate::stores::{NAMES, url};
+use crate::differential::stores::{NAMES, url};
 
 /// 100 years, in milliseconds.
 const CENTURY: u64 = 100 * 365 * 24 * 60 * 60 * 1000;

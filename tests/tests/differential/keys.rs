@@ -3,8 +3,8 @@
 use syncguard::{Key, LockBackend};
 use syncguard_tests::differential::{Answer, Names, Step, take};
 
-use crate::script::{LONG, Script};
-use crate::stores::Stores;
+use crate::differential::script::{LONG, Script};
+use crate::differential::stores::Stores;
 
 fn odd_keys() -> Vec<String> {
     let odd = [

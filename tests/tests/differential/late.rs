@@ -9,7 +9,7 @@ use syncguard_simulation::{Direct, Store};
 use syncguard_test_services::proxy::Hold;
 use tokio::time::sleep;
 
-use crate::stores::{Behind, warm_up};
+use crate::differential::stores::{Behind, warm_up};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

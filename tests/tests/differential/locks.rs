@@ -10,7 +10,7 @@ use syncguard::{
     LockError, LockId, acquire, lock, try_acquire,
 };
 
-use crate::stores::Stores;
+use crate::differential::stores::Stores;
 
 fn code<T>(result: Result<T, LockError>) -> Option<ErrorCode> {
     result.err().map(|error| error.code())

@@ -9,7 +9,7 @@ use syncguard_tests::differential::{
     Comparison, Mix, Names, Step, all_alike, compare, count_alike,
 };
 
-use crate::stores::Stores;
+use crate::differential::stores::Stores;
 
 const KEYS: [&str; 4] = ["a", "b/c", "caf\u{e9}", "fence:a"];
 

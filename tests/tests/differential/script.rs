@@ -6,7 +6,7 @@ use syncguard::NotHeld;
 use syncguard::contract::TIME_TOLERANCE;
 use syncguard_tests::differential::{Answer, Found, Names, Step};
 
-use crate::stores::{NAMES, Stores};
+use crate::differential::stores::{NAMES, Stores};
 
 /// A situation.
 pub(crate) struct Script {

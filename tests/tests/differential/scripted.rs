@@ -1,6 +1,6 @@
 //! The situations of the specification.
 
-use crate::script::{LONG, SHORT, Script};
+use crate::differential::script::{LONG, SHORT, Script};
 
 #[tokio::test]
 async fn whoever_comes_second_is_refused_and_can_do_nothing() {

@@ -10,7 +10,7 @@ use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::redis::RedisServer;
 
-use crate::stage::{LONG, Stage};
+use crate::examples::stage::{LONG, Stage};
 
 const FIRESTORE: &str = env!("CARGO_BIN_EXE_example-fenced-write-firestore");
 const POSTGRES: &str = env!("CARGO_BIN_EXE_example-fenced-write-postgres");

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use syncguard_test_services::process::ServerProcess;
 use syncguard_test_services::redis::RedisServer;
 
-use crate::stage::{Stage, take};
+use crate::examples::stage::{Stage, take};
 
 const LEADER: &str = env!("CARGO_BIN_EXE_example-leader");
 

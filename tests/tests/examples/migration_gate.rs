@@ -6,8 +6,8 @@ use anyhow::{Result, ensure};
 use syncguard_postgres::{LockConfig, PostgresBackend, acquire};
 use syncguard_test_services::postgres::PostgresServer;
 
-use crate::nightly_job::{connect, one_waits};
-use crate::stage::{LONG, Stage};
+use crate::examples::nightly_job::{connect, one_waits};
+use crate::examples::stage::{LONG, Stage};
 
 const GATE: &str = env!("CARGO_BIN_EXE_example-migration-gate");
 

@@ -5,7 +5,7 @@ use syncguard_postgres::tokio_postgres::{self, Client, NoTls};
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::process::ServerProcess;
 
-use crate::stage::{LONG, Stage, take};
+use crate::examples::stage::{LONG, Stage, take};
 
 const JOB: &str = env!("CARGO_BIN_EXE_example-nightly-job");
 

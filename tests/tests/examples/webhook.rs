@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use crate::stage::Stage;
+use crate::examples::stage::Stage;
 
 const WEBHOOK: &str = env!("CARGO_BIN_EXE_example-webhook");
 const EVENTS: usize = 10;

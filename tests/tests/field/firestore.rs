@@ -1,7 +1,10 @@
 //! Firestore.
 
-mod connections;
-mod lasting;
+/// Only `cargo xtask test --full` runs these.
+mod long {
+    mod connections;
+    mod lasting;
+}
 
 use std::sync::OnceLock;
 use std::time::Duration;

@@ -1,5 +1,9 @@
 //! PostgreSQL.
 
 mod connections;
-mod lasting;
 mod tables;
+
+/// Only `cargo xtask test --full` runs these.
+mod long {
+    mod lasting;
+}

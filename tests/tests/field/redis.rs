@@ -1,7 +1,6 @@
 //! Redis.
 
 mod full;
-mod lasting;
 mod lists;
 mod lost_counters;
 mod missing_commands;
@@ -10,3 +9,8 @@ mod pauses;
 mod records;
 mod refused;
 mod tools;
+
+/// Only `cargo xtask test --full` runs these.
+mod long {
+    mod lasting;
+}

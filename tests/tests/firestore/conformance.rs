@@ -6,8 +6,10 @@ use std::time::Duration;
 use syncguard_conformance::{Group, Harness, Late, Suite, cases};
 use syncguard_firestore::{Fence, FirestoreBackend, Key};
 
-use crate::line::ProxiedLine;
-use crate::support::{Raw, alone, backend_with, fresh, options, options_at, shared, text};
+use crate::firestore::support::{
+    Raw, alone, backend_with, fresh, options, options_at, shared, text,
+};
+use crate::support::line::ProxiedLine;
 
 /// The number of concurrent cases: enough that cases which wait for an expiry wait side by side, and so few that the
 /// emulator answers in time on a busy machine.
@@ -69,11 +71,6 @@ async fn all_pass(harness: impl Harness, suite: Suite) {
     assert!(report.is_success(), "{report}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_memory_of_locks() {
-    passes(Firestore { remembered: 0, ..Firestore::new() }).await;
-}
-
 struct Firestore {
     url: String,
     raw: Raw,
@@ -122,5 +119,15 @@ impl Harness for Firestore {
         let fields = [("fence", text("not a fence")), ("key", text(key.expose()))];
         self.raw.set(&path, fields).await;
         true
+    }
+}
+
+/// Only `cargo xtask test --full` runs these.
+mod long {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn without_a_memory_of_locks() {
+        passes(Firestore { remembered: 0, ..Firestore::new() }).await;
     }
 }

@@ -13,8 +13,10 @@ use syncguard_firestore::contract::{
 use syncguard_firestore::gcloud_sdk::tonic::Code;
 use syncguard_firestore::{FirestoreBackend, LockBackend as _, LockError, LockId};
 
-use crate::gateway::Gateway;
-use crate::support::{backend, backend_with, eventually, fresh, options_at, request, take};
+use crate::firestore::gateway::Gateway;
+use crate::firestore::support::{
+    backend, backend_with, eventually, fresh, options_at, request, take,
+};
 
 const READ: &str = "BatchGetDocuments";
 const QUERY: &str = "RunQuery";

@@ -13,7 +13,7 @@ use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::proxy::{FaultProxy, ReplyCut};
 use syncguard_tests::polling::{poll_times, poll_times_and_linger};
 
-use crate::support::{
+use crate::firestore::support::{
     Raw, backend, backend_with, eventually, fresh, options, options_at, request, shared, take,
     warm_up,
 };

@@ -16,7 +16,7 @@ use syncguard_firestore::gcloud_sdk::tonic::{Code, Status};
 
 use tokio::sync::Notify;
 
-use crate::support::shared;
+use crate::firestore::support::shared;
 
 /// The rule for calls of a method.
 #[derive(Clone, Copy, Debug)]

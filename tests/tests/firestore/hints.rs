@@ -8,9 +8,9 @@ use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
 use syncguard_firestore::gcloud_sdk::tonic::Code;
 use syncguard_firestore::{ErrorCode, Key, LockBackend as _, NotHeld, ReleaseResult};
 
-use crate::gateway::Gateway;
-use crate::operations::copy_of;
-use crate::support::{Raw, backend, backend_with, fresh, options, options_at, take};
+use crate::firestore::gateway::Gateway;
+use crate::firestore::operations::copy_of;
+use crate::firestore::support::{Raw, backend, backend_with, fresh, options, options_at, take};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -15,7 +15,7 @@ use syncguard_firestore::{
 };
 use syncguard_tests::example_record;
 
-use crate::support::{Raw, backend_with, fresh, options, request, text};
+use crate::firestore::support::{Raw, backend_with, fresh, options, request, text};
 
 /// The part of `vectors/typescript.json` for Firestore: records that SyncGuard 2.5 wrote through Node's SDK.
 fn vectors() -> Vec<Json> {

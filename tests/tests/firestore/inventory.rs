@@ -5,7 +5,7 @@ use syncguard_firestore::inventory::ListRequest;
 use syncguard_firestore::{Fence, FirestoreOptions};
 use syncguard_tests::inventory::{inventory, shows_each_once, take_all};
 
-use crate::support::{Raw, backend, fresh, take};
+use crate::firestore::support::{Raw, backend, fresh, take};
 
 /// The emulator takes some milliseconds for each lock, so there are not a hundred thousand.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,7 +5,7 @@ use syncguard_firestore::authoring::{StorageLimits, make_hashed_storage_key};
 use syncguard_firestore::contract::{IsLockedRequest, LookupRequest, ReleaseRequest};
 use syncguard_firestore::{Key, LockBackend as _};
 
-use crate::support::{Raw, backend, fresh, is_free, take};
+use crate::firestore::support::{Raw, backend, fresh, is_free, take};
 
 #[tokio::test]
 async fn every_key_works_like_any_other() -> Result<()> {

@@ -10,8 +10,8 @@ use syncguard_tests::labels::{Other, Site, Size, Tables, run};
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
-use crate::support::{Raw, fresh, options};
-use crate::transactional::Transactional;
+use crate::firestore::support::{Raw, fresh, options};
+use crate::firestore::transactional::Transactional;
 
 struct Firestore {
     url: String,

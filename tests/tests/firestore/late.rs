@@ -20,8 +20,8 @@ use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::proxy::{FaultProxy, Hold, ReplyCut};
 use tokio::task::JoinSet;
 
-use crate::operations::{extend, release};
-use crate::support::{
+use crate::firestore::operations::{extend, release};
+use crate::firestore::support::{
     Raw, backend, backend_with, eventually, fresh, options, options_at, request, shared, take,
     text, warm_up,
 };

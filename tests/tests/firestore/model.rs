@@ -9,7 +9,7 @@ use syncguard_tests::differential::{
     Comparison, Mix, Names, Step, all_alike, compare, count_alike,
 };
 
-use crate::support::{backend_with, fresh, options};
+use crate::firestore::support::{backend_with, fresh, options};
 
 const KEYS: [&str; 4] = ["a", "b/c", "é", "__a__"];
 const IDS: usize = 3 * KEYS.len();

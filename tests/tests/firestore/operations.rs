@@ -14,7 +14,7 @@ use syncguard_firestore::{
     ReleaseResult,
 };
 
-use crate::support::{
+use crate::firestore::support::{
     Raw, backend, backend_with, eventually, fresh, hand_clock, options, request, shared, take, text,
 };
 

@@ -14,7 +14,7 @@ use syncguard_firestore::{
 };
 use tokio::task::JoinSet;
 
-use crate::support::{alone, backend, backend_with, fresh, options, request};
+use crate::firestore::support::{alone, backend, backend_with, fresh, options, request};
 
 const WORKERS: usize = 16;
 
@@ -85,19 +85,6 @@ struct Progress {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixteen_on_keys_of_their_own() -> Result<()> {
-    let _alone = alone().await;
-    let backend = backend(&fresh()).await;
-    let alone = alone_per_second(&backend).await?;
-    let progress = cycle(&backend, 10, |worker| format!("k{worker}")).await?;
-    // Measured: some 800, and 150 for a single task. In transactions it was 6, because they wait for each other for
-    // two seconds.
-    assert!(progress.per_second > alone / 4.0, "{} of {alone}", progress.per_second);
-    assert!(progress.longest < LIMIT, "{:?}", progress.longest);
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixteen_on_one_key() -> Result<()> {
     let _alone = alone().await;
     // A client that loses learns that the lock is taken: no client sees an error, with or without retries.
@@ -112,38 +99,56 @@ async fn sixteen_on_one_key() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_get_their_turn() -> Result<()> {
-    const TASKS: u64 = 200;
-    let _alone = alone().await;
-    let backend = backend(&fresh()).await;
-    let (inside, last) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU64::new(0)));
-    let patient = AcquisitionOptions::new()
-        .with_max_retries(u32::MAX)
-        .with_retry_delay(Duration::from_secs(1))
-        .with_jitter(Jitter::Full)
-        .with_backoff(Backoff::Fixed)
-        .with_timeout(Duration::from_secs(240));
-    let started = Instant::now();
-    let mut tasks = JoinSet::new();
-    for _ in 0..TASKS {
-        let (backend, inside, last) = (backend.clone(), Arc::clone(&inside), Arc::clone(&last));
-        let config = LockConfig::new("hot").with_acquisition(patient);
-        tasks.spawn(async move {
-            lock(&backend, config, async |held| {
-                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two at once");
-                let before = last.swap(held.fence().get(), Ordering::SeqCst);
-                assert!(before < held.fence().get());
-                tokio::task::yield_now().await;
-                inside.fetch_sub(1, Ordering::SeqCst);
-            })
-            .await
-        });
+/// Only `cargo xtask test --full` runs these.
+mod long {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn two_hundred_get_their_turn() -> Result<()> {
+        const TASKS: u64 = 200;
+        let _alone = alone().await;
+        let backend = backend(&fresh()).await;
+        let (inside, last) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU64::new(0)));
+        let patient = AcquisitionOptions::new()
+            .with_max_retries(u32::MAX)
+            .with_retry_delay(Duration::from_secs(1))
+            .with_jitter(Jitter::Full)
+            .with_backoff(Backoff::Fixed)
+            .with_timeout(Duration::from_secs(240));
+        let started = Instant::now();
+        let mut tasks = JoinSet::new();
+        for _ in 0..TASKS {
+            let (backend, inside, last) = (backend.clone(), Arc::clone(&inside), Arc::clone(&last));
+            let config = LockConfig::new("hot").with_acquisition(patient);
+            tasks.spawn(async move {
+                lock(&backend, config, async |held| {
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two at once");
+                    let before = last.swap(held.fence().get(), Ordering::SeqCst);
+                    assert!(before < held.fence().get());
+                    tokio::task::yield_now().await;
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                })
+                .await
+            });
+        }
+        while let Some(result) = tasks.join_next().await {
+            result??;
+        }
+        println!("{TASKS} turns in {:?}", started.elapsed());
+        assert_eq!(last.load(Ordering::SeqCst), TASKS, "one fence each");
+        Ok(())
     }
-    while let Some(result) = tasks.join_next().await {
-        result??;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn sixteen_on_keys_of_their_own() -> Result<()> {
+        let _alone = alone().await;
+        let backend = backend(&fresh()).await;
+        let alone = alone_per_second(&backend).await?;
+        let progress = cycle(&backend, 10, |worker| format!("k{worker}")).await?;
+        // Measured: some 800, and 150 for a single task. In transactions it was 6, because they wait for each other for
+        // two seconds.
+        assert!(progress.per_second > alone / 4.0, "{} of {alone}", progress.per_second);
+        assert!(progress.longest < LIMIT, "{:?}", progress.longest);
+        Ok(())
     }
-    println!("{TASKS} turns in {:?}", started.elapsed());
-    assert_eq!(last.load(Ordering::SeqCst), TASKS, "one fence each");
-    Ok(())
 }

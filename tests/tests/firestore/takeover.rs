@@ -6,8 +6,10 @@ use anyhow::{Context as _, Result};
 use syncguard_firestore::contract::{ExtendRequest, LookupRequest, ReleaseRequest};
 use syncguard_firestore::{ErrorCode, FirestoreOptions, LockBackend as _, NotHeld, ReleaseResult};
 
-use crate::gateway::Gateway;
-use crate::support::{Raw, backend, backend_with, fresh, options, options_at, request, take};
+use crate::firestore::gateway::Gateway;
+use crate::firestore::support::{
+    Raw, backend, backend_with, fresh, options, options_at, request, take,
+};
 
 /// By its clock, all locks with less than two minutes left have expired.
 fn ahead(options: FirestoreOptions) -> FirestoreOptions {

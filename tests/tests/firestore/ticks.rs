@@ -4,8 +4,8 @@ use anyhow::{Context as _, Result, ensure};
 use syncguard_firestore::{FirestoreOptions, LockId};
 use syncguard_tests::ticks::{Clock, outlast_a_stepped_clock, share_the_key};
 
-use crate::support::{Raw, backend, backend_with, fresh, options};
-use crate::transactional::Transactional;
+use crate::firestore::support::{Raw, backend, backend_with, fresh, options};
+use crate::firestore::transactional::Transactional;
 
 /// The clients' clocks decide about locks here, and the backend of the process has its wrong clock too. The backend learns
 /// from each answer by how much its clock is at most ahead of the server's, and takes a tick only if the server's time has

@@ -22,7 +22,7 @@ use syncguard_firestore::gcloud_sdk::google::firestore::v1::{
 };
 use syncguard_firestore::gcloud_sdk::tonic::{Code, Status};
 
-use crate::support::{Raw, document, fields, text};
+use crate::firestore::support::{Raw, document, fields, text};
 
 /// The client of this module.
 pub(crate) struct Transactional(pub(crate) Raw);

@@ -10,8 +10,8 @@ use syncguard_firestore::gcloud_sdk::tonic::Code;
 use syncguard_firestore::{FirestoreOptions, LockBackend as _, LockId};
 use tokio::task::JoinSet;
 
-use crate::support::{Raw, backend_with, fresh, options, request};
-use crate::transactional::Transactional;
+use crate::firestore::support::{Raw, backend_with, fresh, options, request};
+use crate::firestore::transactional::Transactional;
 
 /// The current holder and all granted fences of each key.
 #[derive(Default)]

@@ -15,8 +15,8 @@ use syncguard_firestore::{
 use syncguard_test_effort::either;
 use syncguard_test_services::proxy::FaultProxy;
 
-use crate::gateway::Gateway;
-use crate::support::{
+use crate::firestore::gateway::Gateway;
+use crate::firestore::support::{
     Raw, backend, backend_with, eventually, fresh, options, options_at, shared, take,
 };
 

@@ -9,7 +9,7 @@ use syncguard::contract::TIME_TOLERANCE;
 use syncguard_history::{Answer, Call, Entry, Fault, History};
 use syncguard_test_services::proxy::FaultProxy;
 
-use crate::recipes::{BUSY, Granted, Stage, Worker, granted, on_each_store};
+use crate::fleet::recipes::{BUSY, Granted, Stage, Worker, granted, on_each_store};
 use syncguard_tests::fleet::stores::Store;
 
 const TTL: Duration = Duration::from_millis(1_500);

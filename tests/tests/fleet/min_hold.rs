@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use syncguard_history::{Answer, Call, History, Operation};
 
-use crate::recipes::{Stage, on_each_store};
+use crate::fleet::recipes::{Stage, on_each_store};
 use syncguard_tests::fleet::stores::Store;
 
 /// The same period and minimum hold as the workers', in milliseconds.

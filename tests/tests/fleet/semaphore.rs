@@ -11,7 +11,7 @@ use syncguard::recipes::Semaphore;
 use syncguard_history::{Answer, Entry, Fault, History, Invariant, Limits, check};
 use syncguard_tests::fleet::connect;
 
-use crate::recipes::{BUSY, Stage, granted, on_each_store};
+use crate::fleet::recipes::{BUSY, Stage, granted, on_each_store};
 use syncguard_tests::fleet::stores::{Server, Store};
 
 const TTL: Duration = Duration::from_secs(1);

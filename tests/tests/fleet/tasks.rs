@@ -13,7 +13,7 @@ use syncguard_tests::register::{Memory, Registers};
 use tokio::runtime::{Builder, Handle};
 use tokio::task::JoinHandle;
 
-use crate::shaky::{BOUND, Flaw, LATEST, Shaky};
+use crate::fleet::shaky::{BOUND, Flaw, LATEST, Shaky};
 
 const MEMBERS: u32 = 8;
 const KEYS: u64 = 4;

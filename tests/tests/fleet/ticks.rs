@@ -10,7 +10,7 @@ use syncguard_history::{Entry, Fault};
 use syncguard_test_effort::either;
 use syncguard_tests::fleet::stores::{Server, Store};
 
-use crate::recipes::{Stage, Start, Worker, on_stores};
+use crate::fleet::recipes::{Stage, Start, Worker, on_stores};
 
 const TTL_MS: u64 = 1_500;
 

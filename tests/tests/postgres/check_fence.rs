@@ -10,7 +10,7 @@ use syncguard_postgres::{
     ReleaseResult, acquire,
 };
 
-use crate::support::{MINUTE, Tables, connect, is_refused, pool, request, shared, take};
+use crate::postgres::support::{MINUTE, Tables, connect, is_refused, pool, request, shared, take};
 
 struct Fixture {
     tables: Tables,
@@ -151,7 +151,7 @@ async fn a_release_waits_for_the_commit() -> Result<()> {
         let backend = it.backend.clone();
         async move { backend.release(ReleaseRequest::new(lock.lock_id)).await }
     });
-    crate::support::waiters(&it.admin, &it.tables.locks, 1).await;
+    crate::postgres::support::waiters(&it.admin, &it.tables.locks, 1).await;
     ensure!(!release.is_finished());
     transaction.commit().await?;
     ensure!(release.await??.is_released());
@@ -208,7 +208,7 @@ async fn a_check_waits_for_a_takeover_under_way() -> Result<()> {
     let sql = format!("UPDATE {} SET lock_id = repeat('x', 22)", it.tables.locks);
     takeover.execute(&sql, &[]).await?;
     let commit = async {
-        crate::support::waiters(&it.admin, &it.tables.locks, 1).await;
+        crate::postgres::support::waiters(&it.admin, &it.tables.locks, 1).await;
         takeover.commit().await
     };
     let transaction = it.user.transaction().await?;

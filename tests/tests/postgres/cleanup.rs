@@ -7,7 +7,7 @@ use syncguard_postgres::contract::IsLockedRequest;
 use syncguard_postgres::tokio_postgres::Client;
 use syncguard_postgres::{LockBackend as _, PostgresBackend};
 
-use crate::support::{MINUTE, Tables, connect, pool, shared, take};
+use crate::postgres::support::{MINUTE, Tables, connect, pool, shared, take};
 
 async fn rows(admin: &Client, tables: &Tables) -> i64 {
     let sql = format!("SELECT count(*) FROM {}", tables.locks);

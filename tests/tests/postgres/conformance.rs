@@ -7,17 +7,12 @@ use syncguard_conformance::{Harness, Late, Suite, conformance_tests};
 use syncguard_postgres::deadpool_postgres::Pool;
 use syncguard_postgres::{Fence, Key, PostgresBackend, PostgresOptions};
 
-use crate::line::ProxiedLine;
-use crate::support::{pool, shared, shared_pooler, url_of};
+use crate::postgres::support::{pool, shared, shared_pooler, url_of};
+use crate::support::line::ProxiedLine;
 
 conformance_tests!(bare, Postgres::direct());
 
 // The same cases, several at once, which is harder on the pools and faster.
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_connection() {
-    passes(Postgres::new(shared().port(), 1, false)).await;
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unprepared_through_pgbouncer() {
@@ -88,5 +83,15 @@ impl Harness for Postgres {
         let client = self.admin.get().await.expect("a connection");
         let sql = "UPDATE syncguard_locks SET fence = 'not a fence' WHERE key = $1";
         client.execute(sql, &[&key.expose()]).await.expect("an update") == 1
+    }
+}
+
+/// Only `cargo xtask test --full` runs these.
+mod long {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn one_connection() {
+        passes(Postgres::new(shared().port(), 1, false)).await;
     }
 }

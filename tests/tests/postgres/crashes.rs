@@ -13,7 +13,7 @@ use syncguard_postgres::{ErrorCode, LockBackend as _, PostgresBackend, PostgresO
 use syncguard_test_services::postgres::PostgresServer;
 use tokio::task::JoinSet;
 
-use crate::support::{
+use crate::postgres::support::{
     MINUTE, Tables, connect, is_quiet, is_refused, pool, request, settles, shared, take, waiters,
 };
 
@@ -190,7 +190,7 @@ async fn a_killed_process_leaves_what_runs_out() -> Result<()> {
     let turn = other.transaction().await?;
     turn.execute("SELECT pg_advisory_xact_lock(hashtext('wanted'))", &[]).await?;
     let mut child = Command::new(std::env::current_exe()?)
-        .args(["--exact", "crashes::a_killed_process_leaves_what_runs_out"])
+        .args(["--exact", "postgres::crashes::a_killed_process_leaves_what_runs_out"])
         .env(CHILD, format!("{} killed", shared().url()))
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -13,7 +13,7 @@ use syncguard_test_services::postgres::{Authentication, PostgresServer};
 use syncguard_test_services::proxy::FaultProxy;
 use tokio::task::JoinSet;
 
-use crate::support::{
+use crate::postgres::support::{
     MINUTE, Tables, connect, is_refused, pool, request, session, shared, take, url_of, waiters,
     waits,
 };

@@ -12,7 +12,7 @@ use syncguard_postgres::{ErrorCode, LockBackend as _, LockError, LockId, Postgre
 use syncguard_test_services::proxy::{FaultProxy, ReplyCut};
 use tokio::task::JoinSet;
 
-use crate::support::{
+use crate::postgres::support::{
     MINUTE, Tables, connect, is_quiet, pool, request, settles, shared, take, url_of, waiters,
 };
 

@@ -16,7 +16,7 @@ use syncguard_postgres::inventory::ListRequest;
 use syncguard_postgres::{ExtendResult, LockBackend as _, LockId, PostgresBackend};
 use syncguard_tests::example_record;
 
-use crate::support::Tables;
+use crate::postgres::support::Tables;
 
 #[tokio::test]
 async fn their_records_are_ours() -> Result<()> {

@@ -7,7 +7,7 @@ use syncguard_postgres::{ErrorCode, Fence, PostgresBackend};
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_tests::inventory::{inventory, shows_each_once};
 
-use crate::support::{Tables, connect, pool, shared, take};
+use crate::postgres::support::{Tables, connect, pool, shared, take};
 
 /// Rows as after many acquires.
 async fn fill(client: &Client, tables: &Tables, prefix: &str, count: usize) -> Result<()> {

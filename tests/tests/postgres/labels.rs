@@ -9,9 +9,9 @@ use syncguard_postgres::{LockId, PostgresBackend, setup_schema};
 use syncguard_test_effort::either;
 use syncguard_tests::labels::{self, Other, Site, Size, run};
 
-use crate::schema::their_ddl;
-use crate::support::{Tables, connect, pool, shared};
-use crate::typescript;
+use crate::postgres::schema::their_ddl;
+use crate::postgres::support::{Tables, connect, pool, shared};
+use crate::postgres::typescript;
 
 struct Postgres {
     tables: Tables,

@@ -14,7 +14,7 @@ use syncguard_test_services::proxy::{FaultProxy, Hold};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::support::{
+use crate::postgres::support::{
     MINUTE, Tables, connect, is_quiet, pool, request, settles, shared, take, url_of, waiters,
 };
 

@@ -9,7 +9,7 @@ use syncguard_test_effort::either;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::support::{Tables, connect, settles, shared, take};
+use crate::postgres::support::{Tables, connect, settles, shared, take};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_burst_of_dropped_guards_leaves_the_store_to_those_who_wait_for_it() -> Result<()> {

@@ -14,7 +14,7 @@ use syncguard_test_services::postgres::{PgBouncer, PoolMode};
 
 use self::crowd::Crowd;
 use self::stage::{Fault, POOL, STATEMENT, Stage};
-use crate::support::{pool, request};
+use crate::postgres::support::{pool, request};
 
 /// Nearly as many statement timeouts as a minute has by default.
 const FAULT: Duration = Duration::from_secs(8);
@@ -57,20 +57,6 @@ async fn a_late_table_piles_up_no_sessions_of_our_pool() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn late_commits_pile_up_no_sessions_of_a_users_pool() -> Result<()> {
-    let stage = Stage::set().await?;
-    println!("{}", pile_up(&stage, &stage.theirs(), Fault::StandbyAway).await?);
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_late_table_piles_up_no_sessions_of_a_users_pool() -> Result<()> {
-    let stage = Stage::set().await?;
-    println!("{}", pile_up(&stage, &stage.theirs(), Fault::TableLocked).await?);
-    Ok(())
-}
-
 /// Behind a transaction pooler, through which nothing is cancelled.
 async fn behind_pgbouncer(fault: Fault) -> Result<String> {
     let stage = Stage::set().await?;
@@ -79,18 +65,6 @@ async fn behind_pgbouncer(fault: Fault) -> Result<String> {
     let backend =
         PostgresBackend::connect_with(&pooler.url(), options.with_pool_size(POOL)).await?;
     pile_up(&stage, &backend, fault).await
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn late_commits_pile_up_no_sessions_behind_pgbouncer() -> Result<()> {
-    println!("{}", behind_pgbouncer(Fault::StandbyAway).await?);
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_late_table_piles_up_no_sessions_behind_pgbouncer() -> Result<()> {
-    println!("{}", behind_pgbouncer(Fault::TableLocked).await?);
-    Ok(())
 }
 
 /// A read and a write wait for a table as long as they wait for a row.
@@ -133,24 +107,6 @@ async fn a_late_server_is_named_when_the_pool_has_no_connection() -> Result<()> 
     Ok(())
 }
 
-/// Nothing can be cancelled because the pool's sessions are encrypted, or claim to be: sessions without an answer are
-/// few all the same.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn late_commits_that_nobody_can_cancel_pile_up_no_sessions() -> Result<()> {
-    let stage = Stage::set().await?;
-    let pool = passed::pool(&stage.url(), POOL)?;
-    println!(
-        "{}",
-        pile_up(
-            &stage,
-            &PostgresBackend::from_pool(pool, stage.options()).expect("options in range"),
-            Fault::StandbyAway
-        )
-        .await?
-    );
-    Ok(())
-}
-
 /// The server is stopped: it accepts connections and requests, and answers nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_server_is_left_with_few_sessions() -> Result<()> {
@@ -170,4 +126,53 @@ async fn a_late_server_is_left_with_few_sessions() -> Result<()> {
         crowd.leave().await?;
     }
     Ok(())
+}
+
+/// Only `cargo xtask test --full` runs these.
+mod long {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_late_table_piles_up_no_sessions_behind_pgbouncer() -> Result<()> {
+        println!("{}", behind_pgbouncer(Fault::TableLocked).await?);
+        Ok(())
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_late_table_piles_up_no_sessions_of_a_users_pool() -> Result<()> {
+        let stage = Stage::set().await?;
+        println!("{}", pile_up(&stage, &stage.theirs(), Fault::TableLocked).await?);
+        Ok(())
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn late_commits_pile_up_no_sessions_behind_pgbouncer() -> Result<()> {
+        println!("{}", behind_pgbouncer(Fault::StandbyAway).await?);
+        Ok(())
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn late_commits_pile_up_no_sessions_of_a_users_pool() -> Result<()> {
+        let stage = Stage::set().await?;
+        println!("{}", pile_up(&stage, &stage.theirs(), Fault::StandbyAway).await?);
+        Ok(())
+    }
+
+    /// Nothing can be cancelled because the pool's sessions are encrypted, or claim to be: sessions without an answer are
+    /// few all the same.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn late_commits_that_nobody_can_cancel_pile_up_no_sessions() -> Result<()> {
+        let stage = Stage::set().await?;
+        let pool = passed::pool(&stage.url(), POOL)?;
+        println!(
+            "{}",
+            pile_up(
+                &stage,
+                &PostgresBackend::from_pool(pool, stage.options()).expect("options in range"),
+                Fault::StandbyAway
+            )
+            .await?
+        );
+        Ok(())
+    }
 }

@@ -10,10 +10,10 @@ use syncguard_postgres::{ExtendResult, LockBackend as _, LockId, NotHeld, Postgr
 use syncguard_test_effort::either;
 use tokio::task::JoinSet;
 
-use crate::support::{
+use crate::postgres::support::{
     MINUTE, Tables, connect, pool, request, session, shared, take, waiters, waits,
 };
-use crate::typescript;
+use crate::postgres::typescript;
 
 /// A key and the facts about its holders.
 #[derive(Default)]

@@ -10,7 +10,7 @@ use syncguard_postgres::{ErrorCode, NotHeld, PostgresBackend};
 use syncguard_tests::differential::{Answer, Mix, Names, Step, take};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::support::{Tables, connect, shared};
+use crate::postgres::support::{Tables, connect, shared};
 
 const KEYS: [&str; 3] = ["one", "two", "caf\u{e9}"];
 const IDS: usize = 5;

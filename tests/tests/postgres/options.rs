@@ -11,7 +11,7 @@ use syncguard_postgres::{
 use syncguard_test_services::postgres::PostgresServer;
 use tokio::sync::mpsc;
 
-use crate::support::{MINUTE, Tables, connect, pool, shared};
+use crate::postgres::support::{MINUTE, Tables, connect, pool, shared};
 
 #[tokio::test]
 async fn absurd_settings_are_refused() {

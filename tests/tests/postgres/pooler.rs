@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::warnings::Warnings;
+use crate::support::warnings::Warnings;
 use anyhow::{Result, bail, ensure};
 use syncguard_postgres::contract::{
     AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
@@ -15,7 +15,7 @@ use syncguard_postgres::{
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 use tokio::task::JoinSet;
 
-use crate::support::{MINUTE, request, take};
+use crate::postgres::support::{MINUTE, request, take};
 
 async fn through(
     pooler: &PgBouncer,
@@ -97,7 +97,7 @@ async fn connecting_ends_when_the_server_behind_hangs() -> Result<()> {
 #[tokio::test]
 async fn late_acquires_behind_a_pooler_are_a_few_warnings() -> Result<()> {
     const CROWD: usize = 200;
-    let warnings = Warnings::default();
+    let warnings = Warnings::new();
     let _here = tracing::subscriber::set_default(warnings.clone());
     let mut server = PostgresServer::start()?;
     let pooler = PgBouncer::start(&server, PoolMode::Transaction)?;
@@ -216,7 +216,7 @@ async fn a_server_connection_that_never_becomes_free() -> Result<()> {
     backend.setup_schema().await?;
     pooler.admin("SET default_pool_size = 1")?;
     pooler.admin("SET query_wait_timeout = 1")?;
-    let mut busy = crate::support::connect(&pooler.url()).await;
+    let mut busy = crate::postgres::support::connect(&pooler.url()).await;
     let transaction = busy.transaction().await?;
     transaction.simple_query("SELECT 1").await?;
     let error = backend.acquire(request("k", MINUTE)).await.map(drop).unwrap_err();

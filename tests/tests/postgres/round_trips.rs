@@ -12,7 +12,7 @@ use syncguard_postgres::{LockBackend as _, PostgresBackend, PostgresOptions};
 use syncguard_test_services::postgres::PgBouncer;
 use syncguard_test_services::proxy::FaultProxy;
 
-use crate::support::{
+use crate::postgres::support::{
     MINUTE, Tables, is_refused, pool, request, shared, shared_pooler, take, url_of,
 };
 
@@ -133,7 +133,7 @@ async fn a_takeover_is_one_round_trip() -> Result<()> {
     let tables = Tables::fresh();
     let proxy = FaultProxy::start(shared().port())?;
     let backend = tables.backend_at(&url_of(proxy.port()), 1).await;
-    let admin = crate::support::connect(&shared().url()).await;
+    let admin = crate::postgres::support::connect(&shared().url()).await;
     for fence in 1..4 {
         let before = proxy.counters();
         let lock = take(&backend, "key").await;
@@ -151,7 +151,7 @@ async fn a_takeover_is_one_round_trip() -> Result<()> {
 async fn a_contended_acquire_writes_nothing() -> Result<()> {
     let tables = Tables::fresh();
     let backend = tables.backend(1).await;
-    let admin = crate::support::connect(&shared().url()).await;
+    let admin = crate::postgres::support::connect(&shared().url()).await;
     let _ = take(&backend, "key").await;
     let state = async || -> Result<String> {
         let sql = format!(

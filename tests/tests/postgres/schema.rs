@@ -13,8 +13,8 @@ use syncguard_postgres::{
 };
 use tokio::task::JoinSet;
 
-use crate::support::{Tables, connect, is_refused, pool, shared, take};
-use crate::typescript;
+use crate::postgres::support::{Tables, connect, is_refused, pool, shared, take};
+use crate::postgres::typescript;
 
 /// The schema in the specification of the TypeScript library.
 pub(crate) fn their_ddl(tables: &Tables) -> String {
@@ -179,25 +179,6 @@ async fn tables_without_the_column_for_holders_work() -> Result<()> {
     Ok(())
 }
 
-/// Another process adds the column: this one stores labels again within a minute.
-#[tokio::test]
-async fn a_column_for_holders_that_comes_later_is_noticed() -> Result<()> {
-    let tables = Tables::fresh();
-    connect(&shared().url()).await.batch_execute(&their_ddl(&tables)).await?;
-    let backend = PostgresBackend::from_pool(pool(&shared().url(), 2), tables.options())?;
-    let _ = take(&backend, "before").await;
-    setup_schema(&pool(&shared().url(), 1), &tables.options()).await?;
-    for number in 0..60 {
-        let key = format!("after-{number}");
-        let _ = take(&backend, &key).await;
-        if holder_of(&backend, &key).await?.is_some() {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
-    bail!("no label after a minute")
-}
-
 async fn holder_of(backend: &PostgresBackend, key: &str) -> Result<Option<Holder>> {
     let found = backend.lookup(LookupRequest::by_key(key)?).await?;
     Ok(found.context("a live lock")?.holder)
@@ -268,4 +249,28 @@ async fn the_text_makes_the_same_tables() -> Result<()> {
     client.batch_execute(&schema_sql(&tables.options()).expect("options in range")).await?;
     assert_eq!(shape(&client, &tables).await?, before);
     Ok(())
+}
+
+/// Only `cargo xtask test --full` runs these.
+mod long {
+    use super::*;
+
+    /// Another process adds the column: this one stores labels again within a minute.
+    #[tokio::test]
+    async fn a_column_for_holders_that_comes_later_is_noticed() -> Result<()> {
+        let tables = Tables::fresh();
+        connect(&shared().url()).await.batch_execute(&their_ddl(&tables)).await?;
+        let backend = PostgresBackend::from_pool(pool(&shared().url(), 2), tables.options())?;
+        let _ = take(&backend, "before").await;
+        setup_schema(&pool(&shared().url(), 1), &tables.options()).await?;
+        for number in 0..60 {
+            let key = format!("after-{number}");
+            let _ = take(&backend, &key).await;
+            if holder_of(&backend, &key).await?.is_some() {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        bail!("no label after a minute")
+    }
 }

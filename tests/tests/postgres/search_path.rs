@@ -17,7 +17,7 @@ use syncguard_postgres::{
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_tests::polling::poll_times;
 
-use crate::support::{MINUTE, connect, pool, request, take};
+use crate::postgres::support::{MINUTE, connect, pool, request, take};
 
 /// The functions that the sources of the backend call.
 fn names() -> Result<BTreeSet<String>> {

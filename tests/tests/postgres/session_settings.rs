@@ -8,7 +8,7 @@ use syncguard_postgres::{ErrorCode, LockBackend as _, PostgresBackend};
 use syncguard_test_services::postgres::PostgresServer;
 use tokio::task::JoinSet;
 
-use crate::support::{MINUTE, Tables, connect, request, session, shared, take};
+use crate::postgres::support::{MINUTE, Tables, connect, request, session, shared, take};
 
 /// A pool of ours, whose sessions start with these settings.
 async fn ours(tables: &Tables, settings: &[&str]) -> Result<PostgresBackend> {

@@ -4,8 +4,8 @@ use anyhow::{Context as _, Result, ensure};
 use syncguard_postgres::LockId;
 use syncguard_tests::ticks::{Clock, outlast_a_stepped_clock, share_the_key};
 
-use crate::support::{Tables, connect, shared};
-use crate::typescript;
+use crate::postgres::support::{Tables, connect, shared};
+use crate::postgres::typescript;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_is_stepped_uses_up_no_tick() -> Result<()> {

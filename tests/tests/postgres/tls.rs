@@ -10,7 +10,7 @@ use syncguard_postgres::{
 };
 use syncguard_test_services::postgres::PostgresServer;
 
-use crate::support::take;
+use crate::postgres::support::take;
 
 /// A server with its own certificate for `localhost`, and the certificate in DER and as text.
 pub(crate) fn server() -> Result<(PostgresServer, Vec<u8>, String)> {
@@ -78,9 +78,9 @@ async fn certificates_are_verified() -> Result<()> {
 
 #[tokio::test]
 async fn a_server_without_tls_is_refused_where_it_is_required() -> Result<()> {
-    let url = format!("{}?sslmode=require", crate::support::shared().url());
+    let url = format!("{}?sslmode=require", crate::postgres::support::shared().url());
     let error = connect(&url, None).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error}");
-    connect(&crate::support::shared().url(), None).await?;
+    connect(&crate::postgres::support::shared().url(), None).await?;
     Ok(())
 }

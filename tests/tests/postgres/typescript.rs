@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result};
 use syncguard_postgres::LockId;
 use syncguard_postgres::tokio_postgres::{Client, Transaction};
 
-use crate::support::Tables;
+use crate::postgres::support::Tables;
 
 const NOW: &str = "SELECT floor(extract(epoch FROM now()) * 1000)::bigint";
 const TOLERANCE: i64 = 1000;

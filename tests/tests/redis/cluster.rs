@@ -7,7 +7,7 @@ use syncguard_redis::contract::{ExtendRequest, IsLockedRequest, LookupRequest, R
 use syncguard_redis::{ErrorCode, KeyLayout, LockBackend as _, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::RedisCluster;
 
-use crate::support::{request, take};
+use crate::redis::support::{request, take};
 
 const PREFIX: &str = "{app}";
 

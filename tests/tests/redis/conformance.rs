@@ -12,11 +12,10 @@ use syncguard_conformance::{Harness, Late, conformance_tests};
 use syncguard_redis::{Fence, Key, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::RedisCluster;
 
-use crate::line::ProxiedLine;
-use crate::support::{Raw, shared};
+use crate::redis::support::{Raw, shared};
+use crate::support::line::ProxiedLine;
 
 conformance_tests!(bare, Redis::single().await);
-conformance_tests!(pool, Redis::pooled().await);
 conformance_tests!(cluster, Redis::clustered().await);
 conformance_tests!(sharded, Redis::sharded().await);
 
@@ -141,3 +140,10 @@ async fn pool(url: &str) -> Pool {
 
 /// The error of a deadline on a busy machine.
 const SLACK: Duration = Duration::from_millis(500);
+
+/// Only `cargo xtask test --full` runs these.
+mod long {
+    use super::*;
+
+    conformance_tests!(pool, Redis::pooled().await);
+}

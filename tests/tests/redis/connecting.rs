@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::signals::until;
+use crate::redis::signals::until;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);

@@ -5,9 +5,9 @@ use syncguard_redis::contract::IsLockedRequest;
 use syncguard_redis::{LockBackend as _, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::{RedisCluster, RedisServer};
 
-use crate::sharded;
-use crate::signals::{SOON, field, until, watch};
-use crate::support::{Raw, backend_with, request, take};
+use crate::redis::sharded;
+use crate::redis::signals::{SOON, field, until, watch};
+use crate::redis::support::{Raw, backend_with, request, take};
 
 /// The names that an answer to `CLIENT LIST` contains.
 fn names(list: &str) -> Vec<&str> {

@@ -15,7 +15,7 @@ use syncguard_test_effort::either;
 use syncguard_test_services::redis::RedisServer;
 use tokio::task::JoinSet;
 
-use crate::support::alone;
+use crate::redis::support::alone;
 
 async fn over_a_pool_of_4(server: &RedisServer) -> Result<RedisBackend> {
     let policy = ReconnectPolicy::new_constant(0, 50);

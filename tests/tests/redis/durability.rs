@@ -12,8 +12,8 @@ use syncguard_redis::{
 };
 use syncguard_test_services::redis::{AppendOnly, RedisServer};
 
-use crate::signals::{until, watch};
-use crate::support::{Raw, backend, backend_with, request, take};
+use crate::redis::signals::{until, watch};
+use crate::redis::support::{Raw, backend, backend_with, request, take};
 
 fn strict() -> RedisOptions {
     RedisOptions::new().with_strict_durability(true)

@@ -8,8 +8,8 @@ use syncguard_redis::{ErrorCode, LockBackend as _, LockError, RedisBackend, Redi
 use syncguard_test_services::proxy::FaultProxy;
 use syncguard_test_services::redis::{AppendOnly, RedisServer};
 
-use crate::signals::until;
-use crate::support::{Raw, backend, backend_with, request, take};
+use crate::redis::signals::until;
+use crate::redis::support::{Raw, backend, backend_with, request, take};
 
 const SECRET: &str = "s3cret-passw0rd";
 

@@ -19,8 +19,10 @@ use syncguard_test_services::redis::{AppendOnly, RedisServer};
 use syncguard_tests::polling::poll_times;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::history::History;
-use crate::support::{Raw, alone, backend, backend_with, fresh, patient, request, shared, take};
+use crate::redis::history::History;
+use crate::redis::support::{
+    Raw, alone, backend, backend_with, fresh, patient, request, shared, take,
+};
 
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(400);
 /// How much longer a call may take on a busy machine.

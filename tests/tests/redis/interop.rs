@@ -14,7 +14,7 @@ use syncguard_redis::{ErrorCode, Key, LockBackend as _, LockId, LockInfo, RedisO
 use syncguard_test_services::redis::RedisServer;
 use syncguard_tests::example_record;
 
-use crate::support::{Raw, backend_with};
+use crate::redis::support::{Raw, backend_with};
 
 /// The contents of `vectors/typescript.json` for one acquisition.
 struct Sample {

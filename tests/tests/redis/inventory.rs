@@ -6,7 +6,7 @@ use syncguard_redis::{ErrorCode, Fence, LockBackend as _, RedisBackend, RedisOpt
 use syncguard_test_services::redis::RedisServer;
 use syncguard_tests::inventory::{inventory, key, shows_each_once};
 
-use crate::support::{Raw, backend, backend_with, fresh, request, shared, take};
+use crate::redis::support::{Raw, backend, backend_with, fresh, request, shared, take};
 
 /// Records as after many acquires.
 async fn fill(raw: &Raw, prefix: &str, count: usize) {

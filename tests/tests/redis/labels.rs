@@ -8,7 +8,7 @@ use syncguard_redis::{LockId, RedisBackend, RedisOptions};
 use syncguard_test_effort::either;
 use syncguard_tests::labels::{Other, Site, Size, Tables, run};
 
-use crate::support::{Raw, fresh, shared};
+use crate::redis::support::{Raw, fresh, shared};
 
 struct Redis {
     prefix: String,

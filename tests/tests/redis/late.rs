@@ -18,7 +18,7 @@ use syncguard_redis::{LockBackend as _, LockError, LockId, RedisBackend, RedisOp
 use syncguard_test_services::proxy::{FaultProxy, Hold};
 use syncguard_test_services::redis::RedisServer;
 
-use crate::support::{Raw, backend, take};
+use crate::redis::support::{Raw, backend, take};
 
 /// Longer than any test, so that a lock that stays is noticed.
 const HOUR: u64 = 3_600_000;

@@ -9,7 +9,7 @@ use syncguard_tests::differential::{
     Comparison, Mix, Names, Step, all_alike, compare, count_alike,
 };
 
-use crate::support::{backend_with, fresh, patient, shared};
+use crate::redis::support::{backend_with, fresh, patient, shared};
 
 const KEYS: [&str; 4] = ["a", "b:c", "é", "fence:a"];
 const IDS: usize = 6;

@@ -13,7 +13,7 @@ use syncguard_redis::{
 };
 use syncguard_test_services::redis::RedisServer;
 
-use crate::support::{Raw, backend, backend_with, fresh, is_free, request, shared, take};
+use crate::redis::support::{Raw, backend, backend_with, fresh, is_free, request, shared, take};
 
 #[tokio::test]
 async fn a_lock_is_three_records_of_the_typescript_librarys_shape() -> Result<()> {

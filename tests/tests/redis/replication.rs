@@ -11,7 +11,7 @@ use syncguard_test_services::ports;
 use syncguard_test_services::proxy::FaultProxy;
 use syncguard_test_services::redis::{RedisServer, Sentinel};
 
-use crate::support::{Raw, backend, backend_with, is_free, request, take};
+use crate::redis::support::{Raw, backend, backend_with, is_free, request, take};
 
 /// For what a replica confirms, sooner or later.
 fn waiting() -> RedisOptions {

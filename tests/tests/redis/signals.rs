@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
-use crate::support::{Raw, alone, backend, take};
+use crate::redis::support::{Raw, alone, backend, take};
 
 const MINUTE: u64 = 60_000;
 /// Far longer than a signal takes on the busiest machine, and far shorter than [`unpolled`] waits without a signal.
@@ -289,65 +289,6 @@ async fn a_server_that_remembers_too_little_is_not_asked_all_the_time() -> Resul
     Ok(())
 }
 
-/// A thousand keys with a waiter each use one connection. All waiters get signals, and waiters that go away leave
-/// nothing behind.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_keys_share_one_connection_which_goes_when_nobody_waits() -> Result<()> {
-    const KEYS: usize = 1000;
-    let _alone = alone().await;
-    let server = RedisServer::start()?;
-    let raw = Raw::connect(&server.url()).await;
-    let (holder, waiting) = (backend(&server).await, backend(&server).await);
-    let name = |number| format!("k{number}");
-    // Both know their scripts, and have allocated their caches.
-    for backend in [&holder, &waiting] {
-        let lock = take(backend, "first", MINUTE).await;
-        assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
-    }
-    let connections = number(&raw, "clients", "connected_clients").await;
-    let mut held = Vec::new();
-    for number in 0..KEYS {
-        held.push(take(&holder, &name(number), MINUTE).await);
-    }
-    let waiters: Vec<_> = (0..KEYS).map(|number| waiter(&waiting, &name(number))).collect();
-    until("all listen", SOON, async || watched(&raw).await == KEYS as u64).await;
-    assert_eq!(listeners(&raw).await.len(), 1);
-    assert_eq!(number(&raw, "clients", "connected_clients").await, connections + 1);
-    let released = Instant::now();
-    for lock in held.drain(..) {
-        assert!(holder.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
-    }
-    for waiter in waiters {
-        timeout(SOON, waiter).await???;
-    }
-    println!("{KEYS} keys were handed over in {:?}", released.elapsed());
-
-    for number in 0..KEYS {
-        held.push(take(&holder, &name(number), MINUTE).await);
-    }
-    let waiters: Vec<_> = (0..KEYS).map(|number| waiter(&waiting, &name(number))).collect();
-    until("all listen", SOON, async || watched(&raw).await == KEYS as u64).await;
-    for waiter in &waiters {
-        waiter.abort();
-    }
-    let gone = Instant::now();
-    for waiter in waiters {
-        assert!(waiter.await.unwrap_err().is_cancelled());
-    }
-    assert_eq!(listeners(&raw).await.len(), 1, "somebody may come back");
-    until("it is closed", Duration::from_secs(20), async || listeners(&raw).await.is_empty()).await;
-    println!("closed {:?} after the last one went", gone.elapsed());
-    assert!(gone.elapsed() > Duration::from_secs(9), "{:?}", gone.elapsed());
-    // The server forgets a key's tracking with the next change of the key.
-    for lock in held {
-        assert!(holder.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
-    }
-    assert_eq!(watched(&raw).await, 0);
-    assert_eq!(waiting.signals(), SignalStatus::Unused);
-    assert_eq!(number(&raw, "clients", "connected_clients").await, connections);
-    Ok(())
-}
-
 /// Backends that are dropped during a watch close the connection.
 #[tokio::test]
 async fn a_backend_that_is_dropped_closes_its_connection() -> Result<()> {
@@ -364,4 +305,69 @@ async fn a_backend_that_is_dropped_closes_its_connection() -> Result<()> {
     until("it is closed", SOON, async || listeners(&raw).await.is_empty()).await;
     until("no task is left", SOON, async || tasks() <= before).await;
     Ok(())
+}
+
+/// Only `cargo xtask test --full` runs these.
+mod long {
+    use super::*;
+
+    /// A thousand keys with a waiter each use one connection. All waiters get signals, and waiters that go away leave
+    /// nothing behind.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_thousand_keys_share_one_connection_which_goes_when_nobody_waits() -> Result<()> {
+        const KEYS: usize = 1000;
+        let _alone = alone().await;
+        let server = RedisServer::start()?;
+        let raw = Raw::connect(&server.url()).await;
+        let (holder, waiting) = (backend(&server).await, backend(&server).await);
+        let name = |number| format!("k{number}");
+        // Both know their scripts, and have allocated their caches.
+        for backend in [&holder, &waiting] {
+            let lock = take(backend, "first", MINUTE).await;
+            assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+        }
+        let connections = number(&raw, "clients", "connected_clients").await;
+        let mut held = Vec::new();
+        for number in 0..KEYS {
+            held.push(take(&holder, &name(number), MINUTE).await);
+        }
+        let waiters: Vec<_> = (0..KEYS).map(|number| waiter(&waiting, &name(number))).collect();
+        until("all listen", SOON, async || watched(&raw).await == KEYS as u64).await;
+        assert_eq!(listeners(&raw).await.len(), 1);
+        assert_eq!(number(&raw, "clients", "connected_clients").await, connections + 1);
+        let released = Instant::now();
+        for lock in held.drain(..) {
+            assert!(holder.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+        }
+        for waiter in waiters {
+            timeout(SOON, waiter).await???;
+        }
+        println!("{KEYS} keys were handed over in {:?}", released.elapsed());
+
+        for number in 0..KEYS {
+            held.push(take(&holder, &name(number), MINUTE).await);
+        }
+        let waiters: Vec<_> = (0..KEYS).map(|number| waiter(&waiting, &name(number))).collect();
+        until("all listen", SOON, async || watched(&raw).await == KEYS as u64).await;
+        for waiter in &waiters {
+            waiter.abort();
+        }
+        let gone = Instant::now();
+        for waiter in waiters {
+            assert!(waiter.await.unwrap_err().is_cancelled());
+        }
+        assert_eq!(listeners(&raw).await.len(), 1, "somebody may come back");
+        until("it is closed", Duration::from_secs(20), async || listeners(&raw).await.is_empty())
+            .await;
+        println!("closed {:?} after the last one went", gone.elapsed());
+        assert!(gone.elapsed() > Duration::from_secs(9), "{:?}", gone.elapsed());
+        // The server forgets a key's tracking with the next change of the key.
+        for lock in held {
+            assert!(holder.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+        }
+        assert_eq!(watched(&raw).await, 0);
+        assert_eq!(waiting.signals(), SignalStatus::Unused);
+        assert_eq!(number(&raw, "clients", "connected_clients").await, connections);
+        Ok(())
+    }
 }

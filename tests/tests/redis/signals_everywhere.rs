@@ -12,8 +12,8 @@ use syncguard_redis::{LockBackend as _, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::{RedisCluster, RedisServer, Sentinel};
 use tokio::time::timeout;
 
-use crate::signals::{listeners, until, watch};
-use crate::support::{Raw, request, shared, take};
+use crate::redis::signals::{listeners, until, watch};
+use crate::redis::support::{Raw, request, shared, take};
 
 const MINUTE: u64 = 60_000;
 const SOON: Duration = Duration::from_secs(60);

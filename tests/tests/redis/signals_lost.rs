@@ -16,9 +16,9 @@ use syncguard_test_services::redis::RedisServer;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
-use crate::signals::{listeners, number, until, watch, watched};
-use crate::support::{Raw, alone, backend, patient, take};
-use crate::warnings::Warnings;
+use crate::redis::signals::{listeners, number, until, watch, watched};
+use crate::redis::support::{Raw, alone, backend, patient, take};
+use crate::support::warnings::Warnings;
 
 const MINUTE: u64 = 60_000;
 const SOON: Duration = Duration::from_secs(60);
@@ -61,7 +61,7 @@ async fn insist(backend: &RedisBackend, time: Duration) -> u32 {
 
 #[tokio::test]
 async fn a_killed_connection_ends_every_watch_and_is_replaced() -> Result<()> {
-    let warnings = Warnings::default();
+    let warnings = Warnings::new();
     let _here = tracing::subscriber::set_default(warnings.clone());
     let server = RedisServer::start()?;
     let raw = Raw::connect(&server.url()).await;
@@ -103,7 +103,7 @@ async fn a_killed_connection_ends_every_watch_and_is_replaced() -> Result<()> {
 #[tokio::test]
 async fn a_connection_that_stalls_is_found_out() -> Result<()> {
     const LIMIT: Duration = Duration::from_secs(3);
-    let warnings = Warnings::default();
+    let warnings = Warnings::new();
     let _here = tracing::subscriber::set_default(warnings.clone());
     let server = RedisServer::start()?;
     let holder = backend(&server).await;
@@ -134,7 +134,7 @@ async fn a_connection_that_stalls_is_found_out() -> Result<()> {
 #[tokio::test]
 async fn a_server_that_restarts_is_heard_again() -> Result<()> {
     let mut server = RedisServer::start()?;
-    let warnings = Warnings::default();
+    let warnings = Warnings::new();
     let _here = tracing::subscriber::set_default(warnings.clone());
     let (holder, waiting) = (backend(&server).await, backend(&server).await);
     let mut lost = watch(&waiting, "k").await.expect("a watch");
@@ -161,7 +161,7 @@ async fn a_server_that_refuses_is_asked_now_and_then() -> Result<()> {
     for refused in
         ["rename-command HELLO \"\"", "user default on nopass ~* &* +@all -client|tracking"]
     {
-        let warnings = Warnings::default();
+        let warnings = Warnings::new();
         let _here = tracing::subscriber::set_default(warnings.clone());
         let server = RedisServer::builder().config(refused).start()?;
         let raw = Raw::connect(&server.url()).await;
@@ -201,7 +201,7 @@ async fn over_a_client(server: &RedisServer) -> Result<RedisBackend> {
 /// The connection lives in the runtime of the first waiter, and the next waiter opens another.
 #[tokio::test]
 async fn a_runtime_that_ends_takes_its_connection_with_it() -> Result<()> {
-    let warnings = Warnings::default();
+    let warnings = Warnings::new();
     let _here = tracing::subscriber::set_default(warnings.clone());
     let server = RedisServer::start()?;
     let raw = Raw::connect(&server.url()).await;

@@ -5,7 +5,7 @@ use syncguard_redis::LockId;
 use syncguard_test_services::redis::RedisServer;
 use syncguard_tests::ticks::{Clock, outlast_a_stepped_clock, share_the_key};
 
-use crate::support::{Raw, backend};
+use crate::redis::support::{Raw, backend};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_is_stepped_uses_up_no_tick() -> Result<()> {

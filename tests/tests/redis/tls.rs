@@ -14,8 +14,8 @@ use syncguard_test_services::redis::RedisServer;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
 
-use crate::signals::watch;
-use crate::support::{fresh, take};
+use crate::redis::signals::watch;
+use crate::redis::support::{fresh, take};
 
 /// A certificate authority.
 struct Authority(CertifiedIssuer<'static, KeyPair>);

@@ -7,7 +7,7 @@ use rusqlite::params;
 use syncguard_conformance::{Harness, Late, LateLine, Suite, conformance_tests};
 use syncguard_sqlite::{Fence, Gate, Key, SqliteBackend, SqliteOptions, Synchronous};
 
-use crate::support::File;
+use crate::sqlite::support::File;
 
 conformance_tests!(bare, Sqlite::new());
 

@@ -13,7 +13,7 @@ use syncguard_sqlite::LockBackend as _;
 use syncguard_sqlite::contract::{AcquireRequest, AcquireResult, LookupRequest, ReleaseRequest};
 use syncguard_test_effort::either;
 
-use crate::support::{File, HOUR, worker};
+use crate::sqlite::support::{File, HOUR, worker};
 
 const KEYS: u64 = 5;
 

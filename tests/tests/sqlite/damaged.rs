@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use syncguard_sqlite::contract::{AcquireRequest, AcquireResult, ReleaseRequest};
 use syncguard_sqlite::{ErrorCode, LockBackend as _, SqliteBackend, SqliteOptions, Synchronous};
 
-use crate::support::{File, HOUR, MINUTE, take};
+use crate::sqlite::support::{File, HOUR, MINUTE, take};
 
 /// Each page is replaced by zeros, ones or noise, and the file is cut off at each page: the answer is an error or the
 /// truth, and a held lock is never granted.

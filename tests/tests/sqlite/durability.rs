@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use anyhow::{Result, ensure};
 use syncguard_sqlite::{DurabilityRisk, ErrorCode, SqliteBackend, SqliteOptions, Synchronous};
 
-use crate::support::File;
+use crate::sqlite::support::File;
 
 #[tokio::test]
 async fn risks_are_found_and_refused_in_strict_mode() -> Result<()> {

@@ -18,7 +18,7 @@ use syncguard_sqlite::{
 };
 use syncguard_tests::polling::poll_times;
 
-use crate::support::{File, HOUR, MINUTE, take, worker};
+use crate::sqlite::support::{File, HOUR, MINUTE, take, worker};
 
 /// Another process that keeps all others from writing.
 struct KeptOut {

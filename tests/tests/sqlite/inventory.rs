@@ -5,7 +5,7 @@ use syncguard_sqlite::inventory::ListRequest;
 use syncguard_sqlite::{LockBackend as _, SqliteOptions, Synchronous, try_acquire};
 use syncguard_tests::inventory::{shows_each_once, take_all};
 
-use crate::support::File;
+use crate::sqlite::support::File;
 
 /// Through one handle, and through another one like another process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

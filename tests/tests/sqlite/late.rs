@@ -14,7 +14,7 @@ use syncguard_tests::polling::{poll_times, poll_times_and_linger};
 use tokio::runtime::Builder;
 use tokio::time::Instant;
 
-use crate::support::{File, HOUR, MINUTE, take};
+use crate::sqlite::support::{File, HOUR, MINUTE, take};
 
 fn begin(connection: &Connection) -> Result<()> {
     Ok(connection.execute_batch("BEGIN IMMEDIATE")?)

@@ -11,7 +11,7 @@ use syncguard_tests::differential::{
     Comparison, Mix, Names, Step, all_alike, compare, count_alike,
 };
 
-use crate::support::File;
+use crate::sqlite::support::File;
 
 const KEYS: [&str; 4] = ["a", "b:c", "é", "fence:a"];
 const IDS: usize = 6;

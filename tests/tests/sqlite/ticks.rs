@@ -3,7 +3,7 @@
 use anyhow::Result;
 use syncguard_tests::ticks::{Clock, outlast_a_stepped_clock};
 
-use crate::support::File;
+use crate::sqlite::support::File;
 
 /// The file has no clock of its own: the wall clock of the machine decides when a tick may begin, which all processes of the
 /// file share. So a process of its own wrong time, as here, is refused as by a server. If the clock of the machine itself is

@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 use syncguard_sqlite::contract::{AcquireRequest, AcquireResult, ExtendRequest, ReleaseRequest};
 use syncguard_sqlite::{LockBackend as _, LockId, SqliteBackend, SqliteOptions, Synchronous};
 
-use crate::support::{File, HOUR};
+use crate::sqlite::support::{File, HOUR};
 
 const PAGE: usize = 4096;
 const LOG_HEADER: usize = 32;

@@ -1,127 +1,157 @@
-//! Each packed crate for crates.io has all files that it and its tests are compiled from. Its tests have run from the
-//! repository.
+//! The crates as users get them: each packed crate has all files that it is compiled from, and a new user's project outside
+//! of the workspace builds on them and takes its first lock.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
 
 use crate::cargo::{cargo, output, profiles, root, target};
-use crate::metadata::{self, Package};
 
-/// The files of every package, with their source.
-const FILES: &[(&str, &str)] = &[
-    ("LICENSE-MIT", "LICENSE-MIT"),
-    ("LICENSE-APACHE", "LICENSE-APACHE"),
-    ("CHANGELOG.md", ".github/CHANGELOG.md"),
-];
-
-/// The fields of every manifest. `cargo xtask release-check` asks for `repository`.
-const FIELDS: &[&str] = &[
-    "description",
-    "license",
-    "readme",
-    "documentation",
-    "keywords",
-    "categories",
-    "rust_version",
-];
+/// Programs of a new user, with what they say in the end.
+const PROGRAMS: [(&str, &str); 2] =
+    [("facade", "still ours: true"), ("from_typescript", "locked under fence 000000000000001")];
 
 pub(super) fn check() -> Result<()> {
-    let packages = metadata::published()?;
-    let missing: Vec<String> = packages.iter().flat_map(missing_fields).collect();
-    if !missing.is_empty() {
-        bail!("{}", missing.join("\n"));
-    }
-
-    let workspace = unpacked()?;
+    let packages = published()?;
+    let into = target().join("packed");
+    unpack(&packages, &into)?;
     for package in &packages {
-        complete(&workspace.join(folder(package)))?;
+        package.check_pages(&into.join(package.folder()))?;
     }
-    fs::write(workspace.join("Cargo.toml"), manifest(&packages))?;
+    let members: Vec<_> =
+        packages.iter().map(|package| format!("{:?}", package.folder())).collect();
+    let workspace =
+        format!("[workspace]\nresolver = \"3\"\nmembers = [{}]\n\n", members.join(", "));
+    fs::write(into.join("Cargo.toml"), workspace + &patches(&packages, Path::new("")))?;
     // The same versions as in all other tests.
-    fs::copy(root().join("Cargo.lock"), workspace.join("Cargo.lock"))?;
-
-    // All crates in one run: `ci clippy` compiles each crate with its own features alone.
+    fs::copy(root().join("Cargo.lock"), into.join("Cargo.lock"))?;
     let mut compile = cargo(["check", "--workspace", "--all-targets", "--all-features"]);
     compile.arg("--config").arg(profiles()?);
-    output(compile.current_dir(&workspace).env("CARGO_TARGET_DIR", target())).map(drop)
+    output(compile.current_dir(&into).env("CARGO_TARGET_DIR", target()))?;
+    fresh_project(&patches(&packages, &into))
 }
 
-/// The folder with all packed crates. They are packed once in the life of this process.
-pub(crate) fn unpacked() -> Result<PathBuf> {
-    static DONE: Mutex<bool> = Mutex::new(false);
-    let mut is_done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let into = target().join("packed");
-    if !*is_done {
-        unpack(&metadata::published()?, &into)?;
-        *is_done = true;
-    }
-    Ok(into)
+struct Package {
+    name: String,
+    version: String,
+    rust_version: String,
 }
 
-fn missing_fields(package: &Package) -> Vec<String> {
-    let said = |field: &str| match &package.manifest[field] {
-        serde_json::Value::Array(list) => !list.is_empty(),
-        field => field.is_string(),
+/// The packages for crates.io. The others have an empty list of registries in `publish`.
+fn published() -> Result<Vec<Package>> {
+    let text = output(&mut cargo(["metadata", "--format-version=1", "--no-deps"]))?;
+    let metadata: Value = serde_json::from_str(&text)?;
+    let all = metadata["packages"].as_array().context("cargo metadata lists no packages")?;
+    let package = |package: &Value| {
+        let text = |field: &str| {
+            let text = package[field].as_str().map(str::to_owned);
+            text.with_context(|| format!("{}: no {field}", package["name"]))
+        };
+        Ok(Package {
+            name: text("name")?,
+            version: text("version")?,
+            rust_version: text("rust_version")?,
+        })
     };
-    let missing = FIELDS.iter().filter(|field| !said(field));
-    missing.map(|field| format!("{}: no {field} in its manifest", package.name)).collect()
+    all.iter().filter(|package| package["publish"].is_null()).map(package).collect()
 }
 
-/// Packs and unpacks the crates, side by side.
+impl Package {
+    fn folder(&self) -> String {
+        format!("{}-{}", self.name, self.version)
+    }
+
+    /// The packed licences are the texts and no links. The README names the oldest Rust, and the current version where
+    /// readers copy a dependency.
+    fn check_pages(&self, packed: &Path) -> Result<()> {
+        for name in ["LICENSE-MIT", "LICENSE-APACHE"] {
+            let text = fs::read_to_string(packed.join(name)).context(name)?;
+            ensure!(
+                text == fs::read_to_string(root().join(name))?,
+                "{}: another {name}",
+                self.name
+            );
+        }
+        let readme = fs::read_to_string(packed.join("README.md"))?;
+        let rust = format!("Rust {} or later", self.rust_version);
+        ensure!(readme.contains(&rust), "{}: the README does not say `{rust}`", self.name);
+        let current = self.version.rsplit_once('.').map_or("", |(minor, _)| minor);
+        for version in versions(&readme) {
+            ensure!(version == current, "{}: the README says version {version:?}", self.name);
+        }
+        Ok(())
+    }
+}
+
+/// The versions in `syncguard = "0.1"` and `syncguard-redis = { version = "0.1", … }`.
+fn versions(text: &str) -> impl Iterator<Item = &str> {
+    text.split("syncguard").skip(1).filter_map(|rest| {
+        let (name, value) = rest.lines().next()?.split_once(" = ")?;
+        let value = value.strip_prefix("{ version = ").unwrap_or(value);
+        let is_name = name.chars().all(|c| c == '-' || c.is_ascii_lowercase());
+        is_name.then(|| value.strip_prefix('"')?.split('"').next())?
+    })
+}
+
 fn unpack(packages: &[Package], into: &Path) -> Result<()> {
     let mut pack = cargo(["package", "--no-verify", "--allow-dirty"]);
-    for package in packages {
-        pack.args(["-p", &package.name]);
-    }
+    pack.args(packages.iter().flat_map(|package| ["-p", &package.name]));
     output(&mut pack)?;
     if into.exists() {
         fs::remove_dir_all(into)?;
     }
     fs::create_dir_all(into)?;
     for package in packages {
-        let packed = target().join("package").join(folder(package) + ".crate");
-        let mut tar = Command::new("tar");
+        let packed = target().join("package").join(package.folder() + ".crate");
         // Files with the time stamps of the package would be taken for files of an earlier run.
-        output(tar.arg("-xzmf").arg(packed).arg("-C").arg(into))?;
+        output(Command::new("tar").arg("-xzmf").arg(packed).arg("-C").arg(into))?;
     }
     Ok(())
-}
-
-/// A file that is packed as a link, or with another text, would not be the file that its reader expects.
-fn complete(package: &Path) -> Result<()> {
-    for (name, source) in FILES {
-        let packed = fs::read_to_string(package.join(name))
-            .with_context(|| format!("{} has no {name}", package.display()))?;
-        let ours = fs::read_to_string(root().join(source))?;
-        ensure!(packed == ours, "{}: its {name} is not {source}", package.display());
-    }
-    let readme = fs::read_to_string(package.join("README.md"))?;
-    ensure!(readme.starts_with("# "), "{}: its README.md has no title", package.display());
-    Ok(())
-}
-
-/// Each crate gets the others in their packed form.
-fn manifest(packages: &[Package]) -> String {
-    let folders: Vec<_> = packages.iter().map(|package| format!("{:?}", folder(package))).collect();
-    format!(
-        "[workspace]\nresolver = \"3\"\nmembers = [{}]\n\n{}",
-        folders.join(", "),
-        patches(packages, Path::new(""))
-    )
 }
 
 /// The lines of a manifest that take the packages from this folder.
-pub(crate) fn patches(packages: &[Package], from: &Path) -> String {
+fn patches(packages: &[Package], from: &Path) -> String {
     let line = |package: &Package| {
-        format!("{} = {{ path = \"{}\" }}\n", package.name, from.join(folder(package)).display())
+        format!("{} = {{ path = \"{}\" }}\n", package.name, from.join(package.folder()).display())
     };
     format!("[patch.crates-io]\n{}", packages.iter().map(line).collect::<String>())
 }
 
-fn folder(package: &Package) -> String {
-    format!("{}-{}", package.name, package.version())
+/// A project with the manifest that `cargo new` and `cargo add` would have written. It builds without warnings.
+fn fresh_project(patches: &str) -> Result<()> {
+    // Outside of any folder with a workspace.
+    let folder = tempfile::Builder::new().prefix("syncguard-fresh-").tempdir()?;
+    let bin: PathBuf = folder.path().join("src/bin");
+    fs::create_dir_all(&bin)?;
+    let manifest = "[package]\nname = \"fresh\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\n\
+                    tokio = { version = \"1\", features = [\"macros\", \"rt-multi-thread\"] }\nsyncguard = \"0.1\"\n\n";
+    fs::write(folder.path().join("Cargo.toml"), manifest.to_owned() + patches)?;
+    fs::copy(root().join("Cargo.lock"), folder.path().join("Cargo.lock"))?;
+    for (program, _) in PROGRAMS {
+        let file = format!("{program}.rs");
+        fs::copy(root().join("xtask/fresh").join(&file), bin.join(&file))?;
+    }
+    for (program, says) in PROGRAMS {
+        let mut run = cargo(["run", "--bin", program, "--", "memory:", "fresh"]);
+        run.current_dir(&folder).env("CARGO_TARGET_DIR", target().join("fresh"));
+        let run = run.env("RUSTFLAGS", "-D warnings").env_remove("CARGO_MANIFEST_DIR");
+        let said = output(run)?;
+        ensure!(said.contains(says), "{program} does not say {says:?}:\n{said}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_versions_that_readers_copy() {
+        let text = "x `syncguard-redis = { version = \"0.2\", features = [] }`, `syncguard = \"3\"`\n\
+                    use syncguard::lock; let x = \"0.1\";";
+        assert_eq!(versions(text).collect::<Vec<_>>(), ["0.2", "3"]);
+    }
 }

@@ -342,18 +342,26 @@ fn the_steps_of_github_actions_share_a_lock() -> Result<()> {
 /// Each shell can load its completions.
 #[test]
 fn completions_can_be_read() -> Result<()> {
-    let dist = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("dist");
+    let (harness, folder) = (Harness::file()?, tempfile::tempdir()?);
     let bash = "source syncguard.bash && complete -p syncguard";
     let zsh =
         "autoload -U compinit && compinit -uD && source ./_syncguard && print $_comps[syncguard]";
     let fish = "source syncguard.fish; complete -C 'syncguard copy-f'";
-    for (shell, options, script, says) in [
-        (PathBuf::from("bash"), &["--norc"][..], bash, "-F _syncguard"),
-        (install::require(&tools::ZSH)?, &["-f"], zsh, "_syncguard"),
-        (install::require(&tools::FISH)?, &["--no-config"], fish, "copy-fences"),
+    for (name, file, shell, options, script, says) in [
+        ("bash", "syncguard.bash", PathBuf::from("bash"), "--norc", bash, "-F _syncguard"),
+        ("zsh", "_syncguard", install::require(&tools::ZSH)?, "-f", zsh, "_syncguard"),
+        (
+            "fish",
+            "syncguard.fish",
+            install::require(&tools::FISH)?,
+            "--no-config",
+            fish,
+            "copy-fences",
+        ),
     ] {
-        let mut command = Command::new(&shell);
-        let output = command.args(options).args(["-c", script]).current_dir(&dist).output()?;
+        fs::write(folder.path().join(file), harness.run(&["completions", name])?.stdout)?;
+        let mut command = Command::new(shell);
+        let output = command.args([options, "-c", script]).current_dir(&folder).output()?;
         ensure!(output.status.success() && output.stderr.is_empty(), "{output:?}");
         ensure!(String::from_utf8_lossy(&output.stdout).contains(says), "{output:?}");
     }

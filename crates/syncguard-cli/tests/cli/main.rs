@@ -9,7 +9,6 @@ mod copying;
 mod cron;
 mod default_store;
 mod diagnoses;
-mod dist;
 mod doctor;
 mod doctor_postgres;
 mod doctor_redis;

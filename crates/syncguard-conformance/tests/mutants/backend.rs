@@ -18,10 +18,10 @@ use syncguard_core::{
 };
 use tokio::time::Instant;
 
-use crate::flaws::Flaw;
-use crate::line::Line;
-use crate::sending::BOUND;
-use crate::store::Store;
+use crate::mutants::flaws::Flaw;
+use crate::mutants::line::Line;
+use crate::mutants::sending::BOUND;
+use crate::mutants::store::Store;
 
 /// A store with at most one flaw.
 pub(crate) struct Reference(Backend);

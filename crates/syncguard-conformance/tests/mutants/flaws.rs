@@ -16,7 +16,7 @@ macro_rules! flaws {
         $(
             #[test]
             fn $flaw() {
-                crate::is_caught(Flaw::$flaw, &[$(stringify!($case)),+]);
+                crate::mutants::is_caught(Flaw::$flaw, &[$(stringify!($case)),+]);
             }
         )+
     };

@@ -4,8 +4,8 @@ use syncguard_core::authoring::cancel;
 use syncguard_core::inventory::{FenceCounter, ListRequest, LockInventory, Page};
 use syncguard_core::{Fence, Key, LockError, LockInfo};
 
-use crate::backend::{Backend, travel};
-use crate::flaws::Flaw;
+use crate::mutants::backend::{Backend, travel};
+use crate::mutants::flaws::Flaw;
 
 #[deny(clippy::missing_trait_methods)]
 impl LockInventory for Backend {

@@ -2,7 +2,7 @@
 
 use syncguard_core::Key;
 
-use crate::flaws::Flaw;
+use crate::mutants::flaws::Flaw;
 
 /// The storage key. As in a real store, it is not the user's key.
 pub(crate) fn name(flaw: Option<Flaw>, key: &Key) -> String {

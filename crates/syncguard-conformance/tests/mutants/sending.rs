@@ -8,9 +8,9 @@ use syncguard_core::{ErrorCode, LockError, LockId, NotHeld, ReleaseResult, Times
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::backend::{Backend, travel};
-use crate::flaws::Flaw;
-use crate::store::Store;
+use crate::mutants::backend::{Backend, travel};
+use crate::mutants::flaws::Flaw;
+use crate::mutants::store::Store;
 
 /// How long the backend waits for an answer.
 pub(crate) const BOUND: Duration = Duration::from_secs(1);

@@ -1,7 +1,7 @@
 //! A store in memory, correct unless it has a flaw.
 //!
 //! Each method is one atomic step of the server. The steps of operations with a flaw in their atomicity are separate,
-//! so that [`backend`](crate::backend) can put a gap between them.
+//! so that [`backend`](crate::mutants::backend) can put a gap between them.
 
 mod acquire;
 mod hint;
@@ -17,8 +17,8 @@ use syncguard_core::authoring::corrupt_record;
 use syncguard_core::contract::{Acquired, Holder, KeySignal};
 use syncguard_core::{Fence, Key, LockError, LockId, Timestamp, Ttl};
 
-use crate::flaws::Flaw;
-use crate::keys;
+use crate::mutants::flaws::Flaw;
+use crate::mutants::keys;
 
 #[derive(Debug, Default)]
 pub(crate) struct Store {

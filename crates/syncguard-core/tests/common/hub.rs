@@ -1,7 +1,5 @@
 //! A signal hub over a store whose part the test plays.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
-
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! A backend that misbehaves on request.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
+pub(crate) mod hub;
+pub(crate) mod log;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};

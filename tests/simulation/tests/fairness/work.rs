@@ -10,7 +10,7 @@ use syncguard_core::{LockId, Locker};
 use tokio::runtime::Builder;
 use tokio::time::{Instant, sleep};
 
-use crate::store::{Process, Store};
+use super::store::{Process, Store};
 
 /// The turns and waits of one group of workers.
 #[derive(Clone, Default)]

@@ -11,8 +11,8 @@ use syncguard_postgres::{
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 use syncguard_test_services::proxy::FaultProxy;
 
-use crate::runtimes;
-use crate::silent::Silent;
+use crate::field::runtimes;
+use crate::field::silent::Silent;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -69,63 +69,6 @@ async fn failures_before_an_extend(backend: &PostgresBackend, lock: LockId) -> u
     failures
 }
 
-#[tokio::test]
-async fn a_silent_host_does_not_keep_callers_from_the_others() -> Result<()> {
-    let silent = Silent::of_each_kind().await?;
-    for (number, silent) in silent.iter().enumerate() {
-        let name = format!("silent_host_{number}");
-        let hosts = format!("127.0.0.1:{},127.0.0.1:{}", silent.port(), shared().port());
-        let backend = PostgresBackend::connect(&url(&hosts, &name)).await?;
-        let lock = take(&backend, "key").await?;
-        // Also while running.
-        shared().psql(&format!(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '{name}'"
-        ))?;
-        let failures = failures_before_an_extend(&backend, lock).await;
-        ensure!(failures <= 1, "{failures} calls failed");
-        release(&backend, lock).await?;
-    }
-    Ok(())
-}
-
-#[tokio::test]
-async fn an_opening_whose_caller_gives_up_goes_on_for_the_next() -> Result<()> {
-    let proxy = FaultProxy::start(shared().port())?;
-    let options = PostgresOptions::new()
-        .with_pool_wait_timeout(Duration::from_millis(500))
-        .with_connect_timeout(MINUTE);
-    let url = url(&format!("127.0.0.1:{}", proxy.port()), "slow_opening");
-    let backend = loop {
-        // A busy machine may take longer than the pool wait.
-        if let Ok(backend) = PostgresBackend::connect_with(&url, options.clone()).await {
-            break backend;
-        }
-    };
-    let lock = take(&backend, "key").await?;
-    proxy.sever();
-    // A log-in takes several round trips, and so longer than each caller waits.
-    proxy.set_latency(Duration::from_millis(150), Duration::from_millis(150));
-    let failures = failures_before_an_extend(&backend, lock).await;
-    ensure!(failures > 0, "the opening was too fast to prove anything");
-    Ok(())
-}
-
-/// As after a firewall has forgotten the connections: the statement that notices it costs a call, the others do not.
-#[tokio::test]
-async fn a_pool_of_silent_connections_costs_one_call() -> Result<()> {
-    const CONNECTIONS: usize = 6;
-    let proxy = FaultProxy::start(shared().port())?;
-    let options = PostgresOptions::new().with_statement_timeout(Duration::from_secs(2));
-    let url = url(&format!("127.0.0.1:{}", proxy.port()), "silent_pool");
-    let backend = PostgresBackend::connect_with(&url, options).await?;
-    let lock = take(&backend, "key").await?;
-    open(&backend, CONNECTIONS).await?;
-    proxy.silence();
-    let failures = failures_before_an_extend(&backend, lock).await;
-    ensure!(failures == 1, "{failures} calls failed");
-    release(&backend, lock).await
-}
-
 /// The old sessions are those of a demoted server, and new sessions lead to the new primary: a failover behind one name,
 /// which does not end the connections.
 #[tokio::test]
@@ -147,33 +90,6 @@ async fn an_answer_of_a_read_only_server_leads_to_the_new_primary() -> Result<()
     release(&backend, lock).await?;
     let opened = (proxy.counters() - before).connections;
     ensure!(opened == 1, "{opened} new connections");
-    Ok(())
-}
-
-/// Nothing else is there yet: the backend looks for another server once a second, and finds it.
-#[tokio::test]
-async fn another_server_is_looked_for_once_a_second() -> Result<()> {
-    let server = PostgresServer::builder().config("fsync = off").start()?;
-    let proxy = FaultProxy::start(server.port())?;
-    let url = url(&format!("127.0.0.1:{}", proxy.port()), "read_only");
-    let backend = PostgresBackend::connect(&url).await?;
-    let lock = take(&backend, "key").await?;
-    open(&backend, 3).await?;
-    become_read_only(&server, &backend, 3).await?;
-    let (began, before) = (Instant::now(), proxy.counters().connections);
-    let mut calls = 0;
-    while began.elapsed() < Duration::from_millis(2500) || calls < 50 {
-        let error = extend(&backend, lock).await.expect_err("a read-only server");
-        ensure!(error.code() == ErrorCode::ServiceUnavailable && !error.is_outcome_unknown());
-        ensure!(error.message().contains("locks need the primary"), "{error}");
-        calls += 1;
-    }
-    let (looks, seconds) = (proxy.counters().connections - before, began.elapsed().as_secs());
-    println!("{calls} calls, {looks} new connections in {seconds} s");
-    ensure!((2..=seconds + 2).contains(&looks), "{looks} new connections in {seconds} s");
-    server.psql("ALTER SYSTEM RESET default_transaction_read_only")?;
-    server.psql("SELECT pg_reload_conf()")?;
-    failures_before_an_extend(&backend, lock).await;
     Ok(())
 }
 
@@ -248,10 +164,99 @@ async fn short_limits_of_the_role_end_no_ordinary_wait() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn a_backend_outlives_its_runtimes() -> Result<()> {
-    let url = url(&format!("127.0.0.1:{}", shared().port()), "runtimes");
-    let options = PostgresOptions::new().with_statement_timeout(Duration::from_secs(3));
-    let make = || async { Ok(PostgresBackend::connect_with(&url, options.clone()).await?) };
-    runtimes::one_after_another(|| Box::pin(make()))
+/// Only `cargo xtask test --full` runs these.
+mod long {
+    use super::*;
+
+    #[test]
+    fn a_backend_outlives_its_runtimes() -> Result<()> {
+        let url = url(&format!("127.0.0.1:{}", shared().port()), "runtimes");
+        let options = PostgresOptions::new().with_statement_timeout(Duration::from_secs(3));
+        let make = || async { Ok(PostgresBackend::connect_with(&url, options.clone()).await?) };
+        runtimes::one_after_another(|| Box::pin(make()))
+    }
+
+    /// As after a firewall has forgotten the connections: the statement that notices it costs a call, the others do not.
+    #[tokio::test]
+    async fn a_pool_of_silent_connections_costs_one_call() -> Result<()> {
+        const CONNECTIONS: usize = 6;
+        let proxy = FaultProxy::start(shared().port())?;
+        let options = PostgresOptions::new().with_statement_timeout(Duration::from_secs(2));
+        let url = url(&format!("127.0.0.1:{}", proxy.port()), "silent_pool");
+        let backend = PostgresBackend::connect_with(&url, options).await?;
+        let lock = take(&backend, "key").await?;
+        open(&backend, CONNECTIONS).await?;
+        proxy.silence();
+        let failures = failures_before_an_extend(&backend, lock).await;
+        ensure!(failures == 1, "{failures} calls failed");
+        release(&backend, lock).await
+    }
+
+    #[tokio::test]
+    async fn a_silent_host_does_not_keep_callers_from_the_others() -> Result<()> {
+        let silent = Silent::of_each_kind().await?;
+        for (number, silent) in silent.iter().enumerate() {
+            let name = format!("silent_host_{number}");
+            let hosts = format!("127.0.0.1:{},127.0.0.1:{}", silent.port(), shared().port());
+            let backend = PostgresBackend::connect(&url(&hosts, &name)).await?;
+            let lock = take(&backend, "key").await?;
+            // Also while running.
+            shared().psql(&format!(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '{name}'"
+            ))?;
+            let failures = failures_before_an_extend(&backend, lock).await;
+            ensure!(failures <= 1, "{failures} calls failed");
+            release(&backend, lock).await?;
+        }
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn an_opening_whose_caller_gives_up_goes_on_for_the_next() -> Result<()> {
+        let proxy = FaultProxy::start(shared().port())?;
+        let options = PostgresOptions::new()
+            .with_pool_wait_timeout(Duration::from_millis(500))
+            .with_connect_timeout(MINUTE);
+        let url = url(&format!("127.0.0.1:{}", proxy.port()), "slow_opening");
+        let backend = loop {
+            // A busy machine may take longer than the pool wait.
+            if let Ok(backend) = PostgresBackend::connect_with(&url, options.clone()).await {
+                break backend;
+            }
+        };
+        let lock = take(&backend, "key").await?;
+        proxy.sever();
+        // A log-in takes several round trips, and so longer than each caller waits.
+        proxy.set_latency(Duration::from_millis(150), Duration::from_millis(150));
+        let failures = failures_before_an_extend(&backend, lock).await;
+        ensure!(failures > 0, "the opening was too fast to prove anything");
+        Ok(())
+    }
+
+    /// Nothing else is there yet: the backend looks for another server once a second, and finds it.
+    #[tokio::test]
+    async fn another_server_is_looked_for_once_a_second() -> Result<()> {
+        let server = PostgresServer::builder().config("fsync = off").start()?;
+        let proxy = FaultProxy::start(server.port())?;
+        let url = url(&format!("127.0.0.1:{}", proxy.port()), "read_only");
+        let backend = PostgresBackend::connect(&url).await?;
+        let lock = take(&backend, "key").await?;
+        open(&backend, 3).await?;
+        become_read_only(&server, &backend, 3).await?;
+        let (began, before) = (Instant::now(), proxy.counters().connections);
+        let mut calls = 0;
+        while began.elapsed() < Duration::from_millis(2500) || calls < 50 {
+            let error = extend(&backend, lock).await.expect_err("a read-only server");
+            ensure!(error.code() == ErrorCode::ServiceUnavailable && !error.is_outcome_unknown());
+            ensure!(error.message().contains("locks need the primary"), "{error}");
+            calls += 1;
+        }
+        let (looks, seconds) = (proxy.counters().connections - before, began.elapsed().as_secs());
+        println!("{calls} calls, {looks} new connections in {seconds} s");
+        ensure!((2..=seconds + 2).contains(&looks), "{looks} new connections in {seconds} s");
+        server.psql("ALTER SYSTEM RESET default_transaction_read_only")?;
+        server.psql("SELECT pg_reload_conf()")?;
+        failures_before_an_extend(&backend, lock).await;
+        Ok(())
+    }
 }

@@ -7,13 +7,13 @@ use syncguard::redis::RedisBackend;
 use syncguard::{LockConfig, acquire};
 use syncguard_test_services::redis::RedisServer;
 
-use crate::warnings::Warnings;
+use crate::support::warnings::Warnings;
 
 #[tokio::test]
 async fn fences_that_start_again_are_an_error_in_the_log_once() -> Result<()> {
     let server = RedisServer::start()?;
     let backend = RedisBackend::connect(&server.url()).await?;
-    let warnings = Warnings::default();
+    let warnings = Warnings::new();
     let _logging = tracing::subscriber::set_default(warnings.clone());
     let turn = async |key: &str| -> Result<u64> {
         let config = LockConfig::new(key).with_ttl(Duration::from_secs(60));

@@ -21,22 +21,6 @@ fn freeze(server: &RedisServer) -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn the_first_call_after_a_pause_succeeds() -> Result<()> {
-    let server = RedisServer::start()?;
-    let backend = patient(&server.url()).await;
-    let lock = acquire(&backend, "warm").await?;
-    freeze(&server)?;
-    let held = acquire(&backend, "held").await?;
-    freeze(&server)?;
-    assert!(extend(&backend, &held).await?.is_extended());
-    freeze(&server)?;
-    assert!(backend.is_locked(IsLockedRequest::new("held")?).await?);
-    freeze(&server)?;
-    assert!(release(&backend, &held).await? && release(&backend, &lock).await?);
-    Ok(())
-}
-
 fn runtime() -> Result<Runtime> {
     Ok(Builder::new_current_thread().enable_all().build()?)
 }
@@ -77,4 +61,25 @@ fn a_client_of_the_program_whose_runtime_has_ended_is_said_to_have() -> Result<(
         client.init().await?;
         acquire(&backend, "k").await.map(drop).context("acquired")
     })
+}
+
+/// Only `cargo xtask test --full` runs these.
+mod long {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_first_call_after_a_pause_succeeds() -> Result<()> {
+        let server = RedisServer::start()?;
+        let backend = patient(&server.url()).await;
+        let lock = acquire(&backend, "warm").await?;
+        freeze(&server)?;
+        let held = acquire(&backend, "held").await?;
+        freeze(&server)?;
+        assert!(extend(&backend, &held).await?.is_extended());
+        freeze(&server)?;
+        assert!(backend.is_locked(IsLockedRequest::new("held")?).await?);
+        freeze(&server)?;
+        assert!(release(&backend, &held).await? && release(&backend, &lock).await?);
+        Ok(())
+    }
 }

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::tools::{acquire, patient, release, until_ok, url};
-use crate::warnings::Warnings;
+use crate::support::warnings::Warnings;
 
 const PASSWORD: &str = "s3cret-passw0rd";
 
@@ -26,7 +26,7 @@ async fn after(
     let backend = patient(url).await;
     let _lock = acquire(&backend, &format!("warm{cause:?}")).await?;
     server.cli(cause)?;
-    let warnings = Warnings::default();
+    let warnings = Warnings::new();
     let here = tracing::subscriber::set_default(warnings.clone());
     // The driver may notice the loss a moment later; such a call fails with it, or waits for its end.
     server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])?;

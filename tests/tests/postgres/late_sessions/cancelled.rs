@@ -11,7 +11,7 @@ use syncguard_test_services::proxy::FaultProxy;
 
 use super::passed::{self, Passed};
 use super::stage::{Fault, LIMIT, STATEMENT, Stage};
-use crate::support::{pool, request, session};
+use crate::postgres::support::{pool, request, session};
 
 /// For sessions without limits of their own.
 const PATIENT: &str = "options=-c%20lock_timeout%3D60s%20-c%20statement_timeout%3D60s";
@@ -136,7 +136,7 @@ async fn a_late_statement_is_cancelled_as_its_pool_connects() -> Result<()> {
 /// Our own TLS.
 #[tokio::test]
 async fn a_late_statement_is_cancelled_over_tls() -> Result<()> {
-    let (server, root, _) = crate::tls::server()?;
+    let (server, root, _) = crate::postgres::tls::server()?;
     let url = server.url().replace("127.0.0.1", "localhost");
     let options = syncguard_postgres::PostgresOptions::new().with_statement_timeout(STATEMENT);
     let options = options.with_pool_size(1).with_root_certificate(root);
@@ -144,7 +144,7 @@ async fn a_late_statement_is_cancelled_over_tls() -> Result<()> {
     let backend = PostgresBackend::connect_with(&url, options).await?;
     backend.setup_schema().await?;
     let before = session(&*backend.pool().get().await?).await;
-    let locker = crate::support::connect(&server.url()).await;
+    let locker = crate::postgres::support::connect(&server.url()).await;
     locker.batch_execute("BEGIN; LOCK TABLE syncguard_locks IN ACCESS EXCLUSIVE MODE").await?;
     give_up(&backend).await?;
     let connection = tokio::time::timeout(LIMIT, backend.pool().get()).await??;

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::stage::STATEMENT;
-use crate::support::{MINUTE, request, take};
+use crate::postgres::support::{MINUTE, request, take};
 
 const TASKS: usize = 24;
 

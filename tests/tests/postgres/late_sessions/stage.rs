@@ -8,7 +8,7 @@ use syncguard_postgres::{PostgresBackend, PostgresOptions, schema_sql};
 use syncguard_test_services::postgres::PostgresServer;
 use tokio::time::timeout;
 
-use crate::support::{Tables, connect, pool, session};
+use crate::postgres::support::{Tables, connect, pool, session};
 
 /// The connections of each pool.
 pub(super) const POOL: usize = 10;

@@ -12,8 +12,8 @@ use syncguard_test_services::proxy::FaultProxy;
 use syncguard_tests::polling::poll_times;
 
 use super::stage::{SOON, Stage, deaf_without_signals, eventually, watch, watch_in_time};
-use crate::support::{MINUTE, take};
-use crate::warnings::Warnings;
+use crate::postgres::support::{MINUTE, take};
+use crate::support::warnings::Warnings;
 
 /// Hands the key over by a signal alone.
 async fn hears(ours: &PostgresBackend, theirs: &PostgresBackend) -> Result<()> {
@@ -44,7 +44,7 @@ async fn polls(ours: &PostgresBackend, theirs: &PostgresBackend) -> Result<()> {
 #[tokio::test]
 async fn a_killed_connection_ends_its_watches_and_comes_back() -> Result<()> {
     const KILLS: usize = 20;
-    let warnings = Warnings::default();
+    let warnings = Warnings::new();
     let _here = tracing::subscriber::set_default(warnings.clone());
     let stage = Stage::new().await?;
     let proxy = FaultProxy::start(stage.server.port())?;
@@ -92,7 +92,7 @@ async fn a_killed_connection_ends_its_watches_and_comes_back() -> Result<()> {
 /// However many callers watch or ask, the log has one line that signals are lost, and one that they are back.
 #[tokio::test]
 async fn a_refused_connection_is_said_once_and_tried_in_moderation() -> Result<()> {
-    let warnings = Warnings::default();
+    let warnings = Warnings::new();
     let _here = tracing::subscriber::set_default(warnings.clone());
     let stage = Stage::new().await?;
     stage.admin.batch_execute("CREATE ROLE listener LOGIN CONNECTION LIMIT 0").await?;
@@ -171,7 +171,7 @@ async fn a_server_that_was_restarted_is_heard_again() -> Result<()> {
     });
     stage.watches(2).await?;
     stage.server.restart()?;
-    stage.admin = crate::support::connect(&stage.server.url()).await;
+    stage.admin = crate::postgres::support::connect(&stage.server.url()).await;
     tokio::time::timeout(SOON, before.changed()).await?;
     ensure!(before.is_over());
     // The waiter's signals come back by themselves.

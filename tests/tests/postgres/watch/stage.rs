@@ -11,7 +11,7 @@ use syncguard_postgres::{
 };
 use syncguard_test_services::postgres::PostgresServer;
 
-use crate::support::connect;
+use crate::postgres::support::connect;
 
 /// A server of a test's own with the tables in place.
 pub(super) struct Stage {
@@ -45,7 +45,7 @@ impl Stage {
         port: u16,
         options: PostgresOptions,
     ) -> Result<PostgresBackend> {
-        let config: Config = crate::support::url_of(port).parse()?;
+        let config: Config = crate::postgres::support::url_of(port).parse()?;
         let options = options
             .with_signals_over(&config, syncguard_postgres::tokio_postgres::NoTls)
             .with_statement_timeout(Duration::from_millis(500));

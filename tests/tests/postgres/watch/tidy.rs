@@ -8,7 +8,7 @@ use syncguard_test_services::postgres::PostgresServer;
 use syncguard_tests::polling::{poll_times, poll_times_and_linger};
 use tokio::task::JoinSet;
 
-use crate::support::connect;
+use crate::postgres::support::connect;
 
 use super::stage::{SOON, Stage, deaf_without_signals, eventually, watch, watch_in_time};
 

@@ -12,7 +12,7 @@ use syncguard_redis::{
 use tokio::task::JoinSet;
 
 use super::{HOUR, Line, cleaned_up, soon};
-use crate::support::{Raw, request, take};
+use crate::redis::support::{Raw, request, take};
 
 /// Sends an acquire that is held back.
 async fn acquire_held_back(line: &Line, backend: &RedisBackend) -> tokio::task::JoinHandle<()> {

@@ -9,7 +9,7 @@ use syncguard_redis::{ErrorCode, LockBackend as _, RedisBackend, RedisOptions};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::request;
+use crate::redis::support::request;
 
 const NOON: i64 = 1_800_000_000_000;
 const HOUR: i64 = 3_600_000;

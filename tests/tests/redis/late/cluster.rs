@@ -11,7 +11,7 @@ use syncguard_test_services::redis::{RedisCluster, RedisServer};
 use syncguard_test_services::wait;
 
 use super::{HOUR, soon};
-use crate::support::{Raw, request, take};
+use crate::redis::support::{Raw, request, take};
 
 /// In slot 3300.
 const PREFIX: &str = "{b}";

@@ -11,7 +11,7 @@ use syncguard_redis::{
 use tokio::time::timeout;
 
 use super::{HOUR, Line, insist};
-use crate::support::{request, take};
+use crate::redis::support::{request, take};
 
 /// Longer than a test: no request in these tests is refused for its age.
 const PATIENT: u64 = 10_000;

@@ -10,7 +10,7 @@ use syncguard_test_effort::either;
 use tokio::task::JoinSet;
 
 use super::{Line, cleaned_up, soon};
-use crate::support::{request, take};
+use crate::redis::support::{request, take};
 
 #[tokio::test]
 async fn what_was_released_while_the_store_was_away_is_free_soon_after() -> Result<()> {

@@ -7,7 +7,7 @@ use syncguard_redis::contract::{
 use syncguard_redis::{ErrorCode, KeyLayout, LockBackend as _, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::RedisCluster;
 
-use crate::support::take;
+use crate::redis::support::take;
 
 /// The documented rule, one word in each line.
 fn documented() -> Result<Vec<&'static str>> {
@@ -46,7 +46,7 @@ async fn the_documented_rule_is_enough_and_opens_no_other_prefix() -> Result<()>
     assert!(!format!("{report:?}").contains("Unverified"), "{report:?}");
     let options = RedisOptions::new().with_key_prefix("other");
     let other = RedisBackend::connect_with(&url, options).await?;
-    let request = crate::support::request("k", 1000);
+    let request = crate::redis::support::request("k", 1000);
     let error = other.acquire(request).await.map(drop).unwrap_err();
     assert_eq!(error.code(), ErrorCode::AuthFailed, "{error}");
     Ok(())

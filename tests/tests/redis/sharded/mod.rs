@@ -2,10 +2,14 @@
 
 mod access;
 mod inventory;
-mod load;
 mod nodes;
 mod operations;
 mod signals;
+
+/// Only `cargo xtask test --full` runs these.
+mod long {
+    mod load;
+}
 
 use anyhow::Result;
 use syncguard_redis::{RedisBackend, RedisOptions};

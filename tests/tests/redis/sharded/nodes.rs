@@ -10,7 +10,7 @@ use syncguard_redis::{
 use syncguard_test_services::redis::{RedisCluster, RedisServer};
 
 use super::{connect_with, proxies, url_of};
-use crate::support::{request, take};
+use crate::redis::support::{request, take};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -14,7 +14,7 @@ use syncguard_redis::{
 use syncguard_test_services::redis::RedisCluster;
 
 use super::{connect, proxies, reset, scripts, sum, url_of};
-use crate::support::{Raw, patient, request, take};
+use crate::redis::support::{Raw, patient, request, take};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -9,7 +9,7 @@ use syncguard_test_services::redis::RedisCluster;
 use tokio::time::timeout;
 
 use super::connect;
-use crate::support::take;
+use crate::redis::support::take;
 
 /// The number of a node's connections that listen for changes.
 fn listeners(cluster: &RedisCluster) -> Result<Vec<usize>> {

@@ -4,7 +4,7 @@ use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
 use syncguard_core::{Contention, ErrorCode, Fence, Key, LockError, LockId};
 
 use super::{Entry, Record, Store, Stored, TOLERANCE, is_live, timestamp};
-use crate::flaws::Flaw;
+use crate::mutants::flaws::Flaw;
 
 impl Store {
     pub(crate) fn acquire(

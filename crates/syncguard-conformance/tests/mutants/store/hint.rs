@@ -4,7 +4,7 @@ use syncguard_core::contract::LookupBy;
 use syncguard_core::{Key, LockError, LockId};
 
 use super::{Store, Stored};
-use crate::flaws::Flaw;
+use crate::mutants::flaws::Flaw;
 
 impl Store {
     /// The id that a request uses, given its hint.

@@ -5,8 +5,8 @@ use syncguard_core::inventory::{FenceCounter, ListRequest, Page};
 use syncguard_core::{Fence, Key, LockError, LockInfo};
 
 use super::{Store, Stored, is_live, timestamp};
-use crate::flaws::Flaw;
-use crate::keys;
+use crate::mutants::flaws::Flaw;
+use crate::mutants::keys;
 
 impl Store {
     pub(crate) fn list_locks(

@@ -4,7 +4,7 @@ use syncguard_core::contract::LookupBy;
 use syncguard_core::{Fence, Key, LockError, LockId, LockInfo};
 
 use super::{Store, Stored, is_live, lock_is_long_over, timestamp};
-use crate::flaws::Flaw;
+use crate::mutants::flaws::Flaw;
 
 impl Store {
     pub(crate) fn is_locked(&mut self, key: &Key, now: u64) -> Result<bool, LockError> {

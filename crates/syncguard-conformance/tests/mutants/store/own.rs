@@ -4,7 +4,7 @@ use syncguard_core::contract::ExtendRequest;
 use syncguard_core::{ExtendResult, LockError, LockId, NotHeld, ReleaseResult, Timestamp};
 
 use super::{Record, Store, Stored, is_live, timestamp};
-use crate::flaws::Flaw;
+use crate::mutants::flaws::Flaw;
 
 impl Store {
     pub(crate) fn release(

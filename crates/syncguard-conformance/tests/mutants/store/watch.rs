@@ -4,7 +4,7 @@ use syncguard_core::Key;
 use syncguard_core::contract::KeySignal;
 
 use super::{Store, Stored, is_live};
-use crate::flaws::Flaw;
+use crate::mutants::flaws::Flaw;
 
 impl Store {
     /// Returns true if a watch reports the lock of this key as live.

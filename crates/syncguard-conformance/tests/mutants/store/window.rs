@@ -6,7 +6,7 @@ use syncguard_core::contract::{AcquireRequest, FenceWindow, Refusal};
 use syncguard_core::{Fence, LockError};
 
 use super::{Record, Store, Stored, timestamp};
-use crate::flaws::Flaw;
+use crate::mutants::flaws::Flaw;
 
 impl Store {
     /// Why the window of a request refuses it, if it does. The request's lock id holds nothing.

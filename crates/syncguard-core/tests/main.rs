@@ -1,0 +1,18 @@
+//! The core, on the memory backend.
+
+mod cancel;
+mod common;
+mod guard;
+mod holder;
+mod inventory;
+mod late;
+mod lock;
+mod lost_fences;
+mod min_hold;
+mod observer;
+mod properties;
+mod redaction;
+mod signals;
+mod signals_log;
+mod vectors;
+mod waiting;

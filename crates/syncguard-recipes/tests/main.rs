@@ -1,0 +1,10 @@
+//! The recipes, on the memory backend.
+
+mod common;
+mod cron;
+mod election;
+mod lock_all;
+mod logs;
+mod semaphore;
+mod spawned;
+mod ticks;

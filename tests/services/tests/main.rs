@@ -1,0 +1,7 @@
+//! The servers that the tests start.
+
+mod firestore;
+mod late;
+mod orphans;
+mod postgres;
+mod redis;

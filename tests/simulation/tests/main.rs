@@ -1,0 +1,5 @@
+//! Fleets on the simulated network.
+
+mod fairness;
+mod simulation;
+mod ticks;

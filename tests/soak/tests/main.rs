@@ -1,0 +1,3 @@
+//! The soak, in short.
+
+mod bounded;

@@ -1,0 +1,120 @@
+//! Connections that are silent, addresses that never answer, and runtimes that end.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use syncguard_firestore::contract::{ExtendRequest, ReleaseRequest, SignalStatus};
+use syncguard_firestore::{
+    AcquisitionOptions, ErrorCode, FirestoreBackend, FirestoreOptions, LockBackend as _,
+    LockConfig, LockId, acquire,
+};
+use syncguard_test_services::proxy::FaultProxy;
+use syncguard_tests::register::emulator_client;
+use tokio::runtime::Builder;
+
+use crate::field::firestore::{MINUTE, backend, shared, take};
+use crate::field::runtimes;
+use crate::field::silent::Silent;
+
+/// Patient with a busy machine; the calls that fail take this long.
+fn impatient() -> FirestoreOptions {
+    FirestoreOptions::new().with_request_timeout(Duration::from_secs(3))
+}
+
+/// How many calls fail until the lock is extended.
+async fn failures_before_an_extend(backend: &FirestoreBackend, lock: LockId) -> Result<usize> {
+    let mut failures = 0;
+    while let Err(error) = backend.extend(ExtendRequest::new(lock, MINUTE)?).await {
+        failures += 1;
+        ensure!(error.is_retryable() && failures < 20, "{error:?}");
+    }
+    Ok(failures)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_open_connection_that_drops_packets_costs_one_call() -> Result<()> {
+    let proxy = FaultProxy::start(shared().port())?;
+    let ours = backend(&format!("127.0.0.1:{}", proxy.port()), "silent", impatient()).await?;
+    let other = backend(&shared().host_port(), "silent", impatient()).await?;
+    let lock = take(&ours, "key").await?;
+    // A waiter listens over the same connection.
+    let held = acquire(&other, LockConfig::new("held").with_ttl(10 * MINUTE)).await?;
+    let options = AcquisitionOptions::new().with_timeout(5 * MINUTE).with_retry_delay(MINUTE);
+    let config = LockConfig::new("held").with_acquisition(options);
+    let waiting = tokio::spawn({
+        let ours = ours.clone();
+        async move { acquire(&ours, config).await }
+    });
+    while ours.signals() != SignalStatus::Working {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    proxy.silence();
+    let failures = failures_before_an_extend(&ours, lock).await?;
+    ensure!(failures <= 1, "{failures} calls failed");
+    let released = Instant::now();
+    held.release().await?;
+    waiting.await??.release().await?;
+    ensure!(released.elapsed() < 2 * MINUTE, "the waiter heard nothing");
+    Ok(())
+}
+
+/// A name with two addresses, of which the first takes connections or not even that, and never answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_address_of_a_name_is_passed_over() -> Result<()> {
+    const SILENT: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+    for takes_connections in [true, false] {
+        let proxy = FaultProxy::start(shared().port())?;
+        let at = (SILENT, proxy.port());
+        let _silent = if takes_connections {
+            Silent::after_the_handshake(at).await?
+        } else {
+            Silent::from_the_first_packet(at).await?
+        };
+        let options = impatient()
+            .with_remote_emulator(true)
+            .with_name_server(|_| vec![SILENT.into(), Ipv4Addr::LOCALHOST.into()]);
+        let address = format!("firestore.test:{}", proxy.port());
+        let ours = backend(&address, &format!("addresses-{takes_connections}"), options).await?;
+        // Each connection is lost, and the next one begins with another address.
+        for _ in 0..3 {
+            let mut failures = 0;
+            let lock = loop {
+                match take(&ours, "key").await {
+                    Ok(lock) => break lock,
+                    Err(error) => ensure!(failures == 0, "a second call failed: {error:?}"),
+                }
+                failures += 1;
+            };
+            ensure!(ours.release(ReleaseRequest::new(lock)).await?.is_released());
+            proxy.sever();
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_backend_outlives_its_runtimes() -> Result<()> {
+    let address = shared().host_port();
+    runtimes::one_after_another(|| Box::pin(backend(&address, "runtimes", impatient())))
+}
+
+/// The backend cannot make the program's client anew.
+#[test]
+fn a_client_whose_runtime_has_ended_is_said_to_be_the_trouble() -> Result<()> {
+    let first = Builder::new_current_thread().enable_all().build()?;
+    let backend = first.block_on(async {
+        let database = "projects/client/databases/(default)";
+        let client =
+            emulator_client(&shared().host_port(), database, Some("owner"), Arc::default())?;
+        anyhow::Ok(FirestoreBackend::from_client(client, impatient().with_project("client"))?)
+    })?;
+    first.block_on(async { while take(&backend, "key").await.is_err() {} });
+    drop(first);
+    let second = Builder::new_current_thread().enable_all().build()?;
+    let error = second.block_on(acquire(&backend, "other")).unwrap_err();
+    ensure!(error.code() == ErrorCode::InvalidArgument && !error.is_retryable(), "{error:?}");
+    ensure!(error.message().contains("runtime"), "{error}");
+    Ok(())
+}

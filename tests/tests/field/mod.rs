@@ -1,0 +1,10 @@
+//! Troubles that users of locks met in the field, one test each, on real servers: stores that fill up, move, fall
+//! silent, refuse or hide.
+
+mod firestore;
+mod lasting;
+mod postgres;
+mod redis;
+mod runtimes;
+mod silent;
+mod sqlite;

@@ -1,0 +1,15 @@
+//! The stores on real servers, the differences between them, and programs that use them.
+
+mod differential;
+mod examples;
+mod field;
+mod firestore;
+mod fleet;
+mod fuzz_corpus;
+mod postgres;
+mod quickstart;
+mod records_page;
+mod redis;
+mod sqlite;
+mod support;
+mod urls;
