@@ -1,7 +1,7 @@
 //! Firestore.
 
 mod connections;
-mod lasting;
+mod long;
 
 use std::sync::OnceLock;
 use std::time::Duration;

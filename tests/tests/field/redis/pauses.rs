@@ -4,15 +4,48 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use fred::clients::Client;
 use fred::interfaces::ClientLike as _;
-use fred::types::config::{Config, ReconnectPolicy};
 use syncguard_redis::contract::IsLockedRequest;
-use syncguard_redis::{ErrorCode, LockBackend as _, RedisBackend, RedisOptions};
+use syncguard_redis::{ErrorCode, LockBackend as _, RedisBackend};
 use syncguard_test_services::redis::{RedisCluster, RedisServer};
 use tokio::runtime::{Builder, Runtime};
 
-use super::tools::{acquire, extend, patient, release, url};
+use super::tools::{acquire, extend, over_client, patient, release, url};
+use crate::runtimes;
+
+fn runtime() -> Result<Runtime> {
+    Ok(Builder::new_current_thread().enable_all().build()?)
+}
+
+#[test]
+fn a_backend_outlives_its_runtimes() -> Result<()> {
+    let server = RedisServer::start()?;
+    let cluster = RedisCluster::start(3)?;
+    for url in [server.url(), cluster.url()] {
+        runtimes::one_after_another(|| Box::pin(async { Ok(RedisBackend::connect(&url).await?) }))?;
+    }
+    Ok(())
+}
+
+/// A client of the program stays the program's: the error says what has happened.
+#[test]
+fn a_client_of_the_program_whose_runtime_has_ended_is_said_to_have() -> Result<()> {
+    let server = RedisServer::start()?;
+    let (client, backend) = runtime()?.block_on(async {
+        let (client, backend) = over_client(&url(server.port())).await?;
+        let lock = acquire(&backend, "k").await?;
+        release(&backend, &lock).await?;
+        anyhow::Ok((client, backend))
+    })?;
+    let error = runtime()?.block_on(acquire(&backend, "k")).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error:?}");
+    assert!(error.message().contains("its runtime has ended"), "{error:?}");
+    // The program connects it again.
+    runtime()?.block_on(async {
+        client.init().await?;
+        acquire(&backend, "k").await.map(drop).context("acquired")
+    })
+}
 
 /// Blocks the only thread while the server closes its connections, as a process does that is frozen.
 fn freeze(server: &RedisServer) -> Result<()> {
@@ -35,46 +68,4 @@ async fn the_first_call_after_a_pause_succeeds() -> Result<()> {
     freeze(&server)?;
     assert!(release(&backend, &held).await? && release(&backend, &lock).await?);
     Ok(())
-}
-
-fn runtime() -> Result<Runtime> {
-    Ok(Builder::new_current_thread().enable_all().build()?)
-}
-
-/// As `#[tokio::test]` does: each call in a runtime of its own, which ends after it.
-#[test]
-fn a_backend_outlives_the_runtime_of_its_connect() -> Result<()> {
-    let server = RedisServer::start()?;
-    let cluster = RedisCluster::start(3)?;
-    for url in [server.url(), cluster.url()] {
-        let backend = runtime()?.block_on(patient(&url));
-        for _ in 0..2 {
-            let lock = runtime()?.block_on(acquire(&backend, "k"))?;
-            assert!(runtime()?.block_on(extend(&backend, &lock))?.is_extended());
-            assert!(runtime()?.block_on(release(&backend, &lock))?);
-        }
-    }
-    Ok(())
-}
-
-/// A client of the program stays the program's: the error says what has happened.
-#[test]
-fn a_client_of_the_program_whose_runtime_has_ended_is_said_to_have() -> Result<()> {
-    let server = RedisServer::start()?;
-    let policy = Some(ReconnectPolicy::new_constant(0, 10));
-    let client = Client::new(Config::from_url(&url(server.port()))?, None, None, policy);
-    let backend = RedisBackend::from_client(client.clone(), RedisOptions::new())?;
-    runtime()?.block_on(async {
-        client.init().await?;
-        let lock = acquire(&backend, "k").await?;
-        release(&backend, &lock).await.map(drop).context("released")
-    })?;
-    let error = runtime()?.block_on(acquire(&backend, "k")).unwrap_err();
-    assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error:?}");
-    assert!(error.message().contains("its runtime has ended"), "{error:?}");
-    // The program connects it again.
-    runtime()?.block_on(async {
-        client.init().await?;
-        acquire(&backend, "k").await.map(drop).context("acquired")
-    })
 }
