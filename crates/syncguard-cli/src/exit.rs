@@ -145,3 +145,24 @@ fn status_of(code: ErrorCode) -> Status {
         _ => Status::INTERNAL,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_error_has_its_status() {
+        for (code, status) in [
+            (ErrorCode::ServiceUnavailable, Status::UNAVAILABLE),
+            (ErrorCode::NetworkTimeout, Status::UNAVAILABLE),
+            (ErrorCode::RateLimited, Status::UNAVAILABLE),
+            (ErrorCode::AuthFailed, Status::NO_PERMISSION),
+            (ErrorCode::InvalidArgument, Status::USAGE),
+            (ErrorCode::AcquisitionTimeout, Status::CONFLICT),
+            (ErrorCode::Aborted, Status::INTERNAL),
+            (ErrorCode::Internal, Status::INTERNAL),
+        ] {
+            assert_eq!(Failure::from(LockError::new(code, "why")).status(), status, "{code:?}");
+        }
+    }
+}

@@ -1,10 +1,6 @@
 //! Firestore.
 
-/// Only `cargo xtask test --full` runs these.
-mod long {
-    mod connections;
-    mod lasting;
-}
+mod long;
 
 use std::sync::OnceLock;
 use std::time::Duration;

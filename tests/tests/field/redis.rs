@@ -2,15 +2,9 @@
 
 mod full;
 mod lists;
-mod lost_counters;
+mod long;
 mod missing_commands;
 mod moved;
 mod pauses;
-mod records;
 mod refused;
 mod tools;
-
-/// Only `cargo xtask test --full` runs these.
-mod long {
-    mod lasting;
-}

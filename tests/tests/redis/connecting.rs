@@ -92,7 +92,7 @@ async fn serve(client: TcpStream, answers: usize, delay: Duration) -> usize {
 }
 
 /// `*<count>`, and for each word `$<length>` and the word.
-async fn command(client: &mut BufReader<TcpStream>) -> Result<Vec<String>> {
+pub(crate) async fn command(client: &mut BufReader<TcpStream>) -> Result<Vec<String>> {
     let mut words = Vec::new();
     for _ in 0..number(client).await? {
         let mut word = vec![0; number(client).await? + 2];

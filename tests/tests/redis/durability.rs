@@ -3,17 +3,15 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use syncguard_redis::contract::{
-    ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest, SignalStatus,
-};
+use syncguard_redis::contract::{ExtendRequest, ReleaseRequest, SignalStatus};
 use syncguard_redis::{
     AppendSync, DurabilityRisk, ErrorCode, Eviction, LockBackend as _, LockError, Persistence,
     RedisBackend, RedisOptions, ServerRole, WaitReplicas,
 };
 use syncguard_test_services::redis::{AppendOnly, RedisServer};
 
-use crate::redis::signals::{until, watch};
-use crate::redis::support::{Raw, backend, backend_with, request, take};
+use crate::redis::signals::{SOON, until, watch};
+use crate::redis::support::{Raw, backend, backend_with, every_operation, request, take};
 
 fn strict() -> RedisOptions {
     RedisOptions::new().with_strict_durability(true)
@@ -102,26 +100,17 @@ async fn the_documented_access_rule_is_enough() -> Result<()> {
     let options = || strict().with_key_prefix("app").with_cleanup_in_is_locked(true);
     set_user(RULE).await;
     let backend = RedisBackend::connect_with(&url, options()).await?;
-    let lock = take(&backend, "k", 60_000).await;
-    assert!(!backend.acquire(request("k", 1000)).await?.is_acquired());
-    assert!(backend.is_locked(IsLockedRequest::new("k")?).await?);
-    assert!(backend.lookup(LookupRequest::by_key("k")?).await?.is_some());
-    assert!(backend.lookup(LookupRequest::by_lock_id(lock.lock_id)).await?.is_some());
-    let extend = ExtendRequest::new(lock.lock_id, Duration::from_secs(60))?;
-    assert!(backend.extend(extend).await?.is_extended());
-    assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    every_operation(&backend, "k").await?;
 
     // Every part of the rule is needed; some parts only for the report and rare cases.
     for command in ["evalsha", "get", "set", "incr", "del", "pexpire", "time"] {
         set_user(RULE).await;
         let lock = take(&backend, command, 60_000).await;
         set_user(&format!("-{command}")).await;
+        let extend = ExtendRequest::new(lock.lock_id, Duration::from_secs(1))?;
         let results = [
             backend.acquire(request("other", 1000)).await.map(drop),
-            backend
-                .extend(ExtendRequest::new(lock.lock_id, Duration::from_secs(1))?)
-                .await
-                .map(drop),
+            backend.extend(extend).await.map(drop),
             backend.release(ReleaseRequest::new(lock.lock_id)).await.map(drop),
         ];
         let refused = results.iter().filter_map(|result| result.as_ref().err());
@@ -138,7 +127,7 @@ async fn the_documented_access_rule_is_enough() -> Result<()> {
     assert!(watch(&backend, "held").await.is_none());
     assert_eq!(backend.durability_report().await?.signals, SignalStatus::Failing);
     set_user("+client|tracking").await;
-    until("signals are back", Duration::from_secs(15), async || {
+    until("signals are back", SOON, async || {
         watch(&backend, "held").await.is_some_and(|watch| watch.is_locked())
     })
     .await;

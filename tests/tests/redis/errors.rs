@@ -6,10 +6,10 @@ use anyhow::Result;
 use syncguard_redis::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
 use syncguard_redis::{ErrorCode, LockBackend as _, LockError, RedisBackend, RedisOptions};
 use syncguard_test_services::proxy::FaultProxy;
-use syncguard_test_services::redis::{AppendOnly, RedisServer};
+use syncguard_test_services::redis::RedisServer;
 
-use crate::redis::signals::until;
-use crate::redis::support::{Raw, backend, backend_with, request, take};
+use crate::redis::signals::{SOON, until};
+use crate::redis::support::{Raw, backend_with, request, take};
 
 const SECRET: &str = "s3cret-passw0rd";
 
@@ -31,7 +31,7 @@ async fn acquire_fails(backend: &RedisBackend) -> LockError {
 async fn credentials() -> Result<()> {
     let server = RedisServer::builder().password(SECRET).start()?;
     let port = server.port();
-    backend(&server).await;
+    RedisBackend::connect(&server.url()).await?;
     for (url, word) in [
         (format!("redis://127.0.0.1:{port}"), "NOAUTH"),
         (format!("redis://:{SECRET}x@127.0.0.1:{port}"), "WRONGPASS"),
@@ -57,126 +57,6 @@ async fn credentials() -> Result<()> {
 }
 
 #[tokio::test]
-async fn out_of_memory() -> Result<()> {
-    let server = RedisServer::start()?;
-    let (raw, backend) = (Raw::connect(&server.url()).await, backend(&server).await);
-    let held = take(&backend, "held", 60_000).await;
-    raw.send("CONFIG", &["SET", "maxmemory", "100kb"]).await;
-    assert_refused(&acquire_fails(&backend).await, ErrorCode::ServiceUnavailable, "OOM");
-    // Operations that free memory work.
-    assert!(backend.is_locked(IsLockedRequest::new("held")?).await?);
-    assert!(backend.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
-    Ok(())
-}
-
-#[tokio::test]
-async fn read_only_replicas_and_servers_without_enough_of_them() -> Result<()> {
-    let mut master = RedisServer::start()?;
-    let replica = RedisServer::builder().replica_of(&master).start()?;
-    let on_replica = backend(&replica).await;
-    let error = acquire_fails(&on_replica).await;
-    assert_refused(&error, ErrorCode::ServiceUnavailable, "READONLY");
-
-    let on_master = backend(&master).await;
-    let raw = Raw::connect(&master.url()).await;
-    raw.send("CONFIG", &["SET", "min-replicas-to-write", "2"]).await;
-    let error = acquire_fails(&on_master).await;
-    assert_refused(&error, ErrorCode::ServiceUnavailable, "NOREPLICAS");
-    drop(raw);
-
-    replica.cli(&["CONFIG", "SET", "replica-serve-stale-data", "no"])?;
-    master.kill()?;
-    let started = Instant::now();
-    while replica.cli(&["GET", "x"]).is_ok() && started.elapsed().as_secs() < 30 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    let error = acquire_fails(&on_replica).await;
-    assert_refused(&error, ErrorCode::ServiceUnavailable, "MASTERDOWN");
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_server_that_cannot_persist() -> Result<()> {
-    let server =
-        RedisServer::builder().config("save 3600 1").config("dbfilename no.rdb").start()?;
-    let backend = backend(&server).await;
-    let raw = Raw::connect(&server.url()).await;
-    raw.send("SET", &["x", "y"]).await;
-    // A folder in the place of the snapshot.
-    std::fs::create_dir(server.folder().join("no.rdb"))?;
-    raw.send("BGSAVE", &[]).await;
-    let started = Instant::now();
-    while raw.try_send("SET", &["x", "y"]).await.is_ok() && started.elapsed().as_secs() < 30 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    assert_refused(&acquire_fails(&backend).await, ErrorCode::ServiceUnavailable, "MISCONF");
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_server_that_is_loading() -> Result<()> {
-    let mut server = RedisServer::builder()
-        .append_only(AppendOnly::EverySecond)
-        .config("enable-debug-command yes")
-        .config("aof-use-rdb-preamble no")
-        .start()?;
-    let raw = Raw::connect(&server.url()).await;
-    raw.send("DEBUG", &["POPULATE", "20000", "filler", "100"]).await;
-    raw.send("BGREWRITEAOF", &[]).await;
-    let started = Instant::now();
-    loop {
-        let info = raw.text("INFO", &["persistence"]).await.unwrap();
-        if info.contains("aof_rewrite_in_progress:0") && info.contains("aof_rewrite_scheduled:0") {
-            break;
-        }
-        assert!(started.elapsed().as_secs() < 30);
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    // 1 ms for each key: long enough to be met while loading.
-    raw.send("CONFIG", &["SET", "key-load-delay", "200"]).await;
-    raw.send("CONFIG", &["REWRITE"]).await;
-    drop(raw);
-    server.kill()?;
-    let url = server.url();
-    let restarted = std::thread::spawn(move || server.restart().map(|()| server));
-    let started = Instant::now();
-    let error = loop {
-        match RedisBackend::connect(&url).await {
-            Err(error) if format!("{error:?}").contains("LOADING") => break Some(error),
-            Ok(_) => break None,
-            Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
-        }
-        assert!(started.elapsed().as_secs() < 30);
-    };
-    let error = error.expect("met while loading");
-    assert_refused(&error, ErrorCode::ServiceUnavailable, "LOADING");
-    restarted.join().unwrap()?;
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_server_busy_with_a_script() -> Result<()> {
-    let server = RedisServer::builder().config("busy-reply-threshold 20").start()?;
-    let backend = backend(&server).await;
-    let _ = take(&backend, "warm", 10_000).await;
-    let raw = Raw::connect(&server.url()).await;
-    let endless = raw.0.clone();
-    let endless = tokio::spawn(async move {
-        let _ = Raw(endless).try_send("EVAL", &["while true do end", "0"]).await;
-    });
-    until("busy", Duration::from_secs(60), async || {
-        server.cli(&["PING"]).is_err_and(|error| error.to_string().contains("BUSY"))
-    })
-    .await;
-    let error = acquire_fails(&backend).await;
-    server.cli(&["SCRIPT", "KILL"])?;
-    assert_refused(&error, ErrorCode::ServiceUnavailable, "BUSY");
-    endless.await?;
-    let _ = take(&backend, "k", 10_000).await;
-    Ok(())
-}
-
-#[tokio::test]
 async fn no_server_and_too_many_clients() -> Result<()> {
     let mut server = RedisServer::builder().config("maxclients 4").start()?;
     let url = server.url();
@@ -192,10 +72,8 @@ async fn no_server_and_too_many_clients() -> Result<()> {
     drop(backends);
 
     server.kill()?;
-    let started = Instant::now();
     let error = RedisBackend::connect(&url).await.unwrap_err();
     assert_refused(&error, ErrorCode::ServiceUnavailable, "ConnectionRefused");
-    assert!(started.elapsed() < Duration::from_secs(5));
     Ok(())
 }
 
@@ -209,7 +87,6 @@ async fn a_lost_connection_and_a_late_answer_leave_the_outcome_open() -> Result<
     let lock = take(&backend, "held", 60_000).await;
 
     proxy.set_latency(Duration::ZERO, Duration::from_secs(4));
-    let started = Instant::now();
     let extend = ExtendRequest::new(lock.lock_id, Duration::from_secs(60))?;
     let errors = tokio::join!(
         async { backend.acquire(request("k", 10_000)).await.map(drop).unwrap_err() },
@@ -218,7 +95,6 @@ async fn a_lost_connection_and_a_late_answer_leave_the_outcome_open() -> Result<
         async { backend.is_locked(IsLockedRequest::new("k").unwrap()).await.unwrap_err() },
         async { backend.lookup(LookupRequest::by_key("k").unwrap()).await.unwrap_err() },
     );
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
     let (acquire, release, extend, is_locked, lookup) = errors;
     for error in [&acquire, &release, &extend, &is_locked, &lookup] {
         assert_eq!(error.code(), ErrorCode::NetworkTimeout, "{error:?}");
@@ -230,11 +106,10 @@ async fn a_lost_connection_and_a_late_answer_leave_the_outcome_open() -> Result<
 
     // The server closes the connection, and refuses new ones from then on.
     proxy.set_latency(Duration::ZERO, Duration::ZERO);
-    let started = Instant::now();
-    while backend.is_locked(IsLockedRequest::new("k")?).await.is_err() {
-        assert!(started.elapsed() < Duration::from_secs(20));
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until("an answer", SOON, async || {
+        backend.is_locked(IsLockedRequest::new("k").unwrap()).await.is_ok()
+    })
+    .await;
     proxy.set_latency(Duration::ZERO, Duration::from_millis(800));
     let acquire = tokio::spawn({
         let backend = backend.clone();
@@ -255,7 +130,7 @@ async fn a_lost_connection_and_a_late_answer_leave_the_outcome_open() -> Result<
             assert_refused(&error, ErrorCode::ServiceUnavailable, "ConnectionRefused");
             break;
         }
-        assert!(severed.elapsed() < Duration::from_secs(20), "{error:?}");
+        assert!(severed.elapsed() < SOON, "{error:?}");
     }
     Ok(())
 }
@@ -294,11 +169,10 @@ async fn a_single_servers_client_on_a_cluster_node() -> Result<()> {
     assert!(cause.contains("CLUSTERDOWN") || cause.contains("IO"), "{cause}");
 
     node.cli(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"])?;
-    let started = Instant::now();
-    while !node.cli(&["CLUSTER", "INFO"])?.contains("cluster_state:ok") {
-        assert!(started.elapsed().as_secs() < 30);
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until("cluster_state:ok", SOON, async || {
+        node.cli(&["CLUSTER", "INFO"]).is_ok_and(|info| info.contains("cluster_state:ok"))
+    })
+    .await;
     // `connect` would have noticed; a client of the program was not checked.
     let client = Raw::connect(&node.url()).await.0;
     let options = RedisOptions::new().with_key_prefix("untagged");

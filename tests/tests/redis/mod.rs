@@ -1,21 +1,21 @@
 //! syncguard-redis against real servers.
 
+mod clock;
 mod cluster;
 mod conformance;
 mod connecting;
 mod connection_names;
-mod contention;
 mod durability;
 mod errors;
 mod faults;
-mod history;
 mod interop;
 mod inventory;
 mod labels;
-mod late;
+mod load;
 mod model;
 mod records;
 mod replication;
+mod sent_twice;
 mod sharded;
 mod sharded_faults;
 mod signals;

@@ -8,12 +8,15 @@ use syncguard_redis::authoring::hash_key;
 use syncguard_redis::contract::{
     AcquireResult, ExtendRequest, Holder, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
+use syncguard_redis::inventory::ListRequest;
 use syncguard_redis::{
-    ErrorCode, ExtendResult, Key, LockBackend as _, LockId, NotHeld, RedisOptions, ReleaseResult,
+    ErrorCode, ExtendResult, LockBackend as _, LockId, NotHeld, RedisOptions, ReleaseResult,
 };
 use syncguard_test_services::redis::RedisServer;
 
-use crate::redis::support::{Raw, backend, backend_with, fresh, is_free, request, shared, take};
+use crate::redis::support::{
+    Raw, backend, backend_with, every_operation, fresh, is_free, request, shared, take,
+};
 
 #[tokio::test]
 async fn a_lock_is_three_records_of_the_typescript_librarys_shape() -> Result<()> {
@@ -145,36 +148,27 @@ async fn an_operation_is_one_command_also_after_the_scripts_were_lost() -> Resul
     let mut server = RedisServer::start()?;
     let raw = Raw::connect(&server.url()).await;
     let backend = backend(&server).await;
-    let each = async |backend: &syncguard_redis::RedisBackend, key: &str| -> Result<()> {
-        let lock = take(backend, key, 60_000).await;
-        assert!(backend.is_locked(IsLockedRequest::new(key)?).await?);
-        assert!(backend.lookup(LookupRequest::by_key(key)?).await?.is_some());
-        assert!(backend.lookup(LookupRequest::by_lock_id(lock.lock_id)).await?.is_some());
-        let extend = ExtendRequest::new(lock.lock_id, Duration::from_secs(60))?;
-        assert!(backend.extend(extend).await?.is_extended());
-        assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
-        Ok(())
-    };
-    each(&backend, "warm").await?;
+    every_operation(&backend, "warm").await?;
     let counted = async |raw: &Raw| (raw.calls("evalsha").await, raw.calls("eval").await);
 
     let (sha, text) = counted(&raw).await;
     for round in 0..10 {
-        each(&backend, &format!("counted-{round}")).await?;
+        every_operation(&backend, &format!("counted-{round}")).await?;
     }
     assert_eq!(counted(&raw).await, (sha + 60, text), "one EVALSHA each");
 
     raw.send("SCRIPT", &["FLUSH"]).await;
     let (sha, text) = counted(&raw).await;
-    each(&backend, "flushed").await?;
-    each(&backend, "flushed").await?;
+    every_operation(&backend, "flushed").await?;
+    every_operation(&backend, "flushed").await?;
     assert_eq!(counted(&raw).await, (sha + 12, text + 6), "one EVAL each, once");
 
     server.restart()?;
     while !is_free(&backend, "waiting").await {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    each(&backend, "restarted").await
+    every_operation(&backend, "restarted").await?;
+    Ok(())
 }
 
 #[tokio::test]
@@ -203,19 +197,21 @@ async fn an_exhausted_counter_leaves_nothing_behind() -> Result<()> {
     let (raw, prefix) = (Raw::connect(&shared().url()).await, fresh("exhausted"));
     let backend = backend_with(shared(), RedisOptions::new().with_key_prefix(&prefix)).await;
     let counter = format!("{prefix}:fence:{prefix}:k");
-    for (stored, code, message) in [
-        ("900000000000000", ErrorCode::Internal, "counter of this key has reached"),
-        ("999999999999999", ErrorCode::Internal, "counter of this key has reached"),
-        ("9007199254740993", ErrorCode::Internal, "counter of this key has reached"),
-        ("9223372036854775807", ErrorCode::Internal, "not a positive integer"),
-        ("-1", ErrorCode::Internal, "not a positive integer"),
-        ("-7", ErrorCode::Internal, "not a positive integer"),
-        ("1.5", ErrorCode::Internal, "not a positive integer"),
-        ("one", ErrorCode::Internal, "not a positive integer"),
+    let (used_up, senseless) =
+        ("counter of this key has reached", "the fence counter is not a positive integer");
+    for (stored, message) in [
+        ("900000000000000", used_up),
+        ("999999999999999", used_up),
+        ("9007199254740993", used_up),
+        ("9223372036854775807", senseless),
+        ("-1", senseless),
+        ("-7", senseless),
+        ("1.5", senseless),
+        ("one", senseless),
     ] {
         raw.send("SET", &[&counter, stored]).await;
         let error = backend.acquire(request("k", 1000)).await.unwrap_err();
-        assert_eq!(error.code(), code, "{stored}");
+        assert_eq!(error.code(), ErrorCode::Internal, "{stored}");
         assert!(error.message().contains(message), "{stored}: {error}");
         assert!(!error.is_outcome_unknown());
         assert_eq!(raw.text("GET", &[&counter]).await.unwrap(), stored);
@@ -233,93 +229,65 @@ async fn an_exhausted_counter_leaves_nothing_behind() -> Result<()> {
     Ok(())
 }
 
-/// Records that no library wrote, and their errors.
-const CORRUPT: &[(&str, &str)] = &[
-    ("", "not a JSON object"),
-    ("nonsense", "not a JSON object"),
-    ("[1,2]", "malformed"),
-    ("17", "not a JSON object"),
-    ("null", "not a JSON object"),
-    ("{}", "malformed"),
-    (
-        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"000000000000001","acquiredAtMs":1,"expiresAtMs":99999"#,
-        "not a JSON object",
-    ),
-    (
-        r#"{"lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"000000000000001","acquiredAtMs":1,"expiresAtMs":9999999999999}"#,
-        "malformed",
-    ),
-    (
-        r#"{"key":"k","fence":"000000000000001","acquiredAtMs":1,"expiresAtMs":9999999999999}"#,
-        "malformed",
-    ),
-    (
-        r#"{"key":"k","lockId":"short","fence":"000000000000001","acquiredAtMs":1,"expiresAtMs":9999999999999}"#,
-        "malformed",
-    ),
-    (
-        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1l!","fence":"000000000000001","acquiredAtMs":1,"expiresAtMs":9999999999999}"#,
-        "malformed",
-    ),
-    (
-        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"1","acquiredAtMs":1,"expiresAtMs":9999999999999}"#,
-        "malformed",
-    ),
-    (
-        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":1,"acquiredAtMs":1,"expiresAtMs":9999999999999}"#,
-        "malformed",
-    ),
-    (
-        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"00000000000000x","acquiredAtMs":1,"expiresAtMs":9999999999999}"#,
-        "malformed",
-    ),
-    (
-        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"000000000000001","acquiredAtMs":"1","expiresAtMs":9999999999999}"#,
-        "malformed",
-    ),
-    (
-        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"000000000000001","acquiredAtMs":1,"expiresAtMs":null}"#,
-        "malformed",
-    ),
-    (
-        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"000000000000001","acquiredAtMs":1}"#,
-        "malformed",
-    ),
-    (
-        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"000000000000001","acquiredAtMs":1,"expiresAtMs":1e300}"#,
-        "makes no sense",
-    ),
-    (
-        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"000000000000001","acquiredAtMs":1,"expiresAtMs":-5}"#,
-        "makes no sense",
-    ),
-    (
-        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"000000000000001","acquiredAtMs":1,"expiresAtMs":1.5}"#,
-        "makes no sense",
-    ),
-    (
-        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"000000000000001","acquiredAtMs":1,"expiresAtMs":nan}"#,
-        "makes no sense",
-    ),
-    (
-        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"000000000000001","acquiredAtMs":9007199254740992,"expiresAtMs":1}"#,
-        "makes no sense",
-    ),
-    (
-        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"000000000000001","acquiredAtMs":1,"expiresAtMs":99999999999999999999}"#,
-        "makes no sense",
-    ),
-];
+const ID: &str = "F-jSW78sCJhFIV6GYPa1lQ";
+
+/// A record of the key `k` in which one field has this value, or is missing if the value is empty.
+fn record_with(field: &str, value: &str) -> String {
+    let id = format!("\"{ID}\"");
+    let fields = [
+        ("key", "\"k\""),
+        ("lockId", &id),
+        ("fence", "\"000000000000001\""),
+        ("acquiredAtMs", "1"),
+        ("expiresAtMs", "9999999999999"),
+    ];
+    let values = fields.map(|(name, own)| (name, if name == field { value } else { own }));
+    let present = values.iter().filter(|(_, value)| !value.is_empty());
+    let texts: Vec<String> = present.map(|(name, value)| format!("\"{name}\":{value}")).collect();
+    format!("{{{}}}", texts.join(","))
+}
+
+/// Records that no library wrote, and what their errors say.
+fn corrupt() -> Vec<(String, &'static str)> {
+    let whole = record_with("", "");
+    let cut = whole.trim_end_matches('}');
+    let texts =
+        ["", "nonsense", "17", "null", cut].map(|text| (text.to_owned(), "not a JSON object"));
+    let structures = ["[1,2]", "{}"].map(|text| (text.to_owned(), "malformed"));
+    let fields = [
+        ("key", ""),
+        ("lockId", ""),
+        ("lockId", "\"short\""),
+        ("lockId", "\"F-jSW78sCJhFIV6GYPa1l!\""),
+        ("fence", "\"1\""),
+        ("fence", "1"),
+        ("fence", "\"00000000000000x\""),
+        ("acquiredAtMs", "\"1\""),
+        ("expiresAtMs", "null"),
+        ("expiresAtMs", ""),
+    ];
+    let fields = fields.map(|(field, value)| (record_with(field, value), "malformed"));
+    let times = [
+        ("expiresAtMs", "1e300"),
+        ("expiresAtMs", "-5"),
+        ("expiresAtMs", "1.5"),
+        ("expiresAtMs", "nan"),
+        ("acquiredAtMs", "9007199254740992"),
+        ("expiresAtMs", "99999999999999999999"),
+    ];
+    let times = times.map(|(field, value)| (record_with(field, value), "makes no sense"));
+    texts.into_iter().chain(structures).chain(fields).chain(times).collect()
+}
 
 #[tokio::test]
 async fn a_corrupt_record_is_an_error_and_stays_as_it_is() -> Result<()> {
     let (raw, prefix) = (Raw::connect(&shared().url()).await, fresh("corrupt"));
     let options = RedisOptions::new().with_key_prefix(&prefix).with_cleanup_in_is_locked(true);
     let backend = backend_with(shared(), options).await;
-    let id = LockId::new("F-jSW78sCJhFIV6GYPa1lQ")?;
+    let id = LockId::new(ID)?;
     let (name, index) = (format!("{prefix}:k"), format!("{prefix}:id:{}", id.expose()));
     raw.send("SET", &[&index, &name]).await;
-    let every_operation = async || {
+    let results = async || {
         [
             backend.acquire(request("k", 1000)).await.map(drop),
             backend.release(ReleaseRequest::new(id)).await.map(drop),
@@ -329,22 +297,22 @@ async fn a_corrupt_record_is_an_error_and_stays_as_it_is() -> Result<()> {
             backend.lookup(LookupRequest::by_lock_id(id)).await.map(drop),
         ]
     };
-    for (record, problem) in CORRUPT {
-        raw.send("SET", &[&name, record]).await;
-        for (operation, result) in every_operation().await.into_iter().enumerate() {
-            let error = result.expect_err(record);
+    for (record, problem) in corrupt() {
+        raw.send("SET", &[&name, &record]).await;
+        for (operation, result) in results().await.into_iter().enumerate() {
+            let error = result.expect_err(&record);
             assert_eq!(error.code(), ErrorCode::Internal, "{record}");
             assert!(error.message().contains(problem), "{operation} {record}: {error}");
             assert!(error.message().contains(&hash_key(&name).to_string()), "{error}");
             assert!(!format!("{error} {error:?}").contains(&name));
         }
-        assert_eq!(raw.text("GET", &[&name]).await.unwrap(), *record);
+        assert_eq!(raw.text("GET", &[&name]).await.unwrap(), record);
         assert_eq!(raw.names(&prefix).await, [index.clone(), name.clone()], "{record}");
     }
 
     raw.send("DEL", &[&name]).await;
     raw.send("HSET", &[&name, "a", "b"]).await;
-    for result in every_operation().await {
+    for result in results().await {
         let error = result.unwrap_err();
         assert!(error.message().contains("not a string"), "{error}");
     }
@@ -358,19 +326,29 @@ async fn a_corrupt_record_is_an_error_and_stays_as_it_is() -> Result<()> {
     Ok(())
 }
 
+/// The record says that it is the lock of another key, or of none. No look-up may take it for that.
 #[tokio::test]
-async fn a_key_that_is_none_is_corrupt() -> Result<()> {
+async fn a_record_under_the_name_of_another_key_is_corrupt() -> Result<()> {
     let (raw, prefix) = (Raw::connect(&shared().url()).await, fresh("bad-key"));
     let backend = backend_with(shared(), RedisOptions::new().with_key_prefix(&prefix)).await;
+    let lock = take(&backend, "victim", 60_000).await;
+    let name = format!("{prefix}:victim");
+    let record = raw.text("GET", &[&name]).await.unwrap();
     let long = "k".repeat(513);
-    for key in [r"a\u0000b", &long] {
-        let record = format!(
-            r#"{{"key":"{key}","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"000000000000001","acquiredAtMs":1,"expiresAtMs":9999999999999}}"#
-        );
-        raw.send("SET", &[&format!("{prefix}:k"), &record]).await;
-        let error = backend.lookup(LookupRequest::by_key("k")?).await.unwrap_err();
-        assert_eq!(error.code(), ErrorCode::Internal);
-        assert!(error.message().contains("corrupt"), "{error}");
+    for (key, says) in
+        [("other", "that of another record"), (r"a\u0000b", "corrupt"), (&long, "corrupt")]
+    {
+        let record = record.replace("\"victim\"", &format!("\"{key}\""));
+        raw.send("SET", &[&name, &record]).await;
+        for request in [LookupRequest::by_key("victim")?, LookupRequest::by_lock_id(lock.lock_id)] {
+            let error = backend.lookup(request).await.unwrap_err();
+            assert_eq!(error.code(), ErrorCode::Internal);
+            assert!(error.message().contains(says), "{key}: {error}");
+        }
+        let page = backend.inventory().unwrap().list_locks(ListRequest::new()).await?;
+        assert_eq!((page.entries.len(), page.corrupt.len()), (0, 1), "{key}");
+        // The record is a lock all the same: nobody gets the key.
+        assert!(backend.acquire(request("victim", 60_000)).await?.is_locked(), "{key}");
     }
     Ok(())
 }
@@ -460,20 +438,5 @@ async fn a_lock_id_of_another_key_is_refused_and_writes_nothing() -> Result<()> 
     raw.send("DEL", &[&format!("{prefix}:a")]).await;
     let again = backend.acquire(request("a", 1000).with_lock_id(lock.lock_id)).await?;
     assert!(matches!(again, AcquireResult::Acquired(lock) if lock.fence.get() == 2));
-    Ok(())
-}
-
-#[tokio::test]
-async fn keys_and_long_prefixes_are_hashed_where_they_must_be() -> Result<()> {
-    let backend = backend_with(
-        shared(),
-        RedisOptions::new().with_key_prefix("p".repeat(951)).with_cleanup_in_is_locked(true),
-    )
-    .await;
-    let lock = take(&backend, "k", 60_000).await;
-    let found = backend.lookup(LookupRequest::by_lock_id(lock.lock_id)).await?.unwrap();
-    assert_eq!(found.expose().key, Key::new("k")?);
-    assert!(backend.is_locked(IsLockedRequest::new("k")?).await?);
-    assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
     Ok(())
 }

@@ -35,6 +35,16 @@ pub(crate) async fn watch(backend: &RedisBackend, key: &str) -> Option<KeyWatch>
     backend.watch(WatchRequest::new(Key::new(key).expect("a key"))).await
 }
 
+/// Checks that `waiting` hears of a release by `holder`.
+pub(crate) async fn hears(holder: &RedisBackend, waiting: &RedisBackend, key: &str) -> Result<()> {
+    let held = take(holder, key, MINUTE).await;
+    let mut heard = watch(waiting, key).await.expect("a watch");
+    assert!(heard.is_locked());
+    assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
+    timeout(SOON, heard.changed()).await?;
+    Ok(())
+}
+
 /// Waits until a condition holds.
 pub(crate) async fn until(what: &str, within: Duration, mut is_so: impl AsyncFnMut() -> bool) {
     let started = Instant::now();
@@ -75,29 +85,6 @@ fn waiter(backend: &RedisBackend, key: &str) -> JoinHandle<Result<Instant, LockE
 }
 
 #[tokio::test]
-async fn a_release_by_another_backend_is_heard_at_once() -> Result<()> {
-    let _alone = alone().await;
-    let server = RedisServer::start()?;
-    let raw = Raw::connect(&server.url()).await;
-    let (holder, waiting) = (backend(&server).await, backend(&server).await);
-    let mut times = Vec::new();
-    for _ in 0..50 {
-        let held = take(&holder, "k", MINUTE).await;
-        let waiter = waiter(&waiting, "k");
-        until("the waiter listens", SOON, async || watched(&raw).await == 1).await;
-        let released = Instant::now();
-        assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
-        times.push(waiter.await??.saturating_duration_since(released));
-    }
-    times.sort_unstable();
-    println!("from release to grant: p50 {:?}, longest {:?}", times[25], times[49]);
-    assert!(times[25] < Duration::from_secs(1) && times[49] < SOON, "{times:?}");
-    assert_eq!(waiting.signals(), SignalStatus::Working);
-    assert_eq!(holder.signals(), SignalStatus::Unused);
-    Ok(())
-}
-
-#[tokio::test]
 async fn a_release_by_the_typescript_library_is_heard_and_an_expiry() -> Result<()> {
     let server = RedisServer::start()?;
     let raw = Raw::connect(&server.url()).await;
@@ -117,7 +104,8 @@ async fn a_release_by_the_typescript_library_is_heard_and_an_expiry() -> Result<
     timeout(SOON, watch.changed()).await?;
     // The TTL and the tolerance; Redis removes expired records ten times a second.
     assert!(started.elapsed() >= Duration::from_millis(1200), "{:?}", started.elapsed());
-    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+    assert_eq!(waiting.signals(), SignalStatus::Working);
+    assert_eq!(holder.signals(), SignalStatus::Unused);
     Ok(())
 }
 
@@ -159,9 +147,7 @@ async fn hundreds_of_hand_overs_lose_no_wake_up() -> Result<()> {
     let rounds: u32 = either(100, 400);
     let _alone = alone().await;
     let server = RedisServer::start()?;
-    let raw = Raw::connect(&server.url()).await;
     let (changes, last) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(u32::MAX)));
-    let started = Instant::now();
     let mut tasks = JoinSet::new();
     for process in 0..2 {
         let backend = backend(&server).await;
@@ -189,12 +175,7 @@ async fn hundreds_of_hand_overs_lose_no_wake_up() -> Result<()> {
         longest = longest.max(result??);
     }
     let changes = changes.load(Ordering::SeqCst);
-    let commands = raw.calls("evalsha").await;
-    println!(
-        "{changes} hand-overs in {:?}, longest wait {longest:?}, {commands} commands for {} cycles",
-        started.elapsed(),
-        2 * rounds
-    );
+    println!("{changes} hand-overs, longest wait {longest:?}");
     // The number of hand-overs depends on the machine; the test needs many.
     ensure!(changes >= rounds / 4, "{changes}");
     // Shorter than the time for which changes of a record are ignored.
@@ -278,14 +259,48 @@ async fn a_server_that_remembers_too_little_is_not_asked_all_the_time() -> Resul
     // began at once, so the window may have all of that: 4 commands a second for each. Two polls a second are 6.
     assert!(rate < 6 * KEYS, "{rate} commands a second");
 
-    let released = Instant::now();
     for lock in held {
         assert!(holder.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
     }
     for waiter in waiters {
         timeout(2 * SOON, waiter).await???;
     }
-    println!("all had their keys {:?} after the releases began", released.elapsed());
+    Ok(())
+}
+
+/// All waiters get signals over one connection, and waiters that go away leave nothing behind.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_keys_share_one_connection_which_goes_when_nobody_waits() -> Result<()> {
+    const KEYS: usize = 100;
+    let server = RedisServer::start()?;
+    let raw = Raw::connect(&server.url()).await;
+    let (holder, waiting) = (backend(&server).await, backend(&server).await);
+    let name = |number| format!("k{number}");
+    let connections = number(&raw, "clients", "connected_clients").await;
+    for are_served in [true, false] {
+        let mut held = Vec::new();
+        for number in 0..KEYS {
+            held.push(take(&holder, &name(number), MINUTE).await);
+        }
+        let waiters: Vec<_> = (0..KEYS).map(|number| waiter(&waiting, &name(number))).collect();
+        until("all listen", SOON, async || watched(&raw).await == KEYS as u64).await;
+        assert_eq!(listeners(&raw).await.len(), 1);
+        assert_eq!(number(&raw, "clients", "connected_clients").await, connections + 1);
+        if !are_served {
+            waiters.iter().for_each(JoinHandle::abort);
+            until("it is closed", SOON, async || listeners(&raw).await.is_empty()).await;
+        }
+        // The server forgets a key's tracking with the next change of the key.
+        for lock in held {
+            assert!(holder.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+        }
+        for waiter in waiters.into_iter().filter(|_| are_served) {
+            timeout(SOON, waiter).await???;
+        }
+    }
+    assert_eq!(watched(&raw).await, 0);
+    assert_eq!(waiting.signals(), SignalStatus::Unused);
+    assert_eq!(number(&raw, "clients", "connected_clients").await, connections);
     Ok(())
 }
 
@@ -305,69 +320,4 @@ async fn a_backend_that_is_dropped_closes_its_connection() -> Result<()> {
     until("it is closed", SOON, async || listeners(&raw).await.is_empty()).await;
     until("no task is left", SOON, async || tasks() <= before).await;
     Ok(())
-}
-
-/// Only `cargo xtask test --full` runs these.
-mod long {
-    use super::*;
-
-    /// A thousand keys with a waiter each use one connection. All waiters get signals, and waiters that go away leave
-    /// nothing behind.
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_thousand_keys_share_one_connection_which_goes_when_nobody_waits() -> Result<()> {
-        const KEYS: usize = 1000;
-        let _alone = alone().await;
-        let server = RedisServer::start()?;
-        let raw = Raw::connect(&server.url()).await;
-        let (holder, waiting) = (backend(&server).await, backend(&server).await);
-        let name = |number| format!("k{number}");
-        // Both know their scripts, and have allocated their caches.
-        for backend in [&holder, &waiting] {
-            let lock = take(backend, "first", MINUTE).await;
-            assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
-        }
-        let connections = number(&raw, "clients", "connected_clients").await;
-        let mut held = Vec::new();
-        for number in 0..KEYS {
-            held.push(take(&holder, &name(number), MINUTE).await);
-        }
-        let waiters: Vec<_> = (0..KEYS).map(|number| waiter(&waiting, &name(number))).collect();
-        until("all listen", SOON, async || watched(&raw).await == KEYS as u64).await;
-        assert_eq!(listeners(&raw).await.len(), 1);
-        assert_eq!(number(&raw, "clients", "connected_clients").await, connections + 1);
-        let released = Instant::now();
-        for lock in held.drain(..) {
-            assert!(holder.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
-        }
-        for waiter in waiters {
-            timeout(SOON, waiter).await???;
-        }
-        println!("{KEYS} keys were handed over in {:?}", released.elapsed());
-
-        for number in 0..KEYS {
-            held.push(take(&holder, &name(number), MINUTE).await);
-        }
-        let waiters: Vec<_> = (0..KEYS).map(|number| waiter(&waiting, &name(number))).collect();
-        until("all listen", SOON, async || watched(&raw).await == KEYS as u64).await;
-        for waiter in &waiters {
-            waiter.abort();
-        }
-        let gone = Instant::now();
-        for waiter in waiters {
-            assert!(waiter.await.unwrap_err().is_cancelled());
-        }
-        assert_eq!(listeners(&raw).await.len(), 1, "somebody may come back");
-        until("it is closed", Duration::from_secs(20), async || listeners(&raw).await.is_empty())
-            .await;
-        println!("closed {:?} after the last one went", gone.elapsed());
-        assert!(gone.elapsed() > Duration::from_secs(9), "{:?}", gone.elapsed());
-        // The server forgets a key's tracking with the next change of the key.
-        for lock in held {
-            assert!(holder.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
-        }
-        assert_eq!(watched(&raw).await, 0);
-        assert_eq!(waiting.signals(), SignalStatus::Unused);
-        assert_eq!(number(&raw, "clients", "connected_clients").await, connections);
-        Ok(())
-    }
 }

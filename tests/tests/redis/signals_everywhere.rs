@@ -1,7 +1,5 @@
 //! Signals behind Sentinel, on a cluster, and over the program's own clients.
 
-use std::time::Duration;
-
 use anyhow::Result;
 use fred::clients::{Client, Pool};
 use fred::interfaces::ClientLike as _;
@@ -12,22 +10,10 @@ use syncguard_redis::{LockBackend as _, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::{RedisCluster, RedisServer, Sentinel};
 use tokio::time::timeout;
 
-use crate::redis::signals::{listeners, until, watch};
+use crate::redis::signals::{SOON, hears, listeners, until, watch};
 use crate::redis::support::{Raw, request, shared, take};
 
 const MINUTE: u64 = 60_000;
-const SOON: Duration = Duration::from_secs(60);
-/// Longer than the longest pause between two tries.
-const BACK: Duration = Duration::from_secs(90);
-
-async fn hears(holder: &RedisBackend, waiting: &RedisBackend, key: &str) -> Result<()> {
-    let held = take(holder, key, MINUTE).await;
-    let mut heard = watch(waiting, key).await.expect("a watch");
-    assert!(heard.is_locked());
-    assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
-    timeout(SOON, heard.changed()).await?;
-    Ok(())
-}
 
 #[tokio::test]
 async fn behind_sentinel_the_next_master_is_heard() -> Result<()> {
@@ -46,11 +32,11 @@ async fn behind_sentinel_the_next_master_is_heard() -> Result<()> {
     assert!(lost.is_over());
     assert_eq!(sentinel.wait_for_failover(master.port())?, replica.port());
     let raw = Raw::connect(&replica.url()).await;
-    until("it listens to the new master", BACK, async || {
+    until("it listens to the new master", SOON, async || {
         watch(&waiting, "other").await.is_some() && listeners(&raw).await.len() == 1
     })
     .await;
-    until("both have followed", BACK, async || {
+    until("both have followed", SOON, async || {
         holder.durability_report().await.is_ok() && waiting.durability_report().await.is_ok()
     })
     .await;
@@ -73,16 +59,12 @@ async fn on_a_cluster_the_node_with_the_slot_is_heard() -> Result<()> {
 
     let held = take(&holder, "held", MINUTE).await;
     let mut moved = watch(&waiting, "held").await.expect("a watch");
-    cluster.begin_move(&slot, owner, other)?;
-    let port = other.port().to_string();
-    for name in owner.cli(&["CLUSTER", "GETKEYSINSLOT", &slot, "1000"])?.lines() {
-        owner.cli(&["MIGRATE", "127.0.0.1", &port, name, "0", "30000"])?;
-    }
+    cluster.move_slot(slot.parse()?, owner, other)?;
     cluster.end_move(&slot, other)?;
     // The connection has left that server.
     timeout(SOON, moved.changed()).await?;
     let raw = Raw::connect(&other.url()).await;
-    until("it listens to the new owner", BACK, async || {
+    until("it listens to the new owner", SOON, async || {
         // Like a waiter.
         let _ = waiting.acquire(request("held", MINUTE)).await;
         watch(&waiting, "held").await.is_some()

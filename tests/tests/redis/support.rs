@@ -8,8 +8,11 @@ use fred::clients::Client;
 use fred::interfaces::ClientLike as _;
 use fred::types::config::{Config, ConnectionConfig, ReconnectPolicy};
 use fred::types::{ClusterHash, CustomCommand, Value};
-use syncguard_redis::contract::{AcquireRequest, AcquireResult, Acquired};
-use syncguard_redis::{LockBackend as _, RedisBackend, RedisOptions};
+use syncguard_redis::contract::{
+    AcquireRequest, AcquireResult, Acquired, ExtendRequest, IsLockedRequest, LookupRequest,
+    ReleaseRequest,
+};
+use syncguard_redis::{LockBackend as _, LockError, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::RedisServer;
 
 /// A server that many tests share. It keeps its data, so names must not clash: see [`fresh`].
@@ -56,6 +59,18 @@ pub(crate) async fn is_free(backend: &RedisBackend, key: &str) -> bool {
 
 pub(crate) fn request(key: &str, ttl_ms: u64) -> AcquireRequest {
     AcquireRequest::new(key, Duration::from_millis(ttl_ms)).expect("a request")
+}
+
+/// Every operation on a lock of its own; six scripts.
+pub(crate) async fn every_operation(backend: &RedisBackend, key: &str) -> Result<(), LockError> {
+    let lock = take(backend, key, 60_000).await;
+    assert!(backend.is_locked(IsLockedRequest::new(key)?).await?);
+    assert!(backend.lookup(LookupRequest::by_key(key)?).await?.is_some());
+    assert!(backend.lookup(LookupRequest::by_lock_id(lock.lock_id)).await?.is_some());
+    let extend = ExtendRequest::new(lock.lock_id, Duration::from_secs(60))?;
+    assert!(backend.extend(extend).await?.is_extended());
+    assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    Ok(())
 }
 
 /// Commands without the library.

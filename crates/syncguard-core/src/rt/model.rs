@@ -19,8 +19,6 @@ thread_local! {
 struct World {
     now: Duration,
     timers: Vec<(Duration, Waker)>,
-    /// The number of background tasks that have not ended.
-    tasks: usize,
 }
 
 /// A point on the model's clock.
@@ -34,10 +32,6 @@ impl Instant {
 
     pub(crate) fn saturating_duration_since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
-    }
-
-    pub(crate) fn since_start(self) -> Duration {
-        self.0
     }
 }
 
@@ -114,27 +108,7 @@ impl Runtime {
 }
 
 fn spawn(future: impl Future<Output = ()> + Send + 'static) {
-    struct Task;
-
-    impl Drop for Task {
-        fn drop(&mut self) {
-            WORLD.with_borrow_mut(|world| world.tasks = world.tasks.saturating_sub(1));
-        }
-    }
-
-    WORLD.with_borrow_mut(|world| world.tasks += 1);
-    drop(shuttle::future::spawn(async move {
-        let _task = Task;
-        future.await;
-    }));
-}
-
-/// Waits until all background tasks have ended. Shuttle unwinds a task that has not ended, and a destructor
-/// that then has to wait for a mutex is a failure.
-pub(crate) async fn tasks_ended() {
-    while WORLD.with_borrow(|world| world.tasks) > 0 {
-        yield_now().await;
-    }
+    drop(shuttle::future::spawn(future));
 }
 
 pub(crate) use shuttle::future::yield_now;
@@ -168,15 +142,6 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     let scheduler = shuttle::scheduler::RandomScheduler::new(schedules(executions));
-    shuttle::Runner::new(scheduler, config()).run(move || run(scenario()));
-}
-
-/// Explores schedules by task priorities that change a few times, which finds other orders.
-pub(crate) fn explore_priorities<F>(executions: usize, scenario: fn() -> F)
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    let scheduler = shuttle::scheduler::PctScheduler::new(4, schedules(executions));
     shuttle::Runner::new(scheduler, config()).run(move || run(scenario()));
 }
 

@@ -286,12 +286,13 @@ mod tests {
         {
             assert_eq!(Holder::new(right).unwrap().label(), right);
         }
-        let controls =
-            ["a\nb", "\0", "a\u{7f}", "\u{9b}31m", "a\u{202e}b", "\u{200b}", "\u{feff}a"];
+        let controls = ["a\nb", "\0", "a\u{7f}", "\u{9b}31m", "\u{200b}", "\u{feff}a"];
+        let directions = ["a\u{202e}b", "a\u{2066}b", "\u{2067}", "\u{2068}", "\u{2069}a"];
         let blanks =
             ["a\u{3164}", "\u{115f}", " ", "\u{2800} ", "\u{301}", "\u{fe0f}", "\u{e0100}"];
         for wrong in controls
             .into_iter()
+            .chain(directions)
             .chain(blanks)
             .chain([format!("{most}x").as_str(), &most.repeat(99)])
         {

@@ -1,17 +1,14 @@
 //! The server is no longer the master, and connections to it stay open.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use fred::clients::Client;
-use fred::interfaces::ClientLike as _;
-use fred::types::config::{Config, ReconnectPolicy};
 use syncguard_redis::contract::WatchRequest;
-use syncguard_redis::{Key, LockBackend as _, RedisBackend, RedisOptions};
+use syncguard_redis::{ErrorCode, Key, LockBackend as _, RedisBackend, RedisOptions};
 use syncguard_test_services::proxy::FaultProxy;
 use syncguard_test_services::redis::{RedisServer, Sentinel};
 
-use super::tools::{acquire, extend, pair, patient, release, swap, until_ok, url};
+use super::tools::{acquire, extend, over_client, pair, patient, release, swap, until_ok, url};
 
 #[tokio::test]
 async fn an_answer_of_a_replica_leads_to_the_new_master() -> Result<()> {
@@ -26,6 +23,8 @@ async fn an_answer_of_a_replica_leads_to_the_new_master() -> Result<()> {
         let before = name.counters().connections;
         let error = extend(&backend, &held).await.unwrap_err();
         assert!(error.message().contains("is a replica"), "{error:?}");
+        assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error:?}");
+        assert!(!error.is_outcome_unknown(), "{error:?}");
         // One failed call, on however many connections.
         for _ in 0..2 * connections {
             assert!(extend(&backend, &held).await?.is_extended());
@@ -56,7 +55,8 @@ async fn a_server_that_was_cut_off_is_left() -> Result<()> {
         }
         name.lead_to(new.port());
         let error = acquire(&backend, "k").await.unwrap_err();
-        assert!(error.message().contains(says), "{error:?}");
+        assert!(error.message().contains(says) && !error.is_outcome_unknown(), "{error:?}");
+        assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error:?}");
         let _lock = acquire(&backend, "k").await?;
         assert_eq!(new.cli(&["GET", "syncguard:fence:syncguard:k"])?, "1");
     }
@@ -108,10 +108,7 @@ async fn signals_follow_to_the_new_master() -> Result<()> {
 async fn a_client_of_the_program_connects_again() -> Result<()> {
     let (master, replica) = pair()?;
     let name = FaultProxy::start(master.port())?;
-    let policy = ReconnectPolicy::new_constant(0, 10);
-    let client = Client::new(Config::from_url(&url(name.port()))?, None, None, Some(policy));
-    client.init().await?;
-    let backend = RedisBackend::from_client(client, RedisOptions::new())?;
+    let (_, backend) = over_client(&url(name.port())).await?;
     let held = acquire(&backend, "held").await?;
     swap(&master, &replica)?;
     name.lead_to(replica.port());
@@ -124,26 +121,26 @@ async fn a_client_of_the_program_connects_again() -> Result<()> {
 mod long {
     use super::*;
 
-    /// As long as the name leads to the replica, there is at most one new connection a second.
-    #[tokio::test]
-    async fn a_name_that_moves_later_is_looked_up_once_a_second() -> Result<()> {
-        let (master, replica) = pair()?;
-        let name = FaultProxy::start(master.port())?;
-        let backend = patient(&url(name.port())).await;
-        let held = acquire(&backend, "held").await?;
-        swap(&master, &replica)?;
-        let (before, mut calls) = (name.counters().connections, 0);
-        let started = std::time::Instant::now();
-        while name.counters().connections - before < 2 {
-            assert!(extend(&backend, &held).await.is_err());
-            calls += 1;
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        let opened = name.counters().connections - before;
-        assert!(u128::from(opened) <= started.elapsed().as_millis() / 1000 + 1 && calls > 2);
-        name.lead_to(replica.port());
-        let (extended, _) = until_ok(|| extend(&backend, &held)).await;
-        assert!(extended.is_extended());
-        Ok(())
+/// As long as the name leads to the replica, there is at most one new connection a second.
+#[tokio::test]
+async fn a_name_that_moves_later_is_looked_up_once_a_second() -> Result<()> {
+    let (master, replica) = pair()?;
+    let name = FaultProxy::start(master.port())?;
+    let backend = patient(&url(name.port())).await;
+    let held = acquire(&backend, "held").await?;
+    swap(&master, &replica)?;
+    let (before, mut calls) = (name.counters().connections, 0);
+    let started = Instant::now();
+    while name.counters().connections - before < 2 {
+        assert!(extend(&backend, &held).await.is_err());
+        calls += 1;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    let opened = name.counters().connections - before;
+    assert!(u128::from(opened) <= started.elapsed().as_millis() / 1000 + 1 && calls > 2);
+    name.lead_to(replica.port());
+    let (extended, _) = until_ok(|| extend(&backend, &held)).await;
+    assert!(extended.is_extended());
+    Ok(())
+}
 }

@@ -4,39 +4,25 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use fred::clients::Client;
 use fred::interfaces::ClientLike as _;
-use fred::types::config::{Config, ReconnectPolicy};
 use syncguard_redis::contract::IsLockedRequest;
-use syncguard_redis::{ErrorCode, LockBackend as _, RedisBackend, RedisOptions};
+use syncguard_redis::{ErrorCode, LockBackend as _, RedisBackend};
 use syncguard_test_services::redis::{RedisCluster, RedisServer};
 use tokio::runtime::{Builder, Runtime};
 
-use super::tools::{acquire, extend, patient, release, url};
-
-/// Blocks the only thread while the server closes its connections, as a process does that is frozen.
-fn freeze(server: &RedisServer) -> Result<()> {
-    server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])?;
-    thread::sleep(Duration::from_millis(1100));
-    Ok(())
-}
+use super::tools::{acquire, extend, over_client, patient, release, url};
+use crate::field::runtimes;
 
 fn runtime() -> Result<Runtime> {
     Ok(Builder::new_current_thread().enable_all().build()?)
 }
 
-/// As `#[tokio::test]` does: each call in a runtime of its own, which ends after it.
 #[test]
-fn a_backend_outlives_the_runtime_of_its_connect() -> Result<()> {
+fn a_backend_outlives_its_runtimes() -> Result<()> {
     let server = RedisServer::start()?;
     let cluster = RedisCluster::start(3)?;
     for url in [server.url(), cluster.url()] {
-        let backend = runtime()?.block_on(patient(&url));
-        for _ in 0..2 {
-            let lock = runtime()?.block_on(acquire(&backend, "k"))?;
-            assert!(runtime()?.block_on(extend(&backend, &lock))?.is_extended());
-            assert!(runtime()?.block_on(release(&backend, &lock))?);
-        }
+        runtimes::one_after_another(|| Box::pin(async { Ok(RedisBackend::connect(&url).await?) }))?;
     }
     Ok(())
 }
@@ -45,13 +31,11 @@ fn a_backend_outlives_the_runtime_of_its_connect() -> Result<()> {
 #[test]
 fn a_client_of_the_program_whose_runtime_has_ended_is_said_to_have() -> Result<()> {
     let server = RedisServer::start()?;
-    let policy = Some(ReconnectPolicy::new_constant(0, 10));
-    let client = Client::new(Config::from_url(&url(server.port()))?, None, None, policy);
-    let backend = RedisBackend::from_client(client.clone(), RedisOptions::new())?;
-    runtime()?.block_on(async {
-        client.init().await?;
+    let (client, backend) = runtime()?.block_on(async {
+        let (client, backend) = over_client(&url(server.port())).await?;
         let lock = acquire(&backend, "k").await?;
-        release(&backend, &lock).await.map(drop).context("released")
+        release(&backend, &lock).await?;
+        anyhow::Ok((client, backend))
     })?;
     let error = runtime()?.block_on(acquire(&backend, "k")).unwrap_err();
     assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error:?}");
@@ -63,23 +47,30 @@ fn a_client_of_the_program_whose_runtime_has_ended_is_said_to_have() -> Result<(
     })
 }
 
+/// Blocks the only thread while the server closes its connections, as a process does that is frozen.
+fn freeze(server: &RedisServer) -> Result<()> {
+    server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])?;
+    thread::sleep(Duration::from_millis(1100));
+    Ok(())
+}
+
 /// Only `cargo xtask test --full` runs these.
 mod long {
     use super::*;
 
-    #[tokio::test]
-    async fn the_first_call_after_a_pause_succeeds() -> Result<()> {
-        let server = RedisServer::start()?;
-        let backend = patient(&server.url()).await;
-        let lock = acquire(&backend, "warm").await?;
-        freeze(&server)?;
-        let held = acquire(&backend, "held").await?;
-        freeze(&server)?;
-        assert!(extend(&backend, &held).await?.is_extended());
-        freeze(&server)?;
-        assert!(backend.is_locked(IsLockedRequest::new("held")?).await?);
-        freeze(&server)?;
-        assert!(release(&backend, &held).await? && release(&backend, &lock).await?);
-        Ok(())
-    }
+#[tokio::test]
+async fn the_first_call_after_a_pause_succeeds() -> Result<()> {
+    let server = RedisServer::start()?;
+    let backend = patient(&server.url()).await;
+    let lock = acquire(&backend, "warm").await?;
+    freeze(&server)?;
+    let held = acquire(&backend, "held").await?;
+    freeze(&server)?;
+    assert!(extend(&backend, &held).await?.is_extended());
+    freeze(&server)?;
+    assert!(backend.is_locked(IsLockedRequest::new("held")?).await?);
+    freeze(&server)?;
+    assert!(release(&backend, &held).await? && release(&backend, &lock).await?);
+    Ok(())
+}
 }

@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use fred::clients::Client;
+use fred::interfaces::ClientLike as _;
+use fred::types::config::{Config, ReconnectPolicy};
 use syncguard_redis::contract::{AcquireRequest, Acquired, ExtendRequest, ReleaseRequest};
 use syncguard_redis::{ExtendResult, LockBackend as _, LockError, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::RedisServer;
@@ -18,6 +21,15 @@ pub(super) fn url(port: u16) -> String {
 pub(super) async fn patient(url: &str) -> RedisBackend {
     let options = RedisOptions::new().with_connect_timeout(SOON).with_command_timeout(SOON);
     RedisBackend::connect_with(url, options).await.expect("a connection")
+}
+
+/// Over a client of the program, which connects again for ever.
+pub(super) async fn over_client(url: &str) -> anyhow::Result<(Client, RedisBackend)> {
+    let policy = Some(ReconnectPolicy::new_constant(0, 10));
+    let client = Client::new(Config::from_url(url)?, None, None, policy);
+    client.init().await?;
+    let backend = RedisBackend::from_client(client.clone(), RedisOptions::new())?;
+    Ok((client, backend))
 }
 
 pub(super) async fn acquire(backend: &RedisBackend, key: &str) -> Result<Acquired, LockError> {

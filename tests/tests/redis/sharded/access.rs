@@ -1,13 +1,12 @@
 //! The access rule of a restricted user, as on the crate's page.
 
 use anyhow::{Context as _, Result};
-use syncguard_redis::contract::{
-    ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest, SignalStatus, WatchRequest,
-};
+use syncguard_redis::contract::SignalStatus;
 use syncguard_redis::{ErrorCode, KeyLayout, LockBackend as _, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::RedisCluster;
 
-use crate::redis::support::take;
+use crate::redis::signals::watch;
+use crate::redis::support::{every_operation, request};
 
 /// The documented rule, one word in each line.
 fn documented() -> Result<Vec<&'static str>> {
@@ -30,15 +29,8 @@ async fn the_documented_rule_is_enough_and_opens_no_other_prefix() -> Result<()>
     let backend = RedisBackend::connect_with(&url, options).await?;
     for number in 0..30 {
         let key = format!("k{number}");
-        let lock = take(&backend, &key, 60_000).await;
-        assert!(backend.is_locked(IsLockedRequest::new(&*key)?).await?);
-        assert!(backend.lookup(LookupRequest::by_key(&*key)?).await?.is_some());
-        assert!(backend.lookup(LookupRequest::by_lock_id(lock.lock_id)).await?.is_some());
-        let extend = ExtendRequest::new(lock.lock_id, std::time::Duration::from_secs(60))?;
-        assert!(backend.extend(extend).await?.is_extended());
-        let watch = backend.watch(WatchRequest::new(key.parse()?)).await;
-        assert!(watch.is_some(), "signals");
-        assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+        every_operation(&backend, &key).await?;
+        assert!(watch(&backend, &key).await.is_some(), "signals");
     }
     assert_eq!(backend.signals(), SignalStatus::Working);
     let report = backend.durability_report().await?;
@@ -46,8 +38,7 @@ async fn the_documented_rule_is_enough_and_opens_no_other_prefix() -> Result<()>
     assert!(!format!("{report:?}").contains("Unverified"), "{report:?}");
     let options = RedisOptions::new().with_key_prefix("other");
     let other = RedisBackend::connect_with(&url, options).await?;
-    let request = crate::redis::support::request("k", 1000);
-    let error = other.acquire(request).await.map(drop).unwrap_err();
+    let error = other.acquire(request("k", 1000)).await.map(drop).unwrap_err();
     assert_eq!(error.code(), ErrorCode::AuthFailed, "{error}");
     Ok(())
 }

@@ -6,15 +6,13 @@ mod nodes;
 mod operations;
 mod signals;
 
-/// Only `cargo xtask test --full` runs these.
-mod long {
-    mod load;
-}
+use std::time::Duration;
 
 use anyhow::Result;
 use syncguard_redis::{RedisBackend, RedisOptions};
 use syncguard_test_services::proxy::FaultProxy;
 use syncguard_test_services::redis::RedisCluster;
+use syncguard_test_services::wait;
 
 pub(crate) const PREFIX: &str = "app";
 
@@ -30,22 +28,17 @@ pub(crate) async fn connect_with(
 }
 
 /// The sum of a figure over all nodes, from lines of `INFO` like `name:figure` or `name=figure,`.
-fn sum(cluster: &RedisCluster, section: &str, name: &str) -> Result<f64> {
-    Ok(each(cluster, section, name)?.into_iter().sum())
-}
-
-/// A figure of each node, none of which is zero.
-fn each(cluster: &RedisCluster, section: &str, name: &str) -> Result<Vec<f64>> {
+fn sum(cluster: &RedisCluster, section: &str, name: &str) -> Result<u64> {
     let figure = |info: &str| {
         let rest = info.lines().find_map(|line| line.strip_prefix(name))?;
-        rest.trim_end().split(',').next()?.parse().ok()
+        rest.trim_end().split(',').next()?.parse::<u64>().ok()
     };
     let nodes = cluster.nodes().iter();
-    nodes.map(|node| Ok(figure(&node.cli(&["INFO", section])?).unwrap_or(0.0))).collect()
+    nodes.map(|node| Ok(figure(&node.cli(&["INFO", section])?).unwrap_or(0))).sum()
 }
 
 /// The number of scripts since the last reset.
-fn scripts(cluster: &RedisCluster) -> Result<f64> {
+fn scripts(cluster: &RedisCluster) -> Result<u64> {
     let by_hash = sum(cluster, "commandstats", "cmdstat_evalsha:calls=")?;
     let in_full = sum(cluster, "commandstats", "cmdstat_eval:calls=")?;
     Ok(by_hash + in_full)
@@ -70,16 +63,11 @@ fn proxies(cluster: &RedisCluster) -> Result<Vec<FaultProxy>> {
     }
     // Waits until all nodes know all ports.
     for node in cluster.nodes() {
-        syncguard_test_services::wait::until(
-            "announced ports",
-            std::time::Duration::from_secs(30),
-            || {
-                let slots = node.cli(&["CLUSTER", "NODES"])?;
-                Ok(proxies
-                    .iter()
-                    .all(|proxy| slots.contains(&format!("127.0.0.1:{}@", proxy.port()))))
-            },
-        )?;
+        wait::until("announced ports", Duration::from_secs(30), || {
+            let nodes = node.cli(&["CLUSTER", "NODES"])?;
+            let is_known = |proxy: &FaultProxy| nodes.contains(&format!(":{}@", proxy.port()));
+            Ok(proxies.iter().all(is_known))
+        })?;
     }
     Ok(proxies)
 }

@@ -10,6 +10,7 @@ use syncguard_redis::{
 use syncguard_test_services::redis::{RedisCluster, RedisServer};
 
 use super::{connect_with, proxies, url_of};
+use crate::redis::signals::{SOON, until};
 use crate::redis::support::{request, take};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -66,11 +67,10 @@ async fn nothing_is_said_to_be_nowhere_while_a_node_is_silent() -> Result<()> {
 
     proxies[2].freeze(false);
     proxies[2].sever();
-    let healed = Instant::now();
-    while backend.lookup(LookupRequest::by_lock_id(unknown)).await.is_err() {
-        assert!(healed.elapsed() < Duration::from_secs(10), "not healed");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until("healed", SOON, async || {
+        backend.lookup(LookupRequest::by_lock_id(unknown)).await.is_ok()
+    })
+    .await;
     assert!(backend.lookup(LookupRequest::by_lock_id(unknown)).await?.is_none());
     assert!(backend.release(ReleaseRequest::new(ours.lock_id)).await?.is_released());
     Ok(())
@@ -107,11 +107,10 @@ async fn replicas_are_waited_for_on_the_node_with_the_lock() -> Result<()> {
     let options = RedisOptions::new().with_command_timeout(Duration::from_secs(5));
     let options = options.with_wait_replicas(wait);
     let backend = connect_with(&cluster, options).await?;
-    let keys = [
-        key_on(&backend, &cluster.nodes()[0]).await?,
-        key_on(&backend, &cluster.nodes()[1]).await?,
-        key_on(&backend, &cluster.nodes()[2]).await?,
-    ];
+    let mut keys = Vec::new();
+    for node in &cluster.nodes()[..3] {
+        keys.push(key_on(&backend, node).await?);
+    }
     // The replica of the second master.
     cluster.nodes_mut()[4].pause()?;
     for (index, key) in keys.iter().enumerate() {

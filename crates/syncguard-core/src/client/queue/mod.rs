@@ -8,8 +8,6 @@
 //! the store even if the queue knows of a holder.
 
 mod fairness;
-#[cfg(test)]
-mod flaws;
 mod local_holder;
 mod queues;
 #[cfg(test)]

@@ -11,7 +11,6 @@ use std::time::Duration;
 use shuttle::future::{spawn, yield_now};
 use shuttle::rand::Rng;
 
-use super::flaws::{self, Flaw};
 use crate::LockConfig;
 use crate::backend::LockBackend;
 use crate::client::ClientState;
@@ -28,12 +27,12 @@ use crate::{acquire, try_acquire};
 
 #[test]
 fn every_turn_is_passed_on() {
-    model::explore_without_time(500, || crowd(Flaw::None));
+    model::explore_without_time(500, crowd);
 }
 
 #[test]
 fn turns_come_in_the_order_of_arrival() {
-    model::explore_without_time(250, || in_order(Flaw::None));
+    model::explore_without_time(250, in_order);
 }
 
 #[test]
@@ -41,39 +40,8 @@ fn failures_and_rivals_stop_no_waiter() {
     model::explore(250, on_a_faulty_store);
 }
 
-#[test]
-#[should_panic(expected = "deadlock")]
-fn a_turn_lost_on_drop_is_found() {
-    model::explore_without_time(4_000, || crowd(Flaw::TurnLostOnDrop));
-}
-
-#[test]
-#[should_panic(expected = "two contend for one key")]
-fn two_contenders_are_found() {
-    model::explore_without_time(4_000, || crowd(Flaw::TwoContenders));
-}
-
-#[test]
-#[should_panic(expected = "deadlock")]
-fn a_turn_given_twice_is_found() {
-    model::explore_without_time(4_000, || crowd(Flaw::TurnGivenTwice));
-}
-
-#[test]
-#[should_panic(expected = "deadlock")]
-fn a_wake_up_between_the_check_and_the_sleep_is_found() {
-    model::explore_without_time(4_000, || crowd(Flaw::WakeUpLost));
-}
-
-#[test]
-#[should_panic(expected = "overtaken")]
-fn a_queue_that_serves_the_last_first_is_found() {
-    model::explore_without_time(2_000, || in_order(Flaw::LastFirst));
-}
-
 /// Callers that arrive and leave in all ways.
-async fn crowd(flaw: Flaw) {
-    flaws::plant(flaw);
+async fn crowd() {
     let store = Store::new();
     let mut tasks = Vec::new();
     for _ in 0..4 {
@@ -118,8 +86,7 @@ async fn end(guard: crate::LockGuard<Store>) {
 }
 
 /// Callers that arrive one after the other while the lock is held.
-async fn in_order(flaw: Flaw) {
-    flaws::plant(flaw);
+async fn in_order() {
     let store = Store::new();
     let held = acquire(&store, "key").await.unwrap();
     let served = Arc::new(AtomicUsize::new(0));
@@ -153,7 +120,6 @@ async fn arrived<F: Future<Output = ()> + Unpin>(mut future: F) -> F {
 
 /// A store that fails now and then, and in which rivals take the lock.
 async fn on_a_faulty_store() {
-    flaws::plant(Flaw::None);
     let store = Store::new();
     store.state().is_faulty = true;
     let mut tasks = Vec::new();

@@ -7,8 +7,6 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::fairness::Fairness;
-#[cfg(test)]
-use super::flaws::{self, Flaw};
 use crate::contract::key_watch::KeyWatch;
 use crate::rt::Instant;
 use crate::util::answer_patience;
@@ -107,10 +105,6 @@ impl WaitQueue {
     /// Adds a waiter, as the head or behind the others.
     pub(super) fn join(&mut self, number: Number, now: Instant) -> Turn {
         self.skip_overdue(now);
-        #[cfg(test)]
-        if flaws::has(Flaw::TwoContenders) {
-            return Turn::Ask;
-        }
         if self.is_empty() {
             self.fairness.on_arrival(now);
         }
@@ -209,10 +203,6 @@ impl WaitQueue {
         head.asked = None;
         head.wakes_at = Some(until);
         head.due = until + Self::GRACE;
-        #[cfg(test)]
-        if flaws::has(Flaw::WakeUpLost) {
-            head.notify = None;
-        }
         Some((Arc::clone(head.notify.get_or_insert_default()), until))
     }
 
@@ -245,12 +235,6 @@ impl WaitQueue {
             return self.remove(number);
         }
         self.is_unanswered |= self.is_answer_overdue(now);
-        #[cfg(test)]
-        match () {
-            () if flaws::has(Flaw::TurnLostOnDrop) => return self.head = None,
-            () if flaws::has(Flaw::TurnGivenTwice) => self.promote(now + Self::GRACE),
-            () => {}
-        }
         self.promote(now + Self::GRACE);
         self.wake_head();
     }
@@ -307,10 +291,6 @@ impl WaitQueue {
     }
 
     fn promote(&mut self, due: Instant) {
-        #[cfg(test)]
-        if flaws::has(Flaw::LastFirst) {
-            self.waiting.rotate_right(usize::from(self.has_queued()));
-        }
         let next = self.waiting.pop_front();
         self.head = next.map(|(number, notify)| HeadState {
             number,

@@ -9,8 +9,6 @@ mod lease;
 mod min_hold;
 mod release;
 mod renewer_channel;
-#[cfg(test)]
-mod shuttle_tests;
 mod validity;
 
 use std::fmt;

@@ -307,3 +307,21 @@ impl Drop for Watcher {
 fn earlier(until: Instant, cap: Option<Instant>) -> Instant {
     cap.map_or(until, |cap| cap.min(until))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rt::model;
+
+    /// A renewal is cut to the cap before it is sent. If time passes in between, its TTL reaches beyond the cap.
+    #[test]
+    fn a_renewal_beyond_the_cap_counts_until_the_cap() {
+        model::explore_without_time(1, || async {
+            let ttl = Duration::from_secs(1);
+            let (cap, expires_at) = (Instant::now() + ttl, Timestamp::from_millis(0).unwrap());
+            let validity = Validity::new(cap, expires_at, Some(cap), None);
+            validity.renewed(cap + ttl, expires_at).unwrap();
+            assert_eq!(validity.until(), Ok(cap));
+        });
+    }
+}

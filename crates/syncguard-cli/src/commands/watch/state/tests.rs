@@ -112,14 +112,3 @@ fn a_lock_that_is_not_renewed_in_time_is_late() {
     state.look(vec![Lock::sample("2", "k", "h", NOW + 31, 0, 5)], None, at(31));
     assert_eq!(is_late(&state), [false]);
 }
-
-#[test]
-fn the_rate_comes_from_the_fences() {
-    let mut state = State::default();
-    let mut lock = Lock::sample("1", "k", "h", NOW, 0, 30);
-    state.look(vec![lock.clone()], None, at(0));
-    assert_eq!(state.locks[0].grants_per_second, None);
-    (lock.id, lock.fence) = (syncguard::Key::new("2").unwrap().hash_id(), 7);
-    state.look(vec![lock], None, at(2));
-    assert_eq!(state.locks[0].grants_per_second, Some(3.0));
-}

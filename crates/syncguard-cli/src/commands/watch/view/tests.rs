@@ -1,9 +1,9 @@
 //! The screen as text. `UPDATE_EXPECT=1` writes the files anew.
 
-use expect_test::{ExpectFile, expect_file};
+use expect_test::expect_file;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use ratatui::buffer::Buffer;
+use ratatui::buffer::{Buffer, Cell};
 
 use super::*;
 use crate::commands::watch::state::Pressed;
@@ -18,35 +18,33 @@ fn buffer(state: &State, width: u16, height: u16) -> Buffer {
     terminal.backend().buffer().clone()
 }
 
+/// The rows of a screen, cell by cell.
+fn rows(buffer: &Buffer) -> impl Iterator<Item = &[Cell]> {
+    buffer.content().chunks(buffer.area().width.into())
+}
+
+fn text(row: &[Cell]) -> String {
+    row.iter().map(Cell::symbol).collect()
+}
+
 /// The screen, without spaces at the ends of its lines.
 fn screen(state: &State, width: u16, height: u16) -> String {
-    let buffer = buffer(state, width, height);
-    let mut text = String::new();
-    for row in 0..height {
-        let cells = (0..width).filter_map(|column| buffer.cell((column, row)));
-        let line: String = cells.map(ratatui::buffer::Cell::symbol).collect();
-        assert!(width_of(line.trim_end()) <= usize::from(width), "{line}");
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text.trim_end().to_owned() + "\n"
+    let lines: Vec<String> = rows(&buffer(state, width, height)).map(text).collect();
+    let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
+    assert!(lines.iter().all(|line| width_of(line) <= usize::from(width)), "{lines:?}");
+    lines.join("\n").trim_end().to_owned() + "\n"
 }
 
 fn locks(fences: u64, now: u64) -> Vec<Lock> {
     let lock = |id: &str, key: &str, holder: &str, age: u64, left: u64| {
         Lock::sample(id, key, holder, NOW, age, left)
     };
+    let long = "nightly-report:customers-with-a-very-long-name";
     let mut all = vec![
         lock("1", "exports:permit:0", "web-7f9c/412", 4, 27),
         lock("2", "exports:permit:2", "web-7f9c/977", 65, 22),
         lock("3", "leader:reports", "reports-0/1", 190_000, 12),
-        lock(
-            "4",
-            "nightly-report:customers-with-a-very-long-name",
-            "batch-1.example.com/20417",
-            5_000,
-            21,
-        ),
+        lock("4", long, "batch-1.example.com/20417", 5_000, 21),
         lock(&format!("5{fences}"), "pay:17", "9f86d081884c", 0, 30),
     ];
     all[3].note = Some("https://ci.example.com/runs/18446".to_owned());
@@ -73,32 +71,22 @@ fn state() -> State {
 }
 
 #[test]
-fn the_screen_at_three_widths() {
-    let files: [(u16, ExpectFile); 3] = [
-        (60, expect_file!["60_columns.txt"]),
-        (80, expect_file!["80_columns.txt"]),
-        (160, expect_file!["160_columns.txt"]),
-    ];
-    for (width, file) in files {
-        file.assert_eq(&screen(&state(), width, 12));
-    }
-}
-
-#[test]
-fn the_screen_while_a_filter_is_typed() {
-    let mut state = state();
+fn the_screens_of_the_files() {
+    let (plain, mut filtered, mut failed) = (state(), state(), state());
     for char in "/WEB".chars() {
-        state.press(Pressed::Char(char));
+        filtered.press(Pressed::Char(char));
     }
-    expect_file!["filter.txt"].assert_eq(&screen(&state, 80, 12));
-}
-
-#[test]
-fn the_screen_when_the_store_is_away() {
-    let mut state = state();
-    state.fail("no connection to Redis".to_owned());
-    state.corrupt = Some("corrupt records: 1".to_owned());
-    expect_file!["failure.txt"].assert_eq(&screen(&state, 80, 12));
+    failed.fail("no connection to Redis".to_owned());
+    failed.corrupt = Some("corrupt records: 1".to_owned());
+    for (state, width, file) in [
+        (&plain, 60, expect_file!["60_columns.txt"]),
+        (&plain, 80, expect_file!["80_columns.txt"]),
+        (&plain, 160, expect_file!["160_columns.txt"]),
+        (&filtered, 80, expect_file!["filter.txt"]),
+        (&failed, 80, expect_file!["failure.txt"]),
+    ] {
+        file.assert_eq(&screen(state, width, 12));
+    }
 }
 
 #[test]
@@ -147,38 +135,24 @@ fn no_key_is_cut_without_a_mark() {
     }
 }
 
-/// The colours of the cells of a text.
-fn colors(state: &State, text: &str) -> Vec<Color> {
-    let (width, height) = (160, 12);
-    let buffer = buffer(state, width, height);
-    for row in 0..height {
-        let line: String = (0..width)
-            .filter_map(|column| buffer.cell((column, row)))
-            .map(ratatui::buffer::Cell::symbol)
-            .collect();
-        if let Some(start) = line.find(text) {
-            let start = u16::try_from(start).unwrap();
-            let columns = start..start + u16::try_from(text.len()).unwrap();
-            let mut colors: Vec<Color> = columns
-                .filter_map(|column| buffer.cell((column, row)))
-                .map(|cell| cell.fg)
-                .collect();
-            colors.dedup();
-            return colors;
-        }
-    }
-    panic!("{text} is not on the screen")
+/// The colour of the cells of a text in ASCII.
+fn color(state: &State, name: &str) -> Color {
+    let buffer = buffer(state, 160, 12);
+    let place = |row| text(row).find(name).map(|start| row[start..start + name.len()].to_vec());
+    let cells = rows(&buffer).find_map(place).expect("the text is on the screen");
+    assert!(cells.iter().all(|cell| cell.fg == cells[0].fg), "{name} has one colour");
+    cells[0].fg
 }
 
 #[test]
 fn old_and_late_locks_have_colours_if_there_are_colours() {
     let mut state = state();
-    assert_eq!(colors(&state, "5s!"), [Color::Reset]);
+    assert_eq!(color(&state, "5s!"), Color::Reset);
     state.has_colors = true;
-    assert_eq!(colors(&state, "5s!"), [Color::Red]);
-    assert_eq!(colors(&state, "nightly-report:"), [Color::Red]);
-    assert_eq!(colors(&state, "1h 23m"), [Color::Yellow]);
-    assert_eq!(colors(&state, "rebuild-search"), [Color::Reset]);
+    assert_eq!(color(&state, "5s!"), Color::Red);
+    assert_eq!(color(&state, "nightly-report:"), Color::Red);
+    assert_eq!(color(&state, "1h 23m"), Color::Yellow);
+    assert_eq!(color(&state, "rebuild-search"), Color::Reset);
 }
 
 #[test]

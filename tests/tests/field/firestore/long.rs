@@ -1,5 +1,7 @@
 //! The troubles that a lock of the default TTL outlives.
 
+mod connections;
+
 use anyhow::Result;
 use syncguard_firestore::FirestoreOptions;
 use syncguard_test_services::proxy::FaultProxy;

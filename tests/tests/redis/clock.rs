@@ -6,10 +6,12 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use syncguard_redis::contract::{ExtendRequest, ReleaseRequest};
 use syncguard_redis::{ErrorCode, LockBackend as _, RedisBackend, RedisOptions};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use syncguard_test_services::redis::RedisServer;
+use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::redis::support::request;
+use crate::redis::connecting::command;
+use crate::redis::support::{Raw, every_operation, patient, request};
 
 const NOON: i64 = 1_800_000_000_000;
 const HOUR: i64 = 3_600_000;
@@ -66,7 +68,7 @@ impl FakeServer {
 async fn serve(stream: TcpStream, clock: &Mutex<Clock>) -> Result<()> {
     let mut stream = BufReader::new(stream);
     loop {
-        let words = read_command(&mut stream).await?;
+        let words = command(&mut stream).await?;
         let answer = match words[0].to_ascii_uppercase().as_str() {
             "INFO" => "$19\r\nredis_version:7.0.0\r\n".to_owned(),
             "CONFIG" => "*0\r\n".to_owned(),
@@ -113,24 +115,6 @@ fn run_script(words: &[String], clock: &mut Clock) -> Result<String> {
         (_, 2) => ":1\r\n".to_owned(),
         _ => format!(":{}\r\n", time + arguments[1].parse::<i64>()?),
     })
-}
-
-async fn read_command(stream: &mut BufReader<TcpStream>) -> Result<Vec<String>> {
-    let count = read_number(stream).await?;
-    let mut words = Vec::new();
-    for _ in 0..count {
-        let mut word = vec![0; read_number(stream).await? + 2];
-        stream.read_exact(&mut word).await?;
-        word.truncate(word.len() - 2);
-        words.push(String::from_utf8(word)?);
-    }
-    Ok(words)
-}
-
-async fn read_number(stream: &mut BufReader<TcpStream>) -> Result<usize> {
-    let mut line = String::new();
-    stream.read_line(&mut line).await?;
-    Ok(line.get(1..).context("the end of the connection")?.trim_end().parse()?)
 }
 
 #[tokio::test]
@@ -208,5 +192,21 @@ async fn a_server_that_refuses_twice_has_done_nothing() -> Result<()> {
     }
     assert_eq!(server.deadlines().len(), 6);
     assert_eq!(backend.client_state().clean_up().waiting(), 0, "nothing to clean up");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_clients_first_write_asks_for_the_time_and_no_other_does() -> Result<()> {
+    let server = RedisServer::start()?;
+    let raw = Raw::connect(&server.url()).await;
+    let client = Raw::connect(&server.url()).await.0;
+    let backend = RedisBackend::from_client(client, patient())?;
+    let before = raw.calls("time").await;
+    for key in ["a", "b", "c"] {
+        every_operation(&backend, key).await?;
+    }
+    // Each script calls TIME as well, also one that is sent in full.
+    let scripts = 3 * 6;
+    assert_eq!(raw.calls("time").await - before, scripts + 1);
     Ok(())
 }
