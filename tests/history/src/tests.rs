@@ -10,6 +10,7 @@ use super::{
     Answer, Call, Checker, Counts, Entry, Fault, Floors, History, Invariant, Limits, Line, Moment,
     check,
 };
+use crate::history::checked;
 
 /// A script for a history. Times are in milliseconds, by both clocks.
 #[derive(Clone, Default)]
@@ -409,7 +410,7 @@ fn seven_service_comes_back_in_time() {
         script.note(200, Entry::Healed);
         script.ask(210, "a", failed()).ask(220, "a", failed()).ask(230, "a", failed());
         script.acquire(served, "b", 1);
-        (script.broken(), script.history().longest_outage_ms())
+        (script.broken(), checked(&script.history(), &Limits::new()).longest_outage_ms())
     };
     assert_eq!(healed(2198), (vec![], 1999));
     assert_eq!(healed(2200), (vec![Invariant::BackInTime], 2001));
@@ -438,28 +439,11 @@ fn a_run_in_which_too_little_happened_does_not_count() {
     let mut script = Script::new();
     script.acquire(0, "a", 1).ask(1, "b", failed());
     script.note(5, Entry::Fault(Fault::Killed));
-    let counts = script.history().counts();
+    let checker = checked(&script.history(), &Limits::new());
+    let counts = checker.counts();
     assert_eq!((counts.answered, counts.unknown, counts.granted), (1, 1, 1));
-    assert_eq!(floors.missing(&counts), ["answered: 1 of 2", "Killed: 1 of 2"]);
+    assert_eq!(floors.missing(counts), ["answered: 1 of 2", "Killed: 1 of 2"]);
     assert_eq!(floors.missing(&Counts::default()).len(), 3);
-}
-
-#[test]
-fn a_line_that_a_kill_has_torn_is_passed_over() {
-    let folder = std::env::temp_dir().join(format!("syncguard-history-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let path = folder.join("p.jsonl");
-    let recorder = super::Recorder::to_file("p", &path).unwrap();
-    let pending = recorder.call(Call::IsLocked { key: "k".to_owned() });
-    pending.answer(Answer::Is(false));
-    drop(recorder.call(Call::Release { lock: "a".to_owned() }));
-    let mut text = std::fs::read_to_string(&path).unwrap();
-    text.truncate(text.len() - 10);
-    std::fs::write(&path, text).unwrap();
-    let history = History::read(&folder).unwrap();
-    std::fs::remove_dir_all(&folder).unwrap();
-    let answers: Vec<_> = history.operations.iter().map(super::Operation::answer).collect();
-    assert_eq!(answers, [Some(&Answer::Is(false)), None]);
 }
 
 /// A planted flaw: one process counts one slot too many.
