@@ -51,39 +51,29 @@ async fn the_clean_up_tries_again_when_its_release_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_clean_up_gives_up_on_a_store_that_never_answers() {
-    let backend = FaultyBackend::new();
-    backend.on_acquire().reply_lost = true;
-    backend.on_release().fails = Some(ErrorCode::ServiceUnavailable);
-    let short = AcquireRequest::new(KEY, ms(2_000)).unwrap();
-    assert!(backend.acquire(short).await.is_err());
-    sleep(ms(603_001)).await;
-    let releases = backend.releases();
-    assert!((600..=1_300).contains(&releases), "about one a second: {releases}");
-    sleep(LONG).await;
-    assert_eq!(backend.releases(), releases);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_clean_up_ends_when_no_request_can_be_in_flight_any_more() {
-    let backend = FaultyBackend::new();
-    // The request is lost before it reaches the store, but the client cannot know that.
-    backend.on_acquire().fails = Some(ErrorCode::NetworkTimeout);
-    assert!(backend.acquire(request()).await.unwrap_err().is_outcome_unknown());
-    sleep(ms(60_000)).await;
-    let releases = backend.releases();
-    assert!((8..=14).contains(&releases), "{releases}");
-    sleep(ms(600_000)).await;
-    assert_eq!(backend.releases(), releases);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_known_failure_needs_no_clean_up() {
-    let backend = FaultyBackend::new();
-    backend.on_acquire().fails = Some(ErrorCode::ServiceUnavailable);
-    assert!(backend.acquire(request()).await.is_err());
-    sleep(ms(1_000)).await;
-    assert_eq!(backend.releases(), 0);
+async fn the_clean_up_ends_when_it_is_in_vain() {
+    let fails = |code| Trouble { fails: Some(code), ..Trouble::default() };
+    let away = fails(ErrorCode::ServiceUnavailable);
+    let reply_lost = Trouble { reply_lost: true, ..Trouble::default() };
+    for (acquire, release, ttl, after, releases) in [
+        // The store never answers: about one a second, for ten minutes after the lock is over.
+        (reply_lost, away, ms(2_000), ms(603_001), 600..=1_300),
+        // The request is lost before it reaches the store, but the client cannot know that.
+        (fails(ErrorCode::NetworkTimeout), Trouble::default(), LONG, ms(60_000), 8..=14),
+        // A known failure needs no clean-up.
+        (away, Trouble::default(), LONG, ms(1_000), 0..=0),
+    ] {
+        let backend = FaultyBackend::new();
+        *backend.on_acquire() = acquire;
+        *backend.on_release() = release;
+        let error = backend.acquire(AcquireRequest::new(KEY, ttl).unwrap()).await.unwrap_err();
+        assert_eq!(error.is_outcome_unknown(), *releases.end() > 0, "{acquire:?}");
+        sleep(after).await;
+        let sent = backend.releases();
+        assert!(releases.contains(&sent), "{acquire:?}: {sent}");
+        sleep(LONG).await;
+        assert_eq!(backend.releases(), sent, "{acquire:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -553,6 +553,12 @@ impl NeverGrants {
         Self { store: MemoryBackend::new(), holder, asked: Arc::default(), signals: None }
     }
 
+    fn with_signals() -> (Self, Arc<Mutex<Vec<KeySignal>>>) {
+        let signals = Arc::default();
+        let this = Self::new(Contention::unknown());
+        (Self { signals: Some(Arc::clone(&signals)), ..this }, signals)
+    }
+
     fn asked(&self) -> u32 {
         self.asked.swap(0, Ordering::Relaxed)
     }
@@ -578,11 +584,7 @@ impl LockBackend for NeverGrants {
 /// An attempt answers all signals before it.
 #[tokio::test(start_paused = true)]
 async fn two_signals_before_an_attempt_cause_one() {
-    let signals = Arc::<Mutex<Vec<KeySignal>>>::default();
-    let store = NeverGrants {
-        signals: Some(Arc::clone(&signals)),
-        ..NeverGrants::new(Contention::unknown())
-    };
+    let (store, signals) = NeverGrants::with_signals();
     let other = store.clone();
     let waiting = tokio::spawn(async move {
         acquire(&other, patient().with_acquisition(hardly_polling())).await.map(drop)
@@ -603,11 +605,7 @@ async fn two_signals_before_an_attempt_cause_one() {
 /// A store can stop sending signals without a sign of it, such as Redis after `FLUSHDB`.
 #[tokio::test(start_paused = true)]
 async fn a_poll_replaces_an_old_watch() {
-    let signals = Arc::<Mutex<Vec<KeySignal>>>::default();
-    let store = NeverGrants {
-        signals: Some(Arc::clone(&signals)),
-        ..NeverGrants::new(Contention::unknown())
-    };
+    let (store, signals) = NeverGrants::with_signals();
     let waiting = LockConfig::new(KEY).wait_up_to(ms(60_000));
     acquire(&store, waiting).await.unwrap_err();
     let opened = signals.lock().unwrap().len();

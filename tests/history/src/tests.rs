@@ -1,14 +1,14 @@
 //! For each invariant, a handmade history that breaks it and a similar one that does not.
 
 mod apart;
-mod long;
+mod forgotten;
 mod resent;
 mod shrunk;
 mod ticks;
 
 use super::{
     Answer, Call, Checker, Counts, Entry, Fault, Floors, History, Invariant, Limits, Line, Moment,
-    check,
+    Violation, check,
 };
 use crate::history::checked;
 
@@ -55,6 +55,13 @@ impl Script {
         self.call(at, Call::Acquire { key, lock, ttl: TTL }, at + 1, answer)
     }
 
+    /// An acquire of the lock `a` that nobody hears the answer to.
+    fn asks_and_dies(&mut self, at: u64) -> &mut Self {
+        let (key, lock) = ("k".to_owned(), "a".to_owned());
+        self.note(at, Entry::Called { number: 99, call: Call::Acquire { key, lock, ttl: TTL } });
+        self
+    }
+
     /// A permit of the semaphore `s` that is granted a millisecond after it was called.
     fn permit(&mut self, at: u64, slot: u64, lock: &str) -> &mut Self {
         let key = format!("s:permit:{slot}");
@@ -93,10 +100,20 @@ impl Script {
         History::new(self.lines.clone()).unwrap()
     }
 
+    /// The invariants that the history breaks by these limits.
+    fn broken_by(&self, limits: &Limits) -> Vec<Invariant> {
+        let violations = check(&self.history(), limits);
+        let mut broken: Vec<_> = violations.iter().map(|it| it.invariant).collect();
+        broken.dedup();
+        broken
+    }
+
     /// The invariants that the history breaks, wherever it is cut.
     fn broken(&self) -> Vec<Invariant> {
-        let violations = check(&self.history(), &Limits::new());
-        let whole: Vec<_> = violations.iter().map(|it| it.invariant).collect();
+        let of = |violations: &[Violation]| -> Vec<_> {
+            violations.iter().map(|violation| violation.invariant).collect()
+        };
+        let whole = of(&check(&self.history(), &Limits::new()));
         let lines = self.history().lines();
         for cut in 0..lines.len() {
             let mut checker = Checker::new(Limits::new());
@@ -108,13 +125,9 @@ impl Script {
             for line in &lines[cut..] {
                 checker.feed(line.clone());
             }
-            let parts = checker.finish().violations;
-            let parts: Vec<_> = parts.iter().map(|it| it.invariant).collect();
-            assert_eq!(parts, whole, "cut before line {cut}");
+            assert_eq!(of(&checker.finish().violations), whole, "cut before line {cut}");
         }
-        let mut broken: Vec<_> = violations.iter().map(|it| it.invariant).collect();
-        broken.dedup();
-        broken
+        self.broken_by(&Limits::new())
     }
 }
 
@@ -345,33 +358,21 @@ fn six_no_update_is_lost() {
 fn seven_orphans_go_in_time() {
     let late = [Invariant::BackInTime];
     // The caller was killed before the answer: 4 s for the call, the TTL, and 1.5 s.
-    let orphan = |seen: u64| {
-        let mut script = Script::new();
-        let (key, lock) = ("k".to_owned(), "a".to_owned());
-        script.note(0, Entry::Called { number: 99, call: Call::Acquire { key, lock, ttl: TTL } });
-        script.ask(seen, "b", Answer::Locked);
-        script.broken()
-    };
+    let orphan = |seen: u64| Script::new().asks_and_dies(0).ask(seen, "b", Answer::Locked).broken();
     assert_eq!(orphan(5599), []);
     assert_eq!(orphan(5601), late);
 
     // The caller was killed later, and may have sent the request at the last moment.
     let stopped = |seen: u64| {
         let mut script = Script::new();
-        let (key, lock) = ("k".to_owned(), "a".to_owned());
-        script.note(0, Entry::Called { number: 99, call: Call::Acquire { key, lock, ttl: TTL } });
         script.note(2000, Entry::Ended { process: "p".to_owned() });
-        script.ask(seen, "b", Answer::Locked);
-        script.broken()
+        script.asks_and_dies(0).ask(seen, "b", Answer::Locked).broken()
     };
     assert_eq!(stopped(7599), []);
     assert_eq!(stopped(7601), late);
 
-    let forgotten = |seen: u64| {
-        let mut script = Script::new();
-        script.acquire(0, "a", 1).ask(seen, "b", Answer::Locked);
-        script.broken()
-    };
+    let forgotten =
+        |seen: u64| Script::new().acquire(0, "a", 1).ask(seen, "b", Answer::Locked).broken();
     assert_eq!(forgotten(1600), []);
     assert_eq!(forgotten(1602), late);
 
