@@ -226,7 +226,7 @@ impl Used {
     /// Each name is a metric or a label of one of the metrics, and each label can have the values that are asked for.
     fn by(query: &str, known: &Known) -> Result<Self, String> {
         let unquoted: Vec<&str> = query.split('"').step_by(2).collect();
-        let names: Vec<&str> = unquoted.iter().flat_map(|piece| names(piece)).collect();
+        let names: Vec<&str> = unquoted.iter().flat_map(|piece| names_in(piece)).collect();
         let metrics: Vec<_> = names.iter().copied().filter(|it| known.contains_key(*it)).collect();
         let labels = |label: &str| metrics.iter().filter_map(|it| known[*it].get(label)).collect();
         for name in names.iter().filter(|name| !known.contains_key(**name)) {
@@ -238,7 +238,7 @@ impl Used {
         for (before, values) in unquoted.iter().zip(query.split('"').skip(1).step_by(2)) {
             // A query may leave values out, and Grafana fills some in.
             let is_left_out = before.ends_with("!=") || before.ends_with("!~");
-            let Some(label) = names(before).pop().filter(|_| !is_left_out) else { continue };
+            let Some(label) = names_in(before).pop().filter(|_| !is_left_out) else { continue };
             if values.contains(['$', '.']) {
                 continue;
             }
@@ -250,7 +250,7 @@ impl Used {
             }
         }
         let groups = query.split("by (").skip(1).filter_map(|after| after.split(')').next());
-        let grouped: BTreeSet<_> = groups.flat_map(names).map(str::to_owned).collect();
+        let grouped: BTreeSet<_> = groups.flat_map(names_in).map(str::to_owned).collect();
         let all = metrics.iter().flat_map(|metric| known[*metric].keys().cloned());
         let labels = if grouped.is_empty() { all.collect() } else { grouped };
         Ok(Self { metrics: metrics.into_iter().map(str::to_owned).collect(), labels })
@@ -264,7 +264,7 @@ impl Used {
 }
 
 /// The names of metrics and labels in a query, without its functions, words, numbers, ranges and variables.
-fn names(query: &str) -> Vec<&str> {
+fn names_in(query: &str) -> Vec<&str> {
     let mut names = Vec::new();
     for word in query.split(is_no_part) {
         let at = word.as_ptr() as usize - query.as_ptr() as usize;
