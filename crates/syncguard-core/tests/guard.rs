@@ -1,13 +1,12 @@
 //! Guards: release, drop, extend, validity and auto-extend.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::common::{FaultyBackend, ReportedErrors, Trouble, is_locked, ms, settle};
-use syncguard_core::contract::{ClientState, ReleaseRequest, ReleaseSource};
+use syncguard_core::contract::{ClientState, ReleaseSource};
 use syncguard_core::{
-    AutoExtend, ErrorCode, ExtendResult, LockBackend, LockConfig, LossReason, NotHeld,
-    ReleaseResult, acquire, try_acquire,
+    AutoExtend, ErrorCode, ExtendResult, LockConfig, LossReason, NotHeld, ReleaseResult, acquire,
+    try_acquire,
 };
 use tokio::runtime::Builder;
 use tokio::time::{Instant, advance, sleep};
@@ -19,48 +18,40 @@ fn config(ttl: u64) -> LockConfig {
 }
 
 #[tokio::test(start_paused = true)]
-async fn release_frees_the_lock_and_reports_it() {
-    let backend = FaultyBackend::new();
-    let guard = acquire(&backend, KEY).await.unwrap();
-    assert!(is_locked(&backend, KEY).await);
-    assert_eq!(guard.release().await.unwrap(), ReleaseResult::Released);
-    assert!(!is_locked(&backend, KEY).await);
-    assert_eq!(backend.behaviour.releases.load(Ordering::Relaxed), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn drop_releases_in_the_background() {
-    let backend = FaultyBackend::new();
-    drop(acquire(&backend, KEY).await.unwrap());
-    settle().await;
-    assert!(!is_locked(&backend, KEY).await);
-    assert_eq!(backend.behaviour.releases.load(Ordering::Relaxed), 1);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_dropped_release_goes_on() {
     let backend = FaultyBackend::new();
     for auto_extend in [false, true] {
         let config =
             if auto_extend { config(900).with_auto_extend(AutoExtend::new()) } else { config(900) };
         let guard = acquire(&backend, config).await.unwrap();
-        backend.behaviour.release.lock().unwrap().before = ms(50);
+        backend.on_release().before = ms(50);
         let given_up = tokio::time::timeout(ms(10), guard.release()).await;
         assert!(given_up.is_err());
         assert!(is_locked(&backend, KEY).await);
         sleep(ms(60)).await;
         assert!(!is_locked(&backend, KEY).await, "auto_extend: {auto_extend}");
     }
-    assert_eq!(backend.behaviour.releases.load(Ordering::Relaxed), 2);
+    assert_eq!(backend.releases(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_dropped_outside_the_runtime_still_releases() {
-    let backend = FaultyBackend::new();
-    let guard = acquire(&backend, KEY).await.unwrap();
-    std::thread::spawn(move || drop(guard)).join().unwrap();
-    settle().await;
-    assert!(!is_locked(&backend, KEY).await);
+async fn every_end_of_a_guard_sends_one_release_and_no_renewal_after_it() {
+    for config in [config(300), config(300).with_auto_extend(AutoExtend::new())] {
+        for end in ["released", "dropped", "dropped outside the runtime"] {
+            let backend = FaultyBackend::new();
+            let guard = acquire(&backend, config.clone()).await.unwrap();
+            assert!(is_locked(&backend, KEY).await);
+            match end {
+                "released" => assert_eq!(guard.release().await.unwrap(), ReleaseResult::Released),
+                "dropped" => drop(guard),
+                _ => std::thread::spawn(move || drop(guard)).join().unwrap(),
+            }
+            settle().await;
+            assert!(!is_locked(&backend, KEY).await, "{end}");
+            sleep(ms(3_000)).await;
+            assert_eq!((backend.releases(), backend.extends()), (1, 0), "{end}");
+        }
+    }
 }
 
 #[test]
@@ -89,7 +80,7 @@ async fn errors_of_dropped_guards_reach_the_handler_of_the_lock_or_else_of_the_b
     let (of_backend, of_lock) = (ReportedErrors::default(), ReportedErrors::default());
     let defaults = ClientState::default().with_on_release_error(of_backend.handler());
     let backend = FaultyBackend::with_client_state(defaults);
-    backend.behaviour.release.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
+    backend.on_release().fails = Some(ErrorCode::ServiceUnavailable);
 
     drop(acquire(&backend, KEY).await.unwrap());
     settle().await;
@@ -110,7 +101,7 @@ async fn errors_of_dropped_guards_reach_the_handler_of_the_lock_or_else_of_the_b
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_panics_breaks_nothing() {
     let backend = FaultyBackend::new();
-    backend.behaviour.release.lock().unwrap().fails = Some(ErrorCode::Internal);
+    backend.on_release().fails = Some(ErrorCode::Internal);
     let handler = syncguard_core::contract::ReleaseErrorHandler::new(|_, _| panic!("handler"));
     drop(acquire(&backend, LockConfig::new(KEY).with_on_release_error(handler)).await.unwrap());
     settle().await;
@@ -120,7 +111,7 @@ async fn a_handler_that_panics_breaks_nothing() {
 async fn the_dispose_timeout_bounds_a_release() {
     let backend = FaultyBackend::new();
     let guard = acquire(&backend, config(60_000).with_dispose_timeout(ms(20))).await.unwrap();
-    backend.behaviour.release.lock().unwrap().before = ms(500);
+    backend.on_release().before = ms(500);
     let started = Instant::now();
     let error = guard.release().await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::NetworkTimeout);
@@ -134,28 +125,23 @@ async fn the_dispose_timeout_bounds_a_release() {
 #[tokio::test(start_paused = true)]
 async fn validity_counts_from_before_the_request_was_sent() {
     let backend = FaultyBackend::new();
-    *backend.behaviour.acquire.lock().unwrap() =
-        Trouble { before: ms(30), after: ms(40), ..Trouble::default() };
+    *backend.on_acquire() = Trouble { before: ms(30), after: ms(40), ..Trouble::default() };
     let mut guard = acquire(&backend, config(1_000)).await.unwrap();
     assert_eq!(guard.valid_for(), ms(930));
 
-    *backend.behaviour.extend.lock().unwrap() = Trouble { after: ms(100), ..Trouble::default() };
+    *backend.on_extend() = Trouble { after: ms(100), ..Trouble::default() };
     assert!(guard.extend(ms(2_000)).await.unwrap().is_extended());
     assert_eq!(guard.valid_for(), ms(1_900));
 
-    advance(ms(1_900)).await;
+    // An extend replaces the TTL, so it can make it shorter.
+    let before = guard.expires_at();
+    *backend.on_extend() = Trouble::default();
+    assert!(guard.extend(ms(500)).await.unwrap().is_extended());
+    assert!(guard.valid_for() == ms(500) && guard.expires_at() < before);
+
+    advance(ms(500)).await;
     assert_eq!(guard.valid_for(), Duration::ZERO);
     assert!(guard.is_lost());
-}
-
-#[tokio::test(start_paused = true)]
-async fn extend_replaces_the_ttl() {
-    let backend = FaultyBackend::new();
-    let mut guard = acquire(&backend, config(10_000)).await.unwrap();
-    let before = guard.expires_at();
-    assert!(guard.extend(ms(500)).await.unwrap().is_extended());
-    assert_eq!(guard.valid_for(), ms(500));
-    assert!(guard.expires_at() < before);
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,7 +149,7 @@ async fn after_a_failed_extend_only_the_shorter_ttl_counts() {
     let backend = FaultyBackend::new();
     let mut guard = acquire(&backend, config(10_000)).await.unwrap();
     // The store shortens the lock, but the answer is lost.
-    backend.behaviour.extend.lock().unwrap().reply_lost = true;
+    backend.on_extend().reply_lost = true;
     assert!(guard.extend(ms(500)).await.is_err());
     assert_eq!(guard.valid_for(), ms(500));
     assert!(guard.extend(ms(20_000)).await.is_err());
@@ -208,9 +194,9 @@ async fn a_lost_lock_stays_lost() {
     assert_eq!(guard.lost().await, LossReason::Expired);
     // The store still has the lock, within the tolerance.
     assert!(is_locked(&backend, KEY).await);
-    let extends = backend.behaviour.extends.load(Ordering::Relaxed);
+    let extends = backend.extends();
     assert_eq!(guard.extend(ms(1_000)).await.unwrap(), ExtendResult::NotHeld(NotHeld::Expired));
-    assert_eq!(backend.behaviour.extends.load(Ordering::Relaxed), extends, "nothing is sent");
+    assert_eq!(backend.extends(), extends, "nothing is sent");
     assert_eq!(guard.release().await.unwrap(), ReleaseResult::Released);
 }
 
@@ -246,46 +232,25 @@ async fn auto_extend_keeps_a_lock_far_beyond_its_ttl() {
         assert!(guard.valid_for() >= ms(150), "{:?}", guard.valid_for());
         assert!(try_acquire(&backend, KEY).await.unwrap().is_held());
     }
-    let extends = backend.behaviour.extends.load(Ordering::Relaxed);
+    let extends = backend.extends();
     assert!((240..=260).contains(&extends), "a third of the TTL each: {extends}");
     assert_eq!(guard.release().await.unwrap(), ReleaseResult::Released);
     sleep(ms(5_000)).await;
-    assert_eq!(
-        backend.behaviour.extends.load(Ordering::Relaxed),
-        extends,
-        "no renewal after the release"
-    );
-    assert_eq!(backend.behaviour.releases.load(Ordering::Relaxed), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn auto_extend_survives_errors_for_as_long_as_the_ttl_lasts() {
-    let backend = FaultyBackend::new();
-    let guard = acquire(&backend, config(900).with_auto_extend(AutoExtend::new())).await.unwrap();
-    backend.behaviour.extend.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
-    sleep(ms(800)).await;
-    assert!(!guard.is_lost());
-    backend.behaviour.extend.lock().unwrap().fails = None;
-    sleep(ms(5_000)).await;
-    assert!(!guard.is_lost());
-
-    backend.behaviour.extend.lock().unwrap().fails = Some(ErrorCode::AuthFailed);
-    let since = Instant::now();
-    assert_eq!(guard.lost().await, LossReason::Expired);
-    assert!(since.elapsed() >= ms(599) && since.elapsed() <= ms(900), "{:?}", since.elapsed());
+    assert_eq!(backend.extends(), extends, "no renewal after the release");
+    assert_eq!(backend.releases(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn auto_extend_is_not_stopped_by_an_attempt_that_hangs() {
     let backend = FaultyBackend::new();
     let guard = acquire(&backend, config(900).with_auto_extend(AutoExtend::new())).await.unwrap();
-    backend.behaviour.extend.lock().unwrap().before = Duration::from_secs(3_600);
+    backend.on_extend().before = Duration::from_secs(3_600);
     sleep(ms(400)).await;
-    backend.behaviour.extend.lock().unwrap().before = Duration::ZERO;
+    backend.on_extend().before = Duration::ZERO;
     sleep(ms(2_000)).await;
     assert!(!guard.is_lost());
 
-    backend.behaviour.extend.lock().unwrap().before = Duration::from_secs(3_600);
+    backend.on_extend().before = Duration::from_secs(3_600);
     let token = guard.lost_token();
     tokio::time::timeout(ms(901), token.cancelled()).await.expect("the loss is noticed in time");
 }
@@ -305,25 +270,18 @@ async fn renewals_are_tried_until_the_deadline_whatever_fails() {
         let guard = acquire(&backend, config(30_000).with_auto_extend(AutoExtend::new()));
         let guard = guard.await.unwrap();
         let trouble = Trouble { fails: Some(code), before: ms(takes), ..Trouble::default() };
-        *backend.behaviour.extend.lock().unwrap() = trouble;
+        *backend.on_extend() = trouble;
         sleep(ms(28_400)).await;
-        assert_eq!(backend.behaviour.extends.load(Ordering::Relaxed), tries, "{code} {takes}");
-        *backend.behaviour.extend.lock().unwrap() = Trouble::default();
+        assert_eq!(backend.extends(), tries, "{code} {takes}");
+        *backend.on_extend() = Trouble::default();
         sleep(ms(10_000)).await;
         assert!(!guard.is_lost() && guard.valid_for() > ms(19_000), "{code} {takes}");
-    }
-}
 
-#[tokio::test(start_paused = true)]
-async fn auto_extend_notices_that_the_store_lost_the_lock() {
-    let backend = FaultyBackend::new();
-    let guard = acquire(&backend, config(900).with_auto_extend(AutoExtend::new())).await.unwrap();
-    assert!(
-        backend.store.release(ReleaseRequest::new(guard.lock_id())).await.unwrap().is_released()
-    );
-    let since = Instant::now();
-    assert_eq!(guard.lost().await, LossReason::NotHeld);
-    assert!(since.elapsed() <= ms(301));
+        *backend.on_extend() = trouble;
+        let since = Instant::now();
+        assert_eq!(guard.lost().await, LossReason::Expired);
+        assert!((ms(19_000)..=ms(30_000)).contains(&since.elapsed()), "{:?}", since.elapsed());
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -347,9 +305,9 @@ async fn a_manual_extend_sets_the_ttl_of_later_renewals() {
         acquire(&backend, config(300).with_auto_extend(AutoExtend::new())).await.unwrap();
     assert!(guard.extend(ms(6_000)).await.unwrap().is_extended());
     assert_eq!(guard.valid_for(), ms(6_000));
-    let extends = backend.behaviour.extends.load(Ordering::Relaxed);
+    let extends = backend.extends();
     sleep(ms(10_100)).await;
-    assert_eq!(backend.behaviour.extends.load(Ordering::Relaxed) - extends, 5);
+    assert_eq!(backend.extends() - extends, 5);
     assert!(guard.valid_for() > ms(3_000));
 }
 
@@ -357,7 +315,7 @@ async fn a_manual_extend_sets_the_ttl_of_later_renewals() {
 async fn a_release_does_not_wait_for_a_renewal_that_hangs() {
     let backend = FaultyBackend::new();
     let guard = acquire(&backend, config(900).with_auto_extend(AutoExtend::new())).await.unwrap();
-    backend.behaviour.extend.lock().unwrap().before = ms(400);
+    backend.on_extend().before = ms(400);
     sleep(ms(310)).await; // a renewal is under way
     let started = Instant::now();
     assert!(guard.release().await.unwrap().is_released());
@@ -365,17 +323,6 @@ async fn a_release_does_not_wait_for_a_renewal_that_hangs() {
     // The late renewal does not bring back the lock.
     sleep(ms(1_000)).await;
     assert!(!is_locked(&backend, KEY).await);
-}
-
-#[tokio::test(start_paused = true)]
-async fn dropping_an_auto_extended_guard_ends_renewing_and_releases_once() {
-    let backend = FaultyBackend::new();
-    drop(acquire(&backend, config(300).with_auto_extend(AutoExtend::new())).await.unwrap());
-    settle().await;
-    assert!(!is_locked(&backend, KEY).await);
-    sleep(ms(3_000)).await;
-    assert_eq!(backend.behaviour.releases.load(Ordering::Relaxed), 1);
-    assert_eq!(backend.behaviour.extends.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use crate::common::{FaultyBackend, ReportedErrors, Trouble, is_locked, ms, settle};
 use syncguard_core::authoring::cancel;
-use syncguard_core::contract::{
-    ClientState, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
-};
+use syncguard_core::contract::{ClientState, IsLockedRequest, LookupRequest, ReleaseRequest};
 use syncguard_core::diagnostics::get_by_id;
 use syncguard_core::{
     AcquisitionOptions, AutoExtend, ErrorCode, ExtendResult, LockBackend, LockConfig, LossReason,
@@ -55,35 +53,42 @@ async fn kept_for(
 
 #[tokio::test(start_paused = true)]
 async fn a_late_extend_never_shortens_what_a_later_one_promised() {
-    let backend = FaultyBackend::new();
-    let mut guard = acquire(&backend, config(60_000)).await.unwrap();
-    backend.behaviour.extend.lock().unwrap().before = ms(500);
-    assert!(timeout(ms(10), guard.extend(ms(3_000))).await.is_err());
-    assert!(guard.valid_for() <= ms(3_000), "the earlier end counts");
+    // In the same millisecond, the later one would set the very expiry that the late one expects.
+    for later in [ms(10), ms(0)] {
+        let backend = FaultyBackend::new();
+        let mut guard = acquire(&backend, config(60_000)).await.unwrap();
+        let first = guard.expires_at();
+        backend.on_extend().before = ms(500);
+        assert!(timeout(later, guard.extend(ms(3_000))).await.is_err());
+        assert!(guard.valid_for() <= ms(3_000), "the earlier end counts");
 
-    backend.behaviour.extend.lock().unwrap().before = ms(0);
-    assert!(guard.extend(ms(60_000)).await.unwrap().is_extended());
-    // The first one lands.
-    sleep(ms(1_000)).await;
-    assert!(guard.valid_for() > ms(58_000));
-    assert!(kept_for(&backend, &guard).await >= guard.valid_for());
+        backend.on_extend().before = ms(0);
+        assert!(guard.extend(ms(60_000)).await.unwrap().is_extended());
+        assert_ne!(guard.expires_at(), first);
+        // The first one lands.
+        sleep(ms(1_000)).await;
+        assert!(guard.valid_for() > ms(58_000));
+        assert!(kept_for(&backend, &guard).await >= guard.valid_for());
+    }
 }
 
+/// An extend sets the very expiry that a late extend expects, so the guard extends the lock once more.
 #[tokio::test(start_paused = true)]
-async fn a_late_extend_changes_nothing_though_the_expiry_that_it_knows_came_back() {
+async fn an_expiry_that_a_late_extend_expects_is_extended_once_more() {
     let backend = FaultyBackend::new();
-    let mut guard = acquire(&backend, config(60_000)).await.unwrap();
-    let first = guard.expires_at();
-    backend.behaviour.extend.lock().unwrap().before = ms(500);
-    assert!(timeout(ms(0), guard.extend(ms(3_000))).await.is_err());
-
-    // In the same millisecond, so that the expiry is the same again.
-    backend.behaviour.extend.lock().unwrap().before = ms(0);
-    assert!(guard.extend(ms(60_000)).await.unwrap().is_extended());
-    assert_ne!(guard.expires_at(), first);
-    // The first one lands.
-    sleep(ms(1_000)).await;
-    assert!(guard.valid_for() > ms(58_000));
+    let mut guard = acquire(&backend, config(10_000)).await.unwrap();
+    let known = guard.expires_at();
+    backend.on_extend().before = ms(5_000);
+    assert!(timeout(ms(0), guard.extend(ms(1_000))).await.is_err());
+    backend.on_extend().before = ms(0);
+    assert!(guard.extend(ms(20_000)).await.unwrap().is_extended());
+    sleep(ms(2_000)).await;
+    assert!(guard.extend(ms(8_000)).await.unwrap().is_extended());
+    assert_ne!(guard.expires_at(), known);
+    assert_eq!(backend.extends(), 4);
+    // The late one lands.
+    sleep(ms(4_000)).await;
+    assert!(guard.valid_for() > ms(3_000));
     assert!(kept_for(&backend, &guard).await >= guard.valid_for());
 }
 
@@ -94,14 +99,14 @@ async fn the_holder_does_not_rely_on_time_that_a_late_extend_may_take_away() {
     let backend = FaultyBackend::new();
     let mut guard = acquire(&backend, config(10_000)).await.unwrap();
     let known = guard.expires_at();
-    backend.behaviour.extend.lock().unwrap().before = ms(5_000);
+    backend.on_extend().before = ms(5_000);
     assert!(timeout(ms(0), guard.extend(ms(1_000))).await.is_err());
-    backend.behaviour.extend.lock().unwrap().before = ms(0);
+    backend.on_extend().before = ms(0);
     assert!(guard.extend(ms(20_000)).await.unwrap().is_extended());
     assert_eq!(guard.valid_for(), ms(20_000));
 
     sleep(ms(2_000)).await;
-    backend.behaviour.extend.lock().unwrap().after = ms(4_000);
+    backend.on_extend().after = ms(4_000);
     let lost = guard.lost_token();
     let extending = tokio::spawn(async move { guard.extend(ms(8_000)).await });
     sleep(ms(500)).await;
@@ -120,14 +125,14 @@ async fn the_holder_does_not_rely_on_time_that_a_late_extend_may_take_away() {
 async fn an_extend_whose_connection_breaks_is_followed_by_another() {
     let backend = FaultyBackend::new();
     let mut guard = acquire(&backend, config(10_000)).await.unwrap();
-    backend.behaviour.extend.lock().unwrap().breaks = 1;
+    backend.on_extend().breaks = 1;
     sleep(ms(10)).await;
     assert!(guard.extend(ms(60_000)).await.unwrap().is_extended());
-    assert_eq!(backend.behaviour.extends.load(Ordering::Relaxed), 3, "broken, mismatch, extended");
+    assert_eq!(backend.extends(), 3, "broken, mismatch, extended");
     assert_eq!(guard.valid_for(), ms(60_000));
     assert!(kept_for(&backend, &guard).await >= ms(60_000));
     // The number of tries is limited.
-    backend.behaviour.extend.lock().unwrap().breaks = 100;
+    backend.on_extend().breaks = 100;
     assert_eq!(guard.extend(ms(60_000)).await.unwrap_err().code(), ErrorCode::ServiceUnavailable);
 }
 
@@ -135,18 +140,14 @@ async fn an_extend_whose_connection_breaks_is_followed_by_another() {
 async fn the_expiry_that_a_lost_answer_set_is_extended_in_turn() {
     let backend = FaultyBackend::new();
     let mut guard = acquire(&backend, config(60_000)).await.unwrap();
-    backend.behaviour.extend.lock().unwrap().reply_lost = true;
+    backend.on_extend().reply_lost = true;
     guard.extend(ms(3_000)).await.unwrap_err();
-    backend.behaviour.extend.lock().unwrap().reply_lost = false;
-    let extends = backend.behaviour.extends.load(Ordering::Relaxed);
+    backend.on_extend().reply_lost = false;
+    let extends = backend.extends();
     // A millisecond later, so that the expiry is a new one.
     sleep(ms(1)).await;
     assert!(guard.extend(ms(60_000)).await.unwrap().is_extended());
-    assert_eq!(
-        backend.behaviour.extends.load(Ordering::Relaxed),
-        extends + 2,
-        "mismatch, extended"
-    );
+    assert_eq!(backend.extends(), extends + 2, "mismatch, extended");
     assert_eq!(guard.valid_for(), ms(60_000));
     assert!(kept_for(&backend, &guard).await >= ms(60_000));
 }
@@ -157,10 +158,10 @@ async fn a_late_renewal_never_shortens_an_extend_of_the_holder() {
     let mut guard =
         acquire(&backend, config(3_000).with_auto_extend(AutoExtend::new())).await.unwrap();
     // The renewal after a second takes longer than the renewer waits for it.
-    backend.behaviour.extend.lock().unwrap().before = ms(2_500);
+    backend.on_extend().before = ms(2_500);
     sleep(ms(1_100)).await;
-    assert_eq!(backend.behaviour.extends.load(Ordering::Relaxed), 1);
-    backend.behaviour.extend.lock().unwrap().before = ms(0);
+    assert_eq!(backend.extends(), 1);
+    backend.on_extend().before = ms(0);
     assert!(guard.extend(ms(60_000)).await.unwrap().is_extended());
     sleep(ms(3_000)).await;
     assert!(guard.valid_for() > ms(50_000));
@@ -169,37 +170,19 @@ async fn a_late_renewal_never_shortens_an_extend_of_the_holder() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_extend_by_hand_can_name_the_expiry_it_knows() {
-    let backend = FaultyBackend::new();
-    let guard = acquire(&backend, config(10_000)).await.unwrap();
-    let first = guard.expires_at();
-    let extend = |ttl| ExtendRequest::new(guard.lock_id(), ms(ttl)).unwrap();
-    advance(ms(100)).await;
-    let ExtendResult::Extended { expires_at } =
-        backend.extend(extend(20_000).with_expected_expiry(first)).await.unwrap()
-    else {
-        panic!("the lock has this expiry");
-    };
-    let late = backend.extend(extend(1_000).with_expected_expiry(first)).await.unwrap();
-    assert_eq!(late, ExtendResult::Mismatch { expires_at });
-    assert!(!late.is_extended());
-    assert_eq!(get_by_id(&backend, guard.lock_id()).await.unwrap().unwrap().expires_at, expires_at);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_grant_that_comes_too_late_is_given_back_and_tried_again() {
     let backend = FaultyBackend::new();
     // The first reply takes longer than the TTL, but less than the TTL and the tolerance of the store.
-    *backend.behaviour.acquire.lock().unwrap() = Trouble { after: ms(1_500), ..Trouble::default() };
+    *backend.on_acquire() = Trouble { after: ms(1_500), ..Trouble::default() };
     let other = backend.clone();
     let heals = tokio::spawn(async move {
         sleep(ms(1_400)).await;
-        other.behaviour.acquire.lock().unwrap().after = ms(0);
+        other.on_acquire().after = ms(0);
     });
     let valid_for = lock(&backend, config(1_000), async |held| held.lost_token().is_cancelled());
     assert!(!valid_for.await.unwrap(), "the work never starts on a lock that is over");
     heals.await.unwrap();
-    assert_eq!(backend.behaviour.acquires.load(Ordering::Relaxed), 2);
+    assert_eq!(backend.acquires(), 2);
     settle().await;
     assert!(!is_locked(&backend, KEY).await);
 }
@@ -207,7 +190,7 @@ async fn a_grant_that_comes_too_late_is_given_back_and_tried_again() {
 #[tokio::test(start_paused = true)]
 async fn grants_that_are_always_too_late_end_in_a_network_timeout() {
     let backend = FaultyBackend::new();
-    *backend.behaviour.acquire.lock().unwrap() = Trouble { after: ms(150), ..Trouble::default() };
+    *backend.on_acquire() = Trouble { after: ms(150), ..Trouble::default() };
     let error = try_acquire(&backend, config(100)).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::NetworkTimeout);
     assert!(!error.is_outcome_unknown(), "the grant is known, and given back");
@@ -238,12 +221,12 @@ async fn a_store_that_hangs_is_not_contention_whenever_it_began_to() {
         async move { acquire(&backend, config).await.map(drop) }
     });
     sleep(ms(500)).await;
-    backend.behaviour.acquire.lock().unwrap().before = Duration::from_secs(3_600);
+    backend.on_acquire().before = Duration::from_secs(3_600);
     let error = waiting.await.unwrap().unwrap_err();
     assert_eq!(error.code(), ErrorCode::NetworkTimeout);
     assert!(error.is_outcome_unknown());
     // The store is slow, but answers.
-    backend.behaviour.acquire.lock().unwrap().before = ms(180);
+    backend.on_acquire().before = ms(180);
     let error = acquire(&backend, contended()).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
 }
@@ -256,13 +239,13 @@ async fn a_guard_whose_time_is_over_never_comes_back() {
     advance(ms(1_500)).await;
     assert_eq!(guard.extend(ms(60_000)).await.unwrap(), ExtendResult::NotHeld(NotHeld::Expired));
     assert_eq!(guard.valid_for(), Duration::ZERO);
-    assert_eq!(backend.behaviour.extends.load(Ordering::Relaxed), 0, "nothing is sent");
+    assert_eq!(backend.extends(), 0, "nothing is sent");
 
     drop(guard);
     settle().await;
     let mut guard = acquire(&backend, config(1_000)).await.unwrap();
     // The extend is sent in time and answered too late.
-    backend.behaviour.extend.lock().unwrap().after = ms(1_200);
+    backend.on_extend().after = ms(1_200);
     assert!(!guard.extend(ms(60_000)).await.unwrap().is_extended());
     assert!(guard.is_lost());
 }
@@ -349,7 +332,7 @@ async fn a_guard_is_released_in_a_live_runtime_though_its_own_has_ended() {
         let guard = runtime_elsewhere(&backend, config.clone());
         assert!(guard.release().await.unwrap().is_released(), "{key}: released");
         // A release that waits when its runtime ends is sent in the next runtime.
-        backend.behaviour.release.lock().unwrap().before = ms(100);
+        backend.on_release().before = ms(100);
         let guard = runtime_elsewhere(&backend, config);
         let other = runtime();
         std::thread::spawn(move || {
@@ -358,7 +341,7 @@ async fn a_guard_is_released_in_a_live_runtime_though_its_own_has_ended() {
         })
         .join()
         .unwrap();
-        backend.behaviour.release.lock().unwrap().before = ms(0);
+        backend.on_release().before = ms(0);
         drop(acquire(&backend, "wakes the queue").await.unwrap());
         for _ in 0..100 {
             if !is_locked(&backend, key).await {
@@ -388,7 +371,9 @@ fn without_a_runtime_or_timers_operations_are_errors_and_nothing_panics() {
     let no_timers = Builder::new_current_thread().build().unwrap();
     no_timers.block_on(async {
         refused(backend.release(ReleaseRequest::new(id)).await.unwrap_err().code());
-        refused(acquire(&backend, "other").await.unwrap_err().code());
+        let error = acquire(&backend, "other").await.unwrap_err();
+        assert!(error.to_string().contains("tokio runtime"), "{error}");
+        refused(error.code());
         // The guard cannot release here. It says so, and leaves the lock to the clean-up.
         refused(guard.release().await.unwrap_err().code());
     });
@@ -404,7 +389,7 @@ fn without_a_runtime_or_timers_operations_are_errors_and_nothing_panics() {
 async fn a_renewer_whose_backend_panics_announces_the_loss() {
     let backend = FaultyBackend::new();
     let guard = acquire(&backend, config(900).with_auto_extend(AutoExtend::new())).await.unwrap();
-    backend.behaviour.extend.lock().unwrap().panics = true;
+    backend.on_extend().panics = true;
     assert_eq!(guard.lost().await, LossReason::RenewerPanicked);
     assert_eq!(guard.valid_for(), Duration::ZERO);
     assert!(guard.release().await.unwrap().is_released());
@@ -415,7 +400,7 @@ async fn a_release_that_meets_a_short_outage_is_tried_until_it_is_confirmed() {
     let backend = FaultyBackend::new();
     let away = |away: bool| {
         let fails = away.then_some(ErrorCode::ServiceUnavailable);
-        backend.behaviour.release.lock().unwrap().fails = fails;
+        backend.on_release().fails = fails;
     };
     for how in ["dropped", "released", "lock"] {
         for plan in [None, Some(AutoExtend::new())] {
@@ -447,12 +432,12 @@ async fn a_release_that_meets_a_short_outage_is_tried_until_it_is_confirmed() {
     }
     backend.behaviour.releases.store(0, Ordering::Relaxed);
     sleep(ms(20_000)).await;
-    let releases = backend.behaviour.releases.load(Ordering::Relaxed);
+    let releases = backend.releases();
     assert!((15..=60).contains(&releases), "{releases}");
     sleep(ms(5_000)).await;
     backend.behaviour.releases.store(0, Ordering::Relaxed);
     sleep(ms(600_000)).await;
-    let releases = backend.behaviour.releases.load(Ordering::Relaxed);
+    let releases = backend.releases();
     assert!(releases <= 500, "{releases}");
 }
 
@@ -461,7 +446,7 @@ async fn a_burst_of_dropped_locks_does_not_flood_the_store() {
     const LOCKS: usize = 20_000;
     let backend = FaultyBackend::new();
     let mut most = 0;
-    backend.behaviour.release.lock().unwrap().before = ms(1);
+    backend.on_release().before = ms(1);
     let mut guards = Vec::with_capacity(LOCKS);
     for key in 0..LOCKS {
         guards
@@ -484,12 +469,12 @@ async fn a_release_that_panics_is_left_to_its_ttl_and_the_others_go_on() {
     let heard = ReportedErrors::default();
     let defaults = ClientState::default().with_on_release_error(heard.handler());
     let backend = FaultyBackend::with_client_state(defaults);
-    backend.behaviour.release.lock().unwrap().panics = true;
+    backend.on_release().panics = true;
     for key in 0..20 {
         drop(acquire(&backend, format!("panics:{key}")).await.unwrap());
     }
     sleep(ms(100)).await;
-    backend.behaviour.release.lock().unwrap().panics = false;
+    backend.on_release().panics = false;
     let clean_up = backend.client_state().clean_up();
     assert_eq!((clean_up.waiting(), clean_up.left_to_ttl()), (0, 20));
     drop(acquire(&backend, KEY).await.unwrap());
@@ -497,7 +482,6 @@ async fn a_release_that_panics_is_left_to_its_ttl_and_the_others_go_on() {
     assert!(!is_locked(&backend, KEY).await);
 }
 
-/// Only `cargo xtask test --full` runs these.
 mod long {
     use super::*;
 
@@ -505,7 +489,7 @@ mod long {
     async fn what_is_beyond_the_bound_is_left_to_its_ttl_and_counted() {
         const BOUND: usize = 1 << 18;
         let backend = FaultyBackend::new();
-        backend.behaviour.release.lock().unwrap().before = Duration::from_secs(3_600);
+        backend.on_release().before = Duration::from_secs(3_600);
         for key in 0..BOUND + 10 {
             drop(try_acquire(&backend, format!("{key}")).await.unwrap().acquired());
         }

@@ -1,7 +1,5 @@
 //! A minimum hold: the lock stays even if the work ends earlier, in any way.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::common::{FaultyBackend, Trouble, is_locked, ms, settle};
@@ -11,7 +9,7 @@ use syncguard_core::{
     AcquisitionOptions, AutoExtend, ErrorCode, LockConfig, LossReason, ReleaseResult, acquire,
     lock, try_acquire,
 };
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 const KEY: &str = "kept";
 /// How much later than its minimum hold a lock may be free, because times are rounded up to a millisecond.
@@ -53,7 +51,7 @@ async fn a_release_says_until_when_the_lock_stays() {
     // The holder has lost the lock, although no other caller can take it yet.
     assert_eq!(lost.await, LossReason::Released);
     is_free_after(&backend, granted, 10_000).await;
-    assert_eq!(backend.behaviour.releases.load(Ordering::Relaxed), 0);
+    assert_eq!(backend.releases(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,7 +61,7 @@ async fn work_that_outlasts_the_minimum_hold_is_released_at_once() {
     sleep(ms(2_000)).await;
     assert_eq!(guard.release().await.unwrap(), ReleaseResult::Released);
     assert!(!is_locked(&backend, KEY).await);
-    assert_eq!(backend.behaviour.extends.load(Ordering::Relaxed), 0);
+    assert_eq!(backend.extends(), 0);
 }
 
 /// A lock that ends by its TTL stays for at least the tolerance from now on.
@@ -137,23 +135,30 @@ async fn a_lost_lock_is_not_kept() {
     assert!(!other.is_lost() && is_locked(&backend, KEY).await);
 }
 
-/// A renewal is given up in flight and arrives after the release has set the end of the minimum hold.
+/// A renewal is given up in flight, and arrives after the release has set the end of the minimum hold.
 #[tokio::test(start_paused = true)]
 async fn a_late_renewal_does_not_change_how_long_the_lock_stays() {
-    let backend = FaultyBackend::new();
-    let granted = Instant::now();
-    let config = config(5_000).with_ttl(ms(3_000)).with_auto_extend(AutoExtend::new());
-    let guard = acquire(&backend, config).await.unwrap();
-    // The first renewal, after a second, takes two seconds to arrive.
-    backend.behaviour.extend.lock().unwrap().before = ms(2_000);
-    sleep(ms(1_100)).await;
-    *backend.behaviour.extend.lock().unwrap() = Trouble::default();
-    assert!(matches!(guard.release().await.unwrap(), ReleaseResult::Kept { .. }));
-    let before = get_by_key(&backend, KEY).await.unwrap().unwrap().expires_at;
-    sleep(ms(2_500)).await;
-    assert_eq!(backend.behaviour.extends.load(Ordering::Relaxed), 2);
-    assert_eq!(get_by_key(&backend, KEY).await.unwrap().unwrap().expires_at, before);
-    is_free_after(&backend, granted, 5_000).await;
+    for (min_hold, ttl, is_dropped) in [(5_000, 3_000, false), (7_000, 6_000, true)] {
+        let backend = FaultyBackend::new();
+        let granted = Instant::now();
+        let config = config(min_hold).with_ttl(ms(ttl)).with_auto_extend(AutoExtend::new());
+        let guard = acquire(&backend, config).await.unwrap();
+        // The first renewal, after a third of the TTL, takes two seconds to arrive.
+        backend.on_extend().before = ms(2_000);
+        sleep(ms(ttl / 3 + 100)).await;
+        *backend.on_extend() = Trouble::default();
+        if is_dropped {
+            drop(guard);
+            settle().await;
+        } else {
+            assert!(matches!(guard.release().await.unwrap(), ReleaseResult::Kept { .. }));
+        }
+        let expiry = async || get_by_key(&backend, KEY).await.unwrap().unwrap().expires_at;
+        let before = expiry().await;
+        sleep(ms(2_500)).await;
+        assert_eq!((backend.extends(), expiry().await), (2, before));
+        is_free_after(&backend, granted, min_hold).await;
+    }
 }
 
 /// The first request to keep the lock is given up, and arrives after the second.
@@ -162,31 +167,16 @@ async fn a_late_request_to_keep_the_lock_does_not_keep_it_longer() {
     let backend = FaultyBackend::new();
     let granted = Instant::now();
     let guard = acquire(&backend, config(5_000).with_dispose_timeout(ms(500))).await.unwrap();
-    backend.behaviour.extend.lock().unwrap().before = ms(3_000);
+    backend.on_extend().before = ms(3_000);
     let release = guard.release();
     let mended = async {
         sleep(ms(1)).await;
-        *backend.behaviour.extend.lock().unwrap() = Trouble::default();
+        *backend.on_extend() = Trouble::default();
     };
     let (answer, ()) = tokio::join!(release, mended);
     assert_eq!(answer.unwrap_err().code(), ErrorCode::NetworkTimeout);
     is_free_after(&backend, granted, 5_000).await;
-    assert_eq!(backend.behaviour.extends.load(Ordering::Relaxed), 2);
-}
-
-/// A renewal that was given up expects the former expiry.
-#[tokio::test(start_paused = true)]
-async fn a_late_renewal_does_not_find_what_it_expects() {
-    let backend = FaultyBackend::new();
-    let granted = Instant::now();
-    let config = config(7_000).with_ttl(ms(6_000)).with_auto_extend(AutoExtend::new());
-    let guard = acquire(&backend, config).await.unwrap();
-    backend.behaviour.extend.lock().unwrap().before = ms(2_000);
-    sleep(ms(2_100)).await;
-    *backend.behaviour.extend.lock().unwrap() = Trouble::default();
-    drop(guard);
-    is_free_after(&backend, granted, 7_000).await;
-    assert_eq!(backend.behaviour.extends.load(Ordering::Relaxed), 2);
+    assert_eq!(backend.extends(), 2);
 }
 
 /// An extend took effect and its answer was lost, so the guard does not know the expiry of the lock.
@@ -195,9 +185,9 @@ async fn an_unknown_expiry_is_found_out() {
     let backend = FaultyBackend::new();
     let granted = Instant::now();
     let mut guard = acquire(&backend, config(5_000)).await.unwrap();
-    backend.behaviour.extend.lock().unwrap().reply_lost = true;
+    backend.on_extend().reply_lost = true;
     assert!(guard.extend(ms(50_000)).await.is_err());
-    *backend.behaviour.extend.lock().unwrap() = Trouble::default();
+    *backend.on_extend() = Trouble::default();
     assert!(matches!(guard.release().await.unwrap(), ReleaseResult::Kept { .. }));
     is_free_after(&backend, granted, 5_000).await;
 }
@@ -207,19 +197,19 @@ async fn a_failed_deferral_is_repeated_until_the_minimum_hold_is_over() {
     let backend = FaultyBackend::new();
     let granted = Instant::now();
     let guard = acquire(&backend, config(10_000)).await.unwrap();
-    backend.behaviour.extend.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
+    backend.on_extend().fails = Some(ErrorCode::ServiceUnavailable);
     assert_eq!(guard.release().await.unwrap_err().code(), ErrorCode::ServiceUnavailable);
     sleep(ms(4_000)).await;
-    *backend.behaviour.extend.lock().unwrap() = Trouble::default();
+    *backend.on_extend() = Trouble::default();
     is_free_after(&backend, granted, 10_000).await;
 
     // The store is back after the minimum hold: the lock is released.
     let guard = acquire(&backend, config(10_000)).await.unwrap();
-    backend.behaviour.extend.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
+    backend.on_extend().fails = Some(ErrorCode::ServiceUnavailable);
     guard.release().await.unwrap_err();
     sleep(ms(12_000)).await;
     assert!(!is_locked(&backend, KEY).await);
-    assert_eq!(backend.behaviour.releases.load(Ordering::Relaxed), 1);
+    assert_eq!(backend.releases(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -240,57 +230,4 @@ async fn a_waiter_of_this_process_gets_a_kept_lock_when_it_is_free() {
     let (next, at) = waiting.await.unwrap().unwrap();
     assert!((ms(5_000)..=ms(5_010)).contains(&(at - granted)), "{:?}", at - granted);
     drop(next);
-}
-
-#[tokio::test(start_paused = true)]
-async fn bad_values_are_refused_before_anything_is_sent() {
-    let backend = FaultyBackend::new();
-    for bad in [Duration::ZERO, Duration::from_micros(999), Duration::MAX] {
-        let error = acquire(&backend, LockConfig::new(KEY).with_min_hold(bad)).await.unwrap_err();
-        assert_eq!(error.code(), ErrorCode::InvalidArgument);
-        assert!(error.message().contains("1 ms to 100 years"), "{error}");
-    }
-    assert_eq!(backend.behaviour.acquires.load(Ordering::Relaxed), 0);
-}
-
-/// A short job runs every minute on three machines, whose clocks are up to 20 s apart.
-#[tokio::test(start_paused = true)]
-async fn a_cron_on_machines_with_skewed_clocks_runs_once_a_period() {
-    assert_eq!(runs_in_50_periods(Some(ms(45_000))).await, [1; 50]);
-}
-
-/// The planted flaw: without a minimum hold, each machine runs the job.
-#[tokio::test(start_paused = true)]
-async fn without_a_minimum_hold_it_runs_more_often() {
-    assert_eq!(runs_in_50_periods(None).await, [3; 50]);
-}
-
-async fn runs_in_50_periods(min_hold: Option<Duration>) -> [u32; 50] {
-    let (backend, start) = (FaultyBackend::new(), Instant::now());
-    let runs: Arc<[AtomicU32; 50]> = Arc::new([const { AtomicU32::new(0) }; 50]);
-    let machines = [0, 7_300, 20_000].map(|skew| {
-        let (backend, runs) = (backend.clone(), Arc::clone(&runs));
-        tokio::spawn(async move {
-            for period in 0..50_u32 {
-                sleep_until(start + ms(60_000) * period + ms(skew)).await;
-                let mut job = LockConfig::new(KEY).with_ttl(ms(30_000));
-                if let Some(min_hold) = min_hold {
-                    job = job.with_min_hold(min_hold);
-                }
-                let Some(guard) = try_acquire(&backend, job).await.unwrap().acquired() else {
-                    continue;
-                };
-                runs[period as usize].fetch_add(1, Ordering::Relaxed);
-                sleep(ms(200)).await;
-                // Half of the guards are dropped.
-                if period % 2 == 0 {
-                    guard.release().await.unwrap();
-                }
-            }
-        })
-    });
-    for machine in machines {
-        machine.await.unwrap();
-    }
-    std::array::from_fn(|period| runs[period].load(Ordering::Relaxed))
 }

@@ -11,8 +11,8 @@ use syncguard_core::contract::{
 };
 use syncguard_core::{
     AcquisitionOptions, AutoExtend, Backoff, CancellationToken, Contention, DynBackend, ErrorCode,
-    Fence, Jitter, LockBackend, LockConfig, LockError, LockGuard, acquire, forward, lock,
-    try_acquire,
+    Fence, Jitter, LockBackend, LockConfig, LockError, LockGuard, LossReason, acquire, forward,
+    lock, try_acquire,
 };
 use syncguard_memory::MemoryBackend;
 use tokio::task::JoinHandle;
@@ -81,7 +81,7 @@ async fn turns_come_in_order_and_cost_one_acquire_each() {
         task.await.unwrap();
     }
     assert_eq!(*served.lock().unwrap(), (0..WAITERS).collect::<Vec<_>>());
-    assert_eq!(backend.behaviour.acquires.load(Ordering::Relaxed), 50, "one acquire for each");
+    assert_eq!(backend.acquires(), 50, "one acquire for each");
     assert!(started.elapsed() < ms(50), "no waiter waits for a poll: {:?}", started.elapsed());
     settle().await;
     assert_eq!(backend.client_state().keys_in_use(), 0);
@@ -141,13 +141,15 @@ async fn each_waiter_keeps_its_own_limits() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_does_not_answer_is_not_contention_for_queued_waiters_either() {
     let backend = FaultyBackend::new();
-    backend.behaviour.acquire.lock().unwrap().before = LONG;
+    backend.on_acquire().before = LONG;
+    let started = Instant::now();
     let options = AcquisitionOptions::new().with_timeout(ms(2_000));
     let config = patient().with_acquisition(options);
     let (first, second) =
         tokio::join!(acquire(&backend, config.clone()), acquire(&backend, config));
     let first = first.unwrap_err();
     assert_eq!((first.code(), first.is_outcome_unknown()), (ErrorCode::NetworkTimeout, true));
+    assert_eq!(started.elapsed(), ms(2_000), "a store that hangs cannot outlast the limit");
     let second = second.unwrap_err();
     assert_eq!((second.code(), second.is_outcome_unknown()), (ErrorCode::NetworkTimeout, false));
 }
@@ -162,7 +164,7 @@ async fn a_failing_store_fails_each_waiter_in_turn() {
     };
     let tasks = [waiting(), waiting(), waiting()];
     settle().await;
-    backend.behaviour.acquire.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
+    backend.on_acquire().fails = Some(ErrorCode::ServiceUnavailable);
     drop(held);
     for task in tasks {
         assert_eq!(task.await.unwrap().unwrap_err().code(), ErrorCode::ServiceUnavailable);
@@ -259,7 +261,7 @@ async fn a_free_key_is_found_even_if_every_watch_ends_at_once() {
     let config = LockConfig::new(KEY).with_ttl(LONG).with_acquisition(hardly_polling());
     let waiter = waiter(&backend, config).await;
     sleep(ms(20_000)).await;
-    let asked = backend.behaviour.acquires.load(Ordering::Relaxed);
+    let asked = backend.acquires();
     assert!(asked < 5, "{asked} acquires of a held lock");
     assert!(backend.store.release(release).await.unwrap().is_released());
     let guard =
@@ -297,7 +299,7 @@ async fn a_lost_guard_holds_up_no_waiter() {
     let started = Instant::now();
     let guard = behind.await.unwrap();
     assert!(started.elapsed() <= ms(1_100), "{:?}", started.elapsed());
-    assert!(held.is_lost());
+    assert_eq!(held.lost().await, LossReason::NotHeld);
     drop(held);
     settle().await;
     assert!(
@@ -312,11 +314,11 @@ async fn a_release_that_fails_passes_the_turn_on_and_again_when_it_works() {
     let backend = FaultyBackend::new();
     let held = acquire(&backend, patient()).await.unwrap();
     let behind = waiter(&backend, patient().with_acquisition(hardly_polling())).await;
-    backend.behaviour.release.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
+    backend.on_release().fails = Some(ErrorCode::ServiceUnavailable);
     let started = Instant::now();
     held.release().await.unwrap_err();
     sleep(ms(500)).await;
-    backend.behaviour.release.lock().unwrap().fails = None;
+    backend.on_release().fails = None;
     let guard = behind.await.unwrap();
     assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
     drop(guard);
@@ -353,7 +355,7 @@ async fn an_acquire_without_retries_does_not_wait() {
     let error = acquire(&backend, impatient.clone()).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
     assert!(try_acquire(&backend, impatient).await.unwrap().is_held());
-    assert_eq!(backend.behaviour.acquires.load(Ordering::Relaxed), 0, "a waiter is in the queue");
+    assert_eq!(backend.acquires(), 0, "a waiter is in the queue");
     let _ = backend.store.release(release).await.unwrap();
     drop(behind.await.unwrap());
 }
@@ -373,18 +375,27 @@ async fn a_signal_needs_no_poll_and_counts_as_no_retry() {
     }
 }
 
+/// How long a head takes to notice a release, by its polls and by the time that it takes to open a watch.
 #[tokio::test(start_paused = true)]
-async fn a_head_that_polls_seldom_waits_for_a_watch() {
-    let backend = FaultyBackend::new();
-    *backend.behaviour.watch_opens_after.lock().unwrap() = Some(ms(1_000));
-    let release = held_elsewhere(&backend.store, LONG).await;
-    let waiting = waiter(&backend, patient().with_acquisition(hardly_polling())).await;
-    sleep(ms(1_500)).await;
-    let released = Instant::now();
-    let _ = backend.store.release(release).await.unwrap();
-    drop(waiting.await.unwrap());
-    // The head opens the next watch in the same time as the first, and does not poll.
-    assert!(released.elapsed() <= ms(1_010), "{:?}", released.elapsed());
+async fn a_head_that_polls_seldom_waits_for_a_watch_and_no_other_does() {
+    let often = AcquisitionOptions::new().with_timeout(LONG).with_retry_delay(ms(50));
+    for (options, watch_opens_after, released_after, within) in [
+        // The head opens the next watch in the same time as the first, and does not poll.
+        (hardly_polling(), Some(ms(1_000)), ms(1_500), ms(0)..=ms(1_010)),
+        (often, Some(LONG), ms(1_500), ms(0)..=ms(1_000)),
+        // Without signals, the poll comes in time.
+        (hardly_polling(), None, ms(0), ms(299_000)..=ms(300_000)),
+    ] {
+        let backend = FaultyBackend::new();
+        *backend.behaviour.watch_opens_after.lock().unwrap() = watch_opens_after;
+        let release = held_elsewhere(&backend.store, LONG).await;
+        let waiting = waiter(&backend, patient().with_acquisition(options)).await;
+        sleep(released_after).await;
+        let released = Instant::now();
+        let _ = backend.store.release(release).await.unwrap();
+        drop(waiting.await.unwrap());
+        assert!(within.contains(&released.elapsed()), "{options:?}: {:?}", released.elapsed());
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -394,42 +405,13 @@ async fn signals_that_come_back_are_used_before_the_next_poll() {
     let waiting = waiter(&backend, patient().with_acquisition(hardly_polling())).await;
     backend.behaviour.acquires.store(0, Ordering::Relaxed);
     sleep(ms(10_500)).await;
-    assert_eq!(
-        backend.behaviour.acquires.load(Ordering::Relaxed),
-        0,
-        "the head only tries to open a watch"
-    );
+    assert_eq!(backend.acquires(), 0, "the head only tries to open a watch");
     *backend.behaviour.watch_opens_after.lock().unwrap() = Some(Duration::ZERO);
     sleep(ms(1_000)).await;
     let released = Instant::now();
     let _ = backend.store.release(release).await.unwrap();
     drop(waiting.await.unwrap());
     assert!(released.elapsed() <= ms(5), "{:?}", released.elapsed());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_poll_comes_in_time_without_signals() {
-    let backend = FaultyBackend::new();
-    let release = held_elsewhere(&backend.store, LONG).await;
-    let started = Instant::now();
-    let waiting = waiter(&backend, patient().with_acquisition(hardly_polling())).await;
-    let _ = backend.store.release(release).await.unwrap();
-    drop(waiting.await.unwrap());
-    assert_eq!(started.elapsed(), Duration::from_secs(300));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_head_that_polls_often_does_not_wait_for_a_watch() {
-    let backend = FaultyBackend::new();
-    *backend.behaviour.watch_opens_after.lock().unwrap() = Some(LONG);
-    let release = held_elsewhere(&backend.store, LONG).await;
-    let often = AcquisitionOptions::new().with_timeout(LONG).with_retry_delay(ms(50));
-    let waiting = waiter(&backend, patient().with_acquisition(often)).await;
-    sleep(ms(1_500)).await;
-    let released = Instant::now();
-    let _ = backend.store.release(release).await.unwrap();
-    drop(waiting.await.unwrap());
-    assert!(released.elapsed() <= ms(1_000), "{:?}", released.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -483,7 +465,7 @@ async fn a_head_with_waiters_behind_it_polls_often() {
     };
     settle().await;
     let second = waiter(&backend, patient()).await;
-    let asked = || backend.behaviour.acquires.load(Ordering::Relaxed);
+    let asked = || backend.acquires();
     let before = asked();
     sleep(Duration::from_secs(5)).await;
     let often = asked() - before;
@@ -572,6 +554,12 @@ impl NeverGrants {
         Self { store, holder, ends_at: None, asked, signals: None }
     }
 
+    fn with_signals() -> (Self, Arc<Mutex<Vec<KeySignal>>>) {
+        let signals = Arc::default();
+        let this = Self::new(Contention::unknown());
+        (Self { signals: Some(Arc::clone(&signals)), ..this }, signals)
+    }
+
     fn asked(&self) -> u32 {
         self.asked.swap(0, Ordering::Relaxed)
     }
@@ -598,11 +586,7 @@ impl LockBackend for NeverGrants {
 /// An attempt answers all signals before it.
 #[tokio::test(start_paused = true)]
 async fn two_signals_before_an_attempt_cause_one() {
-    let signals = Arc::<Mutex<Vec<KeySignal>>>::default();
-    let store = NeverGrants {
-        signals: Some(Arc::clone(&signals)),
-        ..NeverGrants::new(Contention::unknown())
-    };
+    let (store, signals) = NeverGrants::with_signals();
     let other = store.clone();
     let waiting = tokio::spawn(async move {
         acquire(&other, patient().with_acquisition(hardly_polling())).await.map(drop)
@@ -648,11 +632,7 @@ async fn a_flood_of_signals_makes_no_flood_of_requests() {
 /// A store can stop sending signals without a sign of it, such as Redis after `FLUSHDB`.
 #[tokio::test(start_paused = true)]
 async fn a_poll_replaces_an_old_watch() {
-    let signals = Arc::<Mutex<Vec<KeySignal>>>::default();
-    let store = NeverGrants {
-        signals: Some(Arc::clone(&signals)),
-        ..NeverGrants::new(Contention::unknown())
-    };
+    let (store, signals) = NeverGrants::with_signals();
     let waiting = LockConfig::new(KEY).wait_up_to(ms(60_000));
     acquire(&store, waiting).await.unwrap_err();
     let opened = signals.lock().unwrap().len();
@@ -665,7 +645,7 @@ async fn a_poll_replaces_an_old_watch() {
 #[tokio::test(start_paused = true)]
 async fn the_time_to_open_a_watch_is_no_part_of_the_time_to_answer() {
     let backend = FaultyBackend::new();
-    backend.behaviour.acquire.lock().unwrap().before = ms(2);
+    backend.on_acquire().before = ms(2);
     *backend.behaviour.watch_opens_after.lock().unwrap() = Some(ms(150));
     let mut held = held_elsewhere(&backend.store, LONG).await;
     let waiting = waiter(&backend, patient().with_acquisition(hardly_polling())).await;
@@ -690,7 +670,7 @@ async fn a_pause_before_the_first_attempt_is_no_retry() {
     let options = AcquisitionOptions::new().with_timeout(LONG).with_max_retries(2);
     let error = acquire(&backend, patient().with_acquisition(options)).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
-    assert_eq!(backend.behaviour.acquires.load(Ordering::Relaxed), 3, "one, and two retries");
+    assert_eq!(backend.acquires(), 3, "one, and two retries");
     drop(held);
 }
 

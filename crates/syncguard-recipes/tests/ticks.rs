@@ -106,35 +106,26 @@ impl<T> Drop for Killed<T> {
     }
 }
 
+/// Also beside a clock that is an hour ahead, which uses up no coming tick.
 #[tokio::test(start_paused = true)]
 async fn each_tick_runs_once_whatever_the_clocks() {
-    let (world, store) = World::new().await;
-    let first = world.minute() + 60_000;
-    let processes: Vec<_> = [-5000, -2000, -100, 0, 3000, 5000]
-        .map(|off| {
-            let ticks = world.ticks(Connection::of(&store), off);
-            Killed(world.run(ticks, Duration::from_millis(200)))
-        })
-        .into_iter()
-        .collect();
-    sleep(50 * MINUTE).await;
-    drop(processes);
-    let starts = world.starts();
-    assert_eq!(starts.len(), 50, "{starts:?}");
-    assert!(starts.keys().zip(0..).all(|(tick, number)| *tick == first + number * 60_000));
-    assert!(starts.values().all(|attempts| attempts == &[1]), "{starts:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_clock_that_is_an_hour_ahead_uses_up_no_coming_tick() {
-    let (world, store) = World::new().await;
-    let fast = Killed(world.run(world.ticks(store.clone(), 3_600_000), Duration::ZERO));
-    let right = Killed(world.run(world.ticks(store, 0), Duration::ZERO));
-    sleep(100 * MINUTE).await;
-    drop((fast, right));
-    let starts = world.starts();
-    assert_eq!(starts.len(), 100, "{starts:?}");
-    assert!(starts.values().all(|attempts| attempts == &[1]), "{starts:?}");
+    for clocks in [&[-5000, -2000, -100, 0, 3000, 5000][..], &[3_600_000, 0]] {
+        let (world, store) = World::new().await;
+        let first = world.minute() + 60_000;
+        let processes: Vec<_> = clocks
+            .iter()
+            .map(|off| {
+                let ticks = world.ticks(Connection::of(&store), *off);
+                Killed(world.run(ticks, Duration::from_millis(200)))
+            })
+            .collect();
+        sleep(100 * MINUTE).await;
+        drop(processes);
+        let starts = world.starts();
+        assert_eq!(starts.len(), 100, "{starts:?}");
+        assert!(starts.keys().zip(0..).all(|(tick, number)| *tick == first + number * 60_000));
+        assert!(starts.values().all(|attempts| attempts == &[1]), "{starts:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -285,44 +276,30 @@ async fn the_answer_to_the_release_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_holder_is_followed_until_the_tick_is_done() {
-    let (world, store) = World::new().await;
-    let tick = world.minute() + 60_000;
-    let ticks = |off| world.ticks(Connection::of(&store), off).with_attempts(3);
-    // Its connection is cut with it, so the lock stays until it expires.
-    let dying = Connection::of(&store);
-    let dead = Killed(
-        world.run(world.ticks(dying.clone(), 0).with_attempts(3), Duration::from_secs(3600)),
-    );
-    sleep(MINUTE).await;
-    assert_eq!(world.starts()[&tick], [1]);
-    let alive = [10, 20].map(|off| Killed(world.run(ticks(off), Duration::from_secs(2))));
-    dying.cut(true);
-    drop(dead);
-    sleep(TTL + TIME_TOLERANCE + Duration::from_secs(5)).await;
-    assert_eq!(world.starts()[&tick], [1, 2]);
-    sleep(MINUTE * 2).await;
-    drop(alive);
-    let starts = world.starts();
-    assert_eq!(starts[&tick], [1, 2], "done is done");
-    assert_eq!(starts[&(tick + 60_000)], [1]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn at_most_once_is_not_followed() {
-    let (world, store) = World::new().await;
-    let tick = world.minute() + 60_000;
-    let dying = Connection::of(&store);
-    let dead = Killed(world.run(world.ticks(dying.clone(), 0), Duration::from_secs(3600)));
-    sleep(MINUTE).await;
-    dying.cut(true);
-    drop(dead);
-    let alive = Killed(world.run(world.ticks(store, 0), Duration::ZERO));
-    sleep(MINUTE * 3).await;
-    drop(alive);
-    let starts = world.starts();
-    assert_eq!(starts[&tick], [1]);
-    assert_eq!(starts[&(tick + 60_000)], [1]);
+async fn a_dead_holder_is_followed_until_the_tick_is_done_or_has_no_attempt_left() {
+    for (attempts, followed) in [(3, &[1, 2][..]), (1, &[1])] {
+        let (world, store) = World::new().await;
+        let tick = world.minute() + 60_000;
+        // Its connection is cut with it, so the lock stays until it expires.
+        let dying = Connection::of(&store);
+        let ticks = world.ticks(dying.clone(), 0).with_attempts(attempts);
+        let dead = Killed(world.run(ticks, Duration::from_secs(3600)));
+        sleep(MINUTE).await;
+        assert_eq!(world.starts()[&tick], [1]);
+        let alive = [10, 20].map(|off| {
+            let ticks = world.ticks(Connection::of(&store), off).with_attempts(attempts);
+            Killed(world.run(ticks, Duration::from_secs(2)))
+        });
+        dying.cut(true);
+        drop(dead);
+        sleep(TTL + TIME_TOLERANCE + Duration::from_secs(5)).await;
+        assert_eq!(world.starts()[&tick], followed);
+        sleep(MINUTE * 2).await;
+        drop(alive);
+        let starts = world.starts();
+        assert_eq!(starts[&tick], followed, "done is done");
+        assert_eq!(starts[&(tick + 60_000)], [1]);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -466,21 +443,6 @@ async fn a_tick_waits_for_the_end_of_the_one_before() {
         [0, 1, 2].map(|n| first + n * 60_000)
     );
     assert!(starts.values().all(|attempts| attempts == &[1]), "{starts:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_outage_is_ridden_out() {
-    let (world, store) = World::new().await;
-    let connection = Connection::of(&store);
-    let first = world.minute() + 60_000;
-    let running = Killed(world.run(world.ticks(connection.clone(), 0), Duration::ZERO));
-    connection.cut(true);
-    sleep(MINUTE).await;
-    assert!(world.starts().is_empty());
-    connection.cut(false);
-    sleep(Duration::from_secs(2)).await;
-    assert_eq!(world.starts()[&first], [1]);
-    drop(running);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,18 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::common::metrics::{Attributes, Exported, sorted};
 use crate::common::{KEY, Store, TTL, subscribe, take};
-use opentelemetry_sdk::metrics::data::{
-    AggregatedMetrics, HistogramDataPoint, MetricData, ScopeMetrics,
-};
-use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
+use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData, ScopeMetrics};
 use syncguard_memory::contract::{IsLockedRequest, ReleaseRequest};
 use syncguard_memory::{
     AcquisitionOptions, AutoExtend, Backoff, ErrorCode, Jitter, LockBackend, LockConfig, LockGuard,
     acquire, lock,
 };
-use syncguard_telemetry::opentelemetry::metrics::MeterProvider as _;
-use syncguard_telemetry::opentelemetry::{KeyValue, global};
+use syncguard_telemetry::opentelemetry::global;
 use syncguard_telemetry::{Telemetry, TelemetryOptions, with_telemetry};
 use tokio::time::sleep;
 use tracing::{Event, Level, Subscriber};
@@ -27,14 +24,12 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
 async fn metrics_add_up() {
-    let (exporter, provider) = exported();
+    let exported = Exported::new();
     let store = Store::slow(Duration::from_millis(20));
-    let options = TelemetryOptions::new().with_opentelemetry(&provider.meter("syncguard"));
+    let options = exported.options();
     let backend = with_telemetry(store.clone(), options);
     let _lost = wait_hold_and_lose(&store, &backend).await;
-    backend.telemetry().flush().await;
-    provider.force_flush().unwrap();
-    let metrics = Metrics::of(&exporter);
+    let metrics = exported.metrics(&backend).await;
 
     let wait = metrics.histogram("syncguard.lock.wait_time", "s");
     let granted = [("syncguard.backend", "memory"), ("syncguard.result", "ok")];
@@ -81,11 +76,10 @@ fn above_zero(points: &[(Attributes, u64)]) -> Vec<(Attributes, u64)> {
 /// An alert for an increase sees the first failure only if the counter was there before it.
 #[tokio::test(start_paused = true)]
 async fn counters_begin_with_zero() {
-    let (exporter, provider) = exported();
-    let options = TelemetryOptions::new().with_opentelemetry(&provider.meter("syncguard"));
+    let exported = Exported::new();
+    let options = exported.options();
     let _backend = with_telemetry(Store::default(), options);
-    provider.force_flush().unwrap();
-    let metrics = Metrics::of(&exporter);
+    let metrics = exported.now();
     let backend = ("syncguard.backend", "memory");
     let zeros = |name: &'static str, values: &[&str]| -> Vec<(Attributes, u64)> {
         values.iter().map(|value| (sorted(&[backend, (name, *value)]), 0)).collect()
@@ -117,16 +111,11 @@ async fn counters_begin_with_zero() {
 /// The losses of a family or a recipe have their series from the first wait, before anything can be lost.
 #[tokio::test(start_paused = true)]
 async fn losses_of_a_new_family_or_recipe_begin_with_zero() {
-    let (exporter, provider) = exported();
-    let options = TelemetryOptions::new()
-        .with_opentelemetry(&provider.meter("syncguard"))
-        .with_key_family(|_| "payment");
+    let exported = Exported::new();
+    let options = exported.options().with_key_family(|_| "payment");
     let backend = with_telemetry(Store::default(), options);
     let losses = async || {
-        backend.telemetry().flush().await;
-        provider.force_flush().unwrap();
-        let metrics = Metrics::of(&exporter);
-        exporter.reset();
+        let metrics = exported.metrics(&backend).await;
         let lost = metrics.counter("syncguard.lock.lost", "{lock}");
         assert!(lost.iter().all(|(_, value)| *value == 0), "{lost:?}");
         let of_kind = |(attributes, _): &(Attributes, u64)| {
@@ -155,33 +144,31 @@ async fn losses_of_a_new_family_or_recipe_begin_with_zero() {
 /// An operation that its caller gave up has not failed.
 #[tokio::test(start_paused = true)]
 async fn an_operation_that_was_given_up_is_no_error() {
-    let (exporter, provider) = exported();
+    let exported = Exported::new();
     let store = Store::default();
-    let options = TelemetryOptions::new().with_opentelemetry(&provider.meter("syncguard"));
+    let options = exported.options();
     let backend = with_telemetry(store.clone(), options);
     for code in [ErrorCode::Aborted, ErrorCode::Internal] {
         store.fail(code, 1);
         backend.is_locked(IsLockedRequest::new(KEY).unwrap()).await.unwrap_err();
     }
-    backend.telemetry().flush().await;
-    provider.force_flush().unwrap();
-    let errors = Metrics::of(&exporter).counter("syncguard.operation.errors", "{error}");
+    let metrics = exported.metrics(&backend).await;
+    let errors = metrics.counter("syncguard.operation.errors", "{error}");
     let internal = sorted(&[("syncguard.backend", "memory"), ("error.type", "Internal")]);
     assert_eq!(above_zero(&errors), [(internal, 1)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn holds_of_50_and_of_100_ms_are_told_apart() {
-    let (exporter, provider) = exported();
-    let options = TelemetryOptions::new().with_opentelemetry(&provider.meter("syncguard"));
+    let exported = Exported::new();
+    let options = exported.options();
     let backend = with_telemetry(Store::default(), options);
     let lengths = [50, 75, 100, 250, 400].map(Duration::from_millis);
     for length in lengths {
         lock(&backend, KEY, async |_| sleep(length).await).await.unwrap();
     }
-    backend.telemetry().flush().await;
-    provider.force_flush().unwrap();
-    let collected = exporter.get_finished_metrics().unwrap();
+    exported.metrics(&backend).await;
+    let collected = exported.exporter.get_finished_metrics().unwrap();
     let mut metrics = collected[0].scope_metrics().flat_map(ScopeMetrics::metrics);
     let hold = metrics.find(|metric| metric.name() == "syncguard.lock.hold_time").unwrap();
     let AggregatedMetrics::F64(MetricData::Histogram(hold)) = hold.data() else {
@@ -235,18 +222,17 @@ async fn no_key_and_no_lock_id_is_in_any_metric() {
         "syncguard.reason",
         "syncguard.result",
     ];
-    let (exporter, provider) = exported();
+    let exported = Exported::new();
     let store = Store::default();
     let events = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&events);
-    let options = TelemetryOptions::new()
+    let options = exported
+        .options()
         .with_include_raw(true)
-        .with_opentelemetry(&provider.meter("syncguard"))
         .with_on_event(move |event| heard.lock().unwrap().push(event.clone()));
     let backend = with_telemetry(store.clone(), options);
     let _lost = wait_hold_and_lose(&store, &backend).await;
-    backend.telemetry().flush().await;
-    provider.force_flush().unwrap();
+    let metrics = exported.metrics(&backend).await;
 
     let events = std::mem::take(&mut *events.lock().unwrap());
     let mut secrets = vec![KEY.to_owned()];
@@ -254,7 +240,6 @@ async fn no_key_and_no_lock_id_is_in_any_metric() {
     secrets.extend(events.iter().filter_map(|event| Some(event.lock_id()?.expose().to_owned())));
     secrets.extend(events.iter().filter_map(|event| Some(event.lock_id_hash()?.to_string())));
     assert!(events.iter().any(|event| event.key().is_some_and(|key| key.expose() == KEY)));
-    let metrics = Metrics::of(&exporter);
     assert_eq!(metrics.0.len(), 11, "each instrument");
     for (name, _, data) in &metrics.0 {
         for (attribute, value) in data.attributes().into_iter().flatten() {
@@ -264,28 +249,16 @@ async fn no_key_and_no_lock_id_is_in_any_metric() {
     }
 }
 
-pub(crate) fn exported() -> (InMemoryMetricExporter, SdkMeterProvider) {
-    let exporter = InMemoryMetricExporter::default();
-    let reader = PeriodicReader::builder(exporter.clone()).build();
-    let provider = SdkMeterProvider::builder().with_reader(reader).build();
-    (exporter, provider)
-}
-
 /// The gauges of waiters and holders, by family, also when events are dropped.
 #[tokio::test(start_paused = true)]
 async fn who_waits_and_who_holds_right_now() {
-    let (exporter, provider) = exported();
-    let options = TelemetryOptions::new()
-        .with_opentelemetry(&provider.meter("syncguard"))
+    let exported = Exported::new();
+    let options = exported
+        .options()
         .with_key_family(|key| key.expose().split(':').next().unwrap_or_default().to_owned())
         .with_queue_capacity(1);
     let backend = with_telemetry(Store::default(), options);
-    let now = |name: &str, unit: &str| {
-        provider.force_flush().unwrap();
-        let metrics = Metrics::of(&exporter);
-        exporter.reset();
-        metrics.now(name, unit)
-    };
+    let now = |name: &str, unit: &str| exported.now().now(name, unit);
     let families = |payment: i64, job: i64| {
         let of =
             |family| sorted(&[("syncguard.backend", "memory"), ("syncguard.key_family", family)]);
@@ -318,20 +291,16 @@ async fn who_waits_and_who_holds_right_now() {
 
 #[tokio::test(start_paused = true)]
 async fn the_family_of_a_key_is_on_everything_that_knows_the_key() {
-    let (exporter, provider) = exported();
-    let options = TelemetryOptions::new()
-        .with_opentelemetry(&provider.meter("syncguard"))
-        .with_key_family(|key| {
-            assert!(key.expose() == KEY, "as the test wants it");
-            "payment"
-        });
+    let exported = Exported::new();
+    let options = exported.options().with_key_family(|key| {
+        assert!(key.expose() == KEY, "as the test wants it");
+        "payment"
+    });
     let backend = with_telemetry(Store::default(), options);
     for key in [KEY, "one for which the function panics"] {
         lock(&backend, key, async |_| ()).await.unwrap();
     }
-    backend.telemetry().flush().await;
-    provider.force_flush().unwrap();
-    let metrics = Metrics::of(&exporter);
+    let metrics = exported.metrics(&backend).await;
     for name in ["syncguard.lock.wait_time", "syncguard.lock.hold_time"] {
         let found = metrics.histogram(name, "s");
         let families: Vec<_> = found.iter().map(|(attributes, ..)| family_in(attributes)).collect();
@@ -352,9 +321,8 @@ fn family_in(attributes: &Attributes) -> Option<&str> {
 #[test]
 fn a_meter_of_a_provider_that_nobody_set_is_noticed() {
     let warnings = Warnings::default();
-    let _subscriber = subscribe(warnings.clone());
-    let (_exporter, provider) = exported();
-    let _options = TelemetryOptions::new().with_opentelemetry(&provider.meter("syncguard"));
+    let _subscriber = tracing::subscriber::set_default(Registry::default().with(warnings.clone()));
+    let _options = Exported::new().options();
     assert_eq!(warnings.0.load(Ordering::Relaxed), 0);
     for _ in 0..3 {
         let meter = global::meter("syncguard");
@@ -373,117 +341,4 @@ impl<S: Subscriber> Layer<S> for Warnings {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
-}
-
-type Attributes = Vec<(String, String)>;
-
-fn sorted(attributes: &[(&str, &str)]) -> Attributes {
-    let owned = attributes.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-    let mut attributes: Attributes = owned.collect();
-    attributes.sort();
-    attributes
-}
-
-struct Metrics(Vec<(String, String, Data)>);
-
-enum Data {
-    Counter(Vec<(Attributes, u64)>),
-    UpDown(Vec<(Attributes, i64)>),
-    Histogram(Vec<(Attributes, u64, f64)>),
-}
-
-impl Metrics {
-    fn of(exporter: &InMemoryMetricExporter) -> Self {
-        let mut metrics = Vec::new();
-        for resource in exporter.get_finished_metrics().unwrap() {
-            for scope in resource.scope_metrics() {
-                for metric in scope.metrics() {
-                    let data = Data::of(metric.data());
-                    metrics.push((metric.name().to_owned(), metric.unit().to_owned(), data));
-                }
-            }
-        }
-        Self(metrics)
-    }
-
-    fn find(&self, name: &str, unit: &str) -> &Data {
-        let found = self.0.iter().find(|(found, ..)| found == name);
-        let (_, found, data) = found.unwrap_or_else(|| panic!("no {name}"));
-        assert_eq!(found, unit, "{name}");
-        data
-    }
-
-    fn histogram(&self, name: &str, unit: &str) -> Vec<(Attributes, u64, f64)> {
-        let Data::Histogram(points) = self.find(name, unit) else { panic!("{name}") };
-        points.clone()
-    }
-
-    fn counter(&self, name: &str, unit: &str) -> Vec<(Attributes, u64)> {
-        let Data::Counter(points) = self.find(name, unit) else { panic!("{name}") };
-        points.clone()
-    }
-
-    fn now(&self, name: &str, unit: &str) -> Vec<(Attributes, i64)> {
-        let Data::UpDown(points) = self.find(name, unit) else { panic!("{name}") };
-        points.clone()
-    }
-}
-
-impl Data {
-    fn attributes(&self) -> Vec<&Attributes> {
-        match self {
-            Self::Counter(points) => points.iter().map(|(attributes, _)| attributes).collect(),
-            Self::UpDown(points) => points.iter().map(|(attributes, _)| attributes).collect(),
-            Self::Histogram(points) => points.iter().map(|(attributes, ..)| attributes).collect(),
-        }
-    }
-
-    fn of(metric: &AggregatedMetrics) -> Self {
-        match metric {
-            AggregatedMetrics::F64(MetricData::Histogram(histogram)) => {
-                Self::histogram(histogram.data_points(), |sum| sum)
-            }
-            #[allow(clippy::cast_precision_loss, reason = "a handful of attempts")]
-            AggregatedMetrics::U64(MetricData::Histogram(histogram)) => {
-                Self::histogram(histogram.data_points(), |sum| sum as f64)
-            }
-            AggregatedMetrics::U64(MetricData::Sum(sum)) => {
-                assert!(sum.is_monotonic());
-                let points = sum.data_points();
-                let mut points: Vec<_> =
-                    points.map(|point| (texts(point.attributes()), point.value())).collect();
-                points.sort();
-                Self::Counter(points)
-            }
-            AggregatedMetrics::I64(MetricData::Sum(sum)) => {
-                assert!(!sum.is_monotonic());
-                let points = sum.data_points();
-                let mut points: Vec<_> =
-                    points.map(|point| (texts(point.attributes()), point.value())).collect();
-                points.sort();
-                Self::UpDown(points)
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn histogram<'a, T: Copy + 'a>(
-        points: impl Iterator<Item = &'a HistogramDataPoint<T>>,
-        seconds: impl Fn(T) -> f64,
-    ) -> Self {
-        let rounded = |sum: f64| (sum * 1e6).round() / 1e6;
-        let point = |point: &HistogramDataPoint<T>| {
-            (texts(point.attributes()), point.count(), rounded(seconds(point.sum())))
-        };
-        let mut points: Vec<_> = points.map(point).collect();
-        points.sort_by(|one, other| one.0.cmp(&other.0));
-        Self::Histogram(points)
-    }
-}
-
-fn texts<'a>(attributes: impl Iterator<Item = &'a KeyValue>) -> Attributes {
-    let mut texts: Attributes =
-        attributes.map(|pair| (pair.key.to_string(), pair.value.to_string())).collect();
-    texts.sort();
-    texts
 }

@@ -7,23 +7,18 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::common::metrics::{Data, Exported};
 use crate::common::{KEY, Store, TTL, take};
-use opentelemetry_sdk::metrics::data::{
-    AggregatedMetrics, HistogramDataPoint, Metric, MetricData, ResourceMetrics, ScopeMetrics,
-    SumDataPoint,
-};
-use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
 use serde_json::Value;
 use syncguard_memory::contract::{ExtendRequest, ReleaseRequest, TIME_TOLERANCE};
 use syncguard_memory::{AcquisitionOptions, ErrorCode, LockBackend, LockConfig, acquire, lock};
-use syncguard_telemetry::opentelemetry::KeyValue;
-use syncguard_telemetry::opentelemetry::metrics::MeterProvider as _;
-use syncguard_telemetry::{TelemetryOptions, with_telemetry};
+use syncguard_telemetry::with_telemetry;
 use tokio::time::sleep;
 use yaml_rust2::{Yaml, YamlLoader};
 
 /// Metrics with their labels, and the values of each label. No values stand for any value.
-type Known = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
+type Known = BTreeMap<String, Labels>;
+type Labels = BTreeMap<String, BTreeSet<String>>;
 
 /// The metrics that others export. A test of the command compares the first four with what it prints.
 const OTHERS: [(&str, &[&str]); 5] = [
@@ -40,12 +35,11 @@ async fn alerts_use_metrics_that_exist_and_each_one_is_tested() {
     let tests = file("prometheus/alerts.test.yml");
     let guide = file("../syncguard/src/guide/production.md");
     for (name, rule) in alerts() {
-        let used = Used::by(text(&rule["expr"]));
-        used.check(&known).unwrap_or_else(|error| panic!("{name}: {error}"));
-        let annotations = &rule["annotations"];
-        for annotation in [&annotations["summary"], &annotations["description"]] {
-            used.shows("$labels.", text(annotation), &known)
-                .unwrap_or_else(|error| panic!("{name}: {error}"));
+        let used =
+            Used::by(text(&rule["expr"]), &known).unwrap_or_else(|it| panic!("{name}: {it}"));
+        for annotation in ["summary", "description"] {
+            let annotation = text(&rule["annotations"][annotation]);
+            assert_eq!(used.missing("$labels.", annotation), [""; 0], "{name}");
         }
         assert!(tests.contains(&format!("alertname: {name}\n")), "{name} fires in no test");
         assert!(guide.contains(&format!("`{name}`")), "{name} is not in the guide");
@@ -59,10 +53,10 @@ async fn the_dashboard_uses_metrics_that_exist() {
     let mut shown = BTreeSet::new();
     for panel in dashboard["panels"].as_array().unwrap() {
         for target in panel["targets"].as_array().into_iter().flatten() {
-            let used = Used::by(target["expr"].as_str().unwrap());
-            used.check(&known).unwrap_or_else(|error| panic!("{}: {error}", panel["title"]));
-            used.shows("{{", target["legendFormat"].as_str().unwrap(), &known)
-                .unwrap_or_else(|error| panic!("{}: {error}", panel["title"]));
+            let (title, query) = (&panel["title"], target["expr"].as_str().unwrap());
+            let used = Used::by(query, &known).unwrap_or_else(|error| panic!("{title}: {error}"));
+            let legend = target["legendFormat"].as_str().unwrap();
+            assert_eq!(used.missing("{{", legend), [""; 0], "{title}");
             shown.extend(used.metrics);
         }
     }
@@ -114,10 +108,9 @@ async fn programs_and_the_command_share_no_name() {
 #[tokio::test(start_paused = true)]
 async fn a_wrong_name_is_noticed() {
     let known = known().await;
-    let check = |query: &str| Used::by(query).check(&known);
     let fine = "sum by (job, error_type) (rate(syncguard_operation_errors_total\
                 {error_type=~\"AuthFailed|Internal\", job=~\"$job\"}[5m])) > 0.5";
-    check(fine).unwrap();
+    let used = Used::by(fine, &known).unwrap();
     for (right, wrong) in [
         ("errors_total", "errors"),
         ("{error_type", "{error.type"),
@@ -129,12 +122,11 @@ async fn a_wrong_name_is_noticed() {
     ] {
         let query = fine.replacen(right, wrong, 1);
         assert_ne!(query, fine);
-        assert!(check(&query).is_err(), "{query}");
+        assert!(Used::by(&query, &known).is_err(), "{query}");
     }
-    let used = Used::by(fine);
-    used.shows("{{", "{{job}} {{error_type}}", &known).unwrap();
-    assert!(used.shows("{{", "{{syncguard_backend}}", &known).is_err());
-    assert!(used.shows("$labels.", "of {{ $labels.error }}", &known).is_err());
+    assert_eq!(used.missing("{{", "{{job}} {{error_type}}"), [""; 0]);
+    assert_eq!(used.missing("{{", "{{syncguard_backend}}"), ["syncguard_backend"]);
+    assert_eq!(used.missing("$labels.", "of {{ $labels.error }}"), ["error"]);
 }
 
 fn file(name: &str) -> String {
@@ -168,14 +160,9 @@ async fn known() -> Known {
 
 /// The metrics of a program that meets contention, a loss, errors and locks that are over.
 async fn exported() -> Known {
-    let exporter = InMemoryMetricExporter::default();
-    let reader = PeriodicReader::builder(exporter.clone()).build();
-    let provider = SdkMeterProvider::builder().with_reader(reader).build();
-    let options = TelemetryOptions::new()
-        .with_opentelemetry(&provider.meter("syncguard"))
-        .with_key_family(|_| "payment");
+    let exported = Exported::new();
     let store = Store::default();
-    let backend = with_telemetry(store.clone(), options);
+    let backend = with_telemetry(store.clone(), exported.options().with_key_family(|_| "payment"));
 
     let impatient = AcquisitionOptions::new().with_timeout(Duration::from_millis(10));
     let guard = acquire(&backend, LockConfig::new(KEY).with_ttl(TTL)).await.unwrap();
@@ -194,183 +181,101 @@ async fn exported() -> Known {
         let _ = backend.release(ReleaseRequest::new(lock_id)).await.unwrap();
     }
 
-    backend.telemetry().flush().await;
-    provider.force_flush().unwrap();
-    let collected = exporter.get_finished_metrics().unwrap();
-    let scopes = collected.iter().flat_map(ResourceMetrics::scope_metrics);
-    let mut known = Known::new();
-    for metric in scopes.flat_map(ScopeMetrics::metrics) {
-        add(&mut known, metric);
-    }
-    known
+    let metrics = exported.metrics(&backend).await;
+    metrics.0.iter().flat_map(|(name, unit, data)| in_prometheus(name, unit, data)).collect()
 }
 
-/// Adds a metric under the names that the [rules of OpenTelemetry][rules] give it in Prometheus.
+/// The names and the labels that the [rules of OpenTelemetry][rules] give a metric in Prometheus.
 ///
 /// [rules]: https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/
-fn add(known: &mut Known, metric: &Metric) {
-    let mut name = metric.name().replace('.', "_");
-    match metric.unit() {
+fn in_prometheus(name: &str, unit: &str, data: &Data) -> Vec<(String, Labels)> {
+    let mut name = name.replace('.', "_");
+    match unit {
         "s" => name += "_seconds",
         annotation => assert!(annotation.starts_with('{'), "{annotation}: a unit has a suffix"),
     }
-    let (suffixes, labels): (&[&str], _) = match metric.data() {
-        AggregatedMetrics::F64(MetricData::Histogram(of)) => (
-            &["_bucket", "_count", "_sum"],
-            labels(of.data_points().map(HistogramDataPoint::attributes)),
-        ),
-        AggregatedMetrics::U64(MetricData::Histogram(of)) => (
-            &["_bucket", "_count", "_sum"],
-            labels(of.data_points().map(HistogramDataPoint::attributes)),
-        ),
-        AggregatedMetrics::U64(MetricData::Sum(of)) => {
-            assert!(of.is_monotonic());
-            (&["_total"], labels(of.data_points().map(SumDataPoint::attributes)))
-        }
-        AggregatedMetrics::I64(MetricData::Sum(of)) => {
-            assert!(!of.is_monotonic());
-            (&[""], labels(of.data_points().map(SumDataPoint::attributes)))
-        }
-        other => panic!("{other:?}"),
+    let mut labels = Labels::new();
+    for (label, value) in data.attributes().into_iter().flatten() {
+        labels.entry(label.replace('.', "_")).or_default().insert(value.clone());
+    }
+    let suffixes: &[&str] = match data {
+        Data::Counter(_) => &["_total"],
+        Data::UpDown(_) => &[""],
+        Data::Histogram(_) => &["_bucket", "_count", "_sum"],
     };
-    for suffix in suffixes {
+    let named = suffixes.iter().map(|suffix| {
         let mut labels = labels.clone();
         if *suffix == "_bucket" {
             labels.insert("le".to_owned(), BTreeSet::new());
         }
-        known.insert(name.clone() + suffix, labels);
-    }
-}
-
-fn labels<'a, A>(points: impl Iterator<Item = A>) -> BTreeMap<String, BTreeSet<String>>
-where
-    A: Iterator<Item = &'a KeyValue>,
-{
-    let mut labels = BTreeMap::<String, BTreeSet<String>>::new();
-    for pair in points.flatten() {
-        let label = pair.key.as_str().replace('.', "_");
-        labels.entry(label).or_default().insert(pair.value.to_string());
-    }
-    labels
+        (name.clone() + suffix, labels)
+    });
+    named.collect()
 }
 
 /// The names that a query uses. `cargo xtask ci alerts` checks its syntax.
-#[derive(Default)]
 struct Used {
     metrics: Vec<String>,
-    /// A metric, and the label and the values that it must have.
-    selected: Vec<(String, String, Vec<String>)>,
-    /// The labels that it groups by.
-    grouped: Vec<String>,
-    /// Words that are neither.
-    odd: Vec<String>,
+    /// The labels that are left: those that it groups by, or else those of its metrics.
+    labels: BTreeSet<String>,
 }
 
 impl Used {
-    fn by(query: &str) -> Self {
-        let tokens = tokens(query);
-        let mut used = Self::default();
-        let mut at = 0;
-        while let Some(token) = tokens.get(at) {
-            let next = tokens.get(at + 1).copied().unwrap_or_default();
-            at += 1;
-            match *token {
-                "by" => at += used.group(&tokens[at..]),
-                "{" => at += used.select(&tokens[at..]),
-                // A range, such as `[5m]`.
-                "[" => at += tokens[at..].iter().take_while(|it| **it != "]").count(),
-                "and" | "count" | "sum" => {}
-                // A function.
-                word if is_word(word) && next == "(" => {}
-                word if is_word(word) && word.contains('_') => used.metrics.push(word.to_owned()),
-                word if is_word(word) => used.odd.push(word.to_owned()),
-                _ => {}
+    /// Each name is a metric or a label of one of the metrics, and each label can have the values that are asked for.
+    fn by(query: &str, known: &Known) -> Result<Self, String> {
+        let unquoted: Vec<&str> = query.split('"').step_by(2).collect();
+        let names: Vec<&str> = unquoted.iter().flat_map(|piece| names_in(piece)).collect();
+        let metrics: Vec<_> = names.iter().copied().filter(|it| known.contains_key(*it)).collect();
+        let labels = |label: &str| metrics.iter().filter_map(|it| known[*it].get(label)).collect();
+        for name in names.iter().filter(|name| !known.contains_key(**name)) {
+            let of: Vec<_> = labels(name);
+            if of.is_empty() {
+                return Err(format!("{name} is no metric, and no label of {metrics:?}"));
             }
         }
-        used
-    }
-
-    /// Reads the labels behind `by`. Returns the number of their tokens.
-    fn group(&mut self, tokens: &[&str]) -> usize {
-        let labels = tokens.iter().take_while(|it| **it != ")");
-        self.grouped.extend(labels.clone().filter(|it| is_word(it)).map(|it| (*it).to_owned()));
-        labels.count()
-    }
-
-    /// Reads the labels in braces. Returns the number of their tokens.
-    fn select(&mut self, tokens: &[&str]) -> usize {
-        let end = tokens.iter().position(|it| *it == "}").unwrap();
-        for matcher in tokens[..end].split(|it| *it == ",") {
-            let [label, operator, value] = matcher else {
-                self.odd.push(matcher.concat());
+        for (before, values) in unquoted.iter().zip(query.split('"').skip(1).step_by(2)) {
+            // A query may leave values out, and Grafana fills some in.
+            let is_left_out = before.ends_with("!=") || before.ends_with("!~");
+            let Some(label) = names_in(before).pop().filter(|_| !is_left_out) else { continue };
+            if values.contains(['$', '.']) {
                 continue;
-            };
-            // The label has to exist, and its values, but for those that a query leaves out or Grafana fills in.
-            let values = match *operator {
-                "=" | "=~" if !value.contains(['$', '.']) => value.trim_matches('"').split('|'),
-                _ => "".split('|'),
-            };
-            let values = values.filter(|it| !it.is_empty()).map(str::to_owned).collect();
-            let metric = self.metrics.last().unwrap().clone();
-            self.selected.push((metric, (*label).to_owned(), values));
+            }
+            let of: Vec<&BTreeSet<String>> = labels(label);
+            for value in values.split('|').filter(|value| !value.is_empty()) {
+                if !of.iter().any(|it| it.is_empty() || it.contains(value)) {
+                    return Err(format!("{label} is never {value}"));
+                }
+            }
         }
-        end
+        let groups = query.split("by (").skip(1).filter_map(|after| after.split(')').next());
+        let grouped: BTreeSet<_> = groups.flat_map(names_in).map(str::to_owned).collect();
+        let all = metrics.iter().flat_map(|metric| known[*metric].keys().cloned());
+        let labels = if grouped.is_empty() { all.collect() } else { grouped };
+        Ok(Self { metrics: metrics.into_iter().map(str::to_owned).collect(), labels })
     }
 
-    fn check(&self, known: &Known) -> Result<(), String> {
-        if !self.odd.is_empty() {
-            return Err(format!("not understood: {:?}", self.odd));
-        }
-        for metric in &self.metrics {
-            let labels = known.get(metric).ok_or_else(|| format!("no metric {metric}"))?;
-            if let Some(label) = self.grouped.iter().find(|label| !labels.contains_key(*label)) {
-                return Err(format!("{metric} has no label {label}"));
-            }
-        }
-        for (metric, label, values) in &self.selected {
-            let of = known[metric].get(label).ok_or_else(|| format!("{metric}: no {label}"))?;
-            if let Some(value) = values.iter().find(|it| !of.is_empty() && !of.contains(*it)) {
-                return Err(format!("{metric}: {label} is never {value}"));
-            }
-        }
-        Ok(())
-    }
-
-    /// Checks the labels in a text that come after `mark`.
-    fn shows(&self, mark: &str, text: &str, known: &Known) -> Result<(), String> {
-        let all = self.metrics.iter().flat_map(|metric| known[metric].keys());
-        let left: Vec<&String> =
-            if self.grouped.is_empty() { all.collect() } else { self.grouped.iter().collect() };
-        for after in text.split(mark).skip(1) {
-            let end = after.find(|char: char| !is_part(char)).unwrap_or(after.len());
-            if !left.iter().any(|label| *label == &after[..end]) {
-                return Err(format!("no label {:?} is left", &after[..end]));
-            }
-        }
-        Ok(())
+    /// The labels in a text, after `mark`, that are not left.
+    fn missing<'a>(&self, mark: &str, text: &'a str) -> Vec<&'a str> {
+        let shown = text.split(mark).skip(1).filter_map(|after| after.split(is_no_part).next());
+        shown.filter(|label| !self.labels.contains(*label)).collect()
     }
 }
 
-/// Words and numbers, quoted texts, and the operators of labels are one token each.
-fn tokens(query: &str) -> Vec<&str> {
-    let (mut tokens, mut rest) = (Vec::new(), query.trim_start());
-    while let Some(first) = rest.chars().next() {
-        let length = match first {
-            '"' => 2 + rest[1..].find('"').unwrap(),
-            '=' | '!' if rest[1..].starts_with(['=', '~']) => 2,
-            first if is_part(first) => rest.find(|char| !is_part(char)).unwrap_or(rest.len()),
-            first => first.len_utf8(),
-        };
-        tokens.push(&rest[..length]);
-        rest = rest[length..].trim_start();
+/// The names of metrics and labels in a query, without its functions, words, numbers, ranges and variables.
+fn names_in(query: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    for word in query.split(is_no_part) {
+        let at = word.as_ptr() as usize - query.as_ptr() as usize;
+        let after = query[at + word.len()..].trim_start();
+        let is_name = word.starts_with(|char: char| char.is_ascii_alphabetic());
+        let is_function = after.starts_with('(') || ["and", "count", "sum"].contains(&word);
+        if is_name && !is_function && !query[..at].ends_with('$') {
+            names.push(word);
+        }
     }
-    tokens
+    names
 }
 
-fn is_part(char: char) -> bool {
-    char.is_ascii_alphanumeric() || char == '_'
-}
-
-fn is_word(token: &str) -> bool {
-    token.starts_with(|char: char| char.is_ascii_alphabetic() || char == '_')
+fn is_no_part(char: char) -> bool {
+    !char.is_ascii_alphanumeric() && char != '_'
 }

@@ -1,13 +1,10 @@
 //! A whole run.
 
 use std::collections::HashMap;
-use std::fs;
-use std::path::Path;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 
 use crate::checker::Checker;
-use crate::counts::Counts;
 use crate::event::{Entry, Line, Moment};
 use crate::invariant::{Limits, Violation};
 use crate::operation::Operation;
@@ -50,29 +47,6 @@ impl History {
         Ok(history)
     }
 
-    /// Reads all files `*.jsonl` of a folder.
-    ///
-    /// # Errors
-    ///
-    /// For a folder or a line that cannot be read. A last line that a SIGKILL has torn is skipped.
-    pub fn read(folder: &Path) -> Result<Self> {
-        let mut lines = Vec::new();
-        for file in fs::read_dir(folder)? {
-            let path = file?.path();
-            if path.extension().is_none_or(|extension| extension != "jsonl") {
-                continue;
-            }
-            let text = fs::read_to_string(&path)?;
-            let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-            for line in whole.lines() {
-                let line = serde_json::from_str(line);
-                lines.push(line.with_context(|| format!("a line of {}", path.display()))?);
-            }
-        }
-        ensure!(!lines.is_empty(), "no history in {}", folder.display());
-        Self::new(lines)
-    }
-
     /// The lines, in the order of their times.
     #[must_use]
     pub fn lines(&self) -> Vec<Line> {
@@ -94,29 +68,10 @@ impl History {
         lines.sort_by_key(Line::order);
         lines
     }
-
-    /// The counts of events.
-    #[must_use]
-    pub fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
-        for operation in &self.operations {
-            counts.operation(operation);
-        }
-        for (_, note) in &self.notes {
-            counts.note(note);
-        }
-        counts
-    }
-
-    /// The longest time from the end of a fault to the answer of the first call made after it that
-    /// was served, in milliseconds.
-    #[must_use]
-    pub fn longest_outage_ms(&self) -> u64 {
-        checked(self, &Limits::new()).longest_outage_ms()
-    }
 }
 
-fn checked(history: &History, limits: &Limits) -> Checker {
+/// A checker that has seen the whole history.
+pub(crate) fn checked(history: &History, limits: &Limits) -> Checker {
     let mut checker = Checker::new(*limits);
     for line in history.lines() {
         checker.feed(line);

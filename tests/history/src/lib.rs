@@ -2,15 +2,14 @@
 //!
 //! Each process writes its part while it runs, one line of JSON for each event, so a SIGKILL loses only the call in
 //! progress. A [`Checker`] takes the lines as they come, checks them against the eleven invariants, and forgets locks
-//! that are over, so a run can have any length. [`Follow`] reads the lines of a folder while they are written.
-//! [`History`] is a whole run, and [`check`] feeds it to a checker. A run without faults proves little: [`Floors`]
-//! says what a run must have done. [`shrink`] reduces a history with a violation to the few operations that show it.
+//! that are over, so a run can have any length. [`History`] is a whole run, and [`check`] feeds it to a checker. A run
+//! without faults proves little: [`Floors`] says what a run must have done. [`shrink`] reduces a history with a
+//! violation to the few operations that show it.
 
 mod checker;
 mod counts;
 mod event;
 mod floors;
-mod follow;
 mod history;
 mod invariant;
 mod operation;
@@ -23,7 +22,6 @@ pub use checker::{Checker, Retained, Verdict};
 pub use counts::Counts;
 pub use event::{Answer, Call, Entry, Fault, Line, Moment};
 pub use floors::Floors;
-pub use follow::Follow;
 pub use history::{History, check};
 pub use invariant::{Invariant, Limits, Violation};
 pub use operation::Operation;

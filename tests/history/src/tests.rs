@@ -1,15 +1,16 @@
 //! For each invariant, a handmade history that breaks it and a similar one that does not.
 
 mod apart;
-mod long;
+mod forgotten;
 mod resent;
 mod shrunk;
 mod ticks;
 
 use super::{
     Answer, Call, Checker, Counts, Entry, Fault, Floors, History, Invariant, Limits, Line, Moment,
-    check,
+    Violation, check,
 };
+use crate::history::checked;
 
 /// A script for a history. Times are in milliseconds, by both clocks.
 #[derive(Clone, Default)]
@@ -54,6 +55,13 @@ impl Script {
         self.call(at, Call::Acquire { key, lock, ttl: TTL }, at + 1, answer)
     }
 
+    /// An acquire of the lock `a` that nobody hears the answer to.
+    fn asks_and_dies(&mut self, at: u64) -> &mut Self {
+        let (key, lock) = ("k".to_owned(), "a".to_owned());
+        self.note(at, Entry::Called { number: 99, call: Call::Acquire { key, lock, ttl: TTL } });
+        self
+    }
+
     /// A permit of the semaphore `s` that is granted a millisecond after it was called.
     fn permit(&mut self, at: u64, slot: u64, lock: &str) -> &mut Self {
         let key = format!("s:permit:{slot}");
@@ -92,10 +100,20 @@ impl Script {
         History::new(self.lines.clone()).unwrap()
     }
 
+    /// The invariants that the history breaks by these limits.
+    fn broken_by(&self, limits: &Limits) -> Vec<Invariant> {
+        let violations = check(&self.history(), limits);
+        let mut broken: Vec<_> = violations.iter().map(|it| it.invariant).collect();
+        broken.dedup();
+        broken
+    }
+
     /// The invariants that the history breaks, wherever it is cut.
     fn broken(&self) -> Vec<Invariant> {
-        let violations = check(&self.history(), &Limits::new());
-        let whole: Vec<_> = violations.iter().map(|it| it.invariant).collect();
+        let of = |violations: &[Violation]| -> Vec<_> {
+            violations.iter().map(|violation| violation.invariant).collect()
+        };
+        let whole = of(&check(&self.history(), &Limits::new()));
         let lines = self.history().lines();
         for cut in 0..lines.len() {
             let mut checker = Checker::new(Limits::new());
@@ -107,13 +125,9 @@ impl Script {
             for line in &lines[cut..] {
                 checker.feed(line.clone());
             }
-            let parts = checker.finish().violations;
-            let parts: Vec<_> = parts.iter().map(|it| it.invariant).collect();
-            assert_eq!(parts, whole, "cut before line {cut}");
+            assert_eq!(of(&checker.finish().violations), whole, "cut before line {cut}");
         }
-        let mut broken: Vec<_> = violations.iter().map(|it| it.invariant).collect();
-        broken.dedup();
-        broken
+        self.broken_by(&Limits::new())
     }
 }
 
@@ -344,33 +358,21 @@ fn six_no_update_is_lost() {
 fn seven_orphans_go_in_time() {
     let late = [Invariant::BackInTime];
     // The caller was killed before the answer: 4 s for the call, the TTL, and 1.5 s.
-    let orphan = |seen: u64| {
-        let mut script = Script::new();
-        let (key, lock) = ("k".to_owned(), "a".to_owned());
-        script.note(0, Entry::Called { number: 99, call: Call::Acquire { key, lock, ttl: TTL } });
-        script.ask(seen, "b", Answer::Locked);
-        script.broken()
-    };
+    let orphan = |seen: u64| Script::new().asks_and_dies(0).ask(seen, "b", Answer::Locked).broken();
     assert_eq!(orphan(5599), []);
     assert_eq!(orphan(5601), late);
 
     // The caller was killed later, and may have sent the request at the last moment.
     let stopped = |seen: u64| {
         let mut script = Script::new();
-        let (key, lock) = ("k".to_owned(), "a".to_owned());
-        script.note(0, Entry::Called { number: 99, call: Call::Acquire { key, lock, ttl: TTL } });
         script.note(2000, Entry::Ended { process: "p".to_owned() });
-        script.ask(seen, "b", Answer::Locked);
-        script.broken()
+        script.asks_and_dies(0).ask(seen, "b", Answer::Locked).broken()
     };
     assert_eq!(stopped(7599), []);
     assert_eq!(stopped(7601), late);
 
-    let forgotten = |seen: u64| {
-        let mut script = Script::new();
-        script.acquire(0, "a", 1).ask(seen, "b", Answer::Locked);
-        script.broken()
-    };
+    let forgotten =
+        |seen: u64| Script::new().acquire(0, "a", 1).ask(seen, "b", Answer::Locked).broken();
     assert_eq!(forgotten(1600), []);
     assert_eq!(forgotten(1602), late);
 
@@ -409,7 +411,7 @@ fn seven_service_comes_back_in_time() {
         script.note(200, Entry::Healed);
         script.ask(210, "a", failed()).ask(220, "a", failed()).ask(230, "a", failed());
         script.acquire(served, "b", 1);
-        (script.broken(), script.history().longest_outage_ms())
+        (script.broken(), checked(&script.history(), &Limits::new()).longest_outage_ms())
     };
     assert_eq!(healed(2198), (vec![], 1999));
     assert_eq!(healed(2200), (vec![Invariant::BackInTime], 2001));
@@ -438,28 +440,11 @@ fn a_run_in_which_too_little_happened_does_not_count() {
     let mut script = Script::new();
     script.acquire(0, "a", 1).ask(1, "b", failed());
     script.note(5, Entry::Fault(Fault::Killed));
-    let counts = script.history().counts();
+    let checker = checked(&script.history(), &Limits::new());
+    let counts = checker.counts();
     assert_eq!((counts.answered, counts.unknown, counts.granted), (1, 1, 1));
-    assert_eq!(floors.missing(&counts), ["answered: 1 of 2", "Killed: 1 of 2"]);
+    assert_eq!(floors.missing(counts), ["answered: 1 of 2", "Killed: 1 of 2"]);
     assert_eq!(floors.missing(&Counts::default()).len(), 3);
-}
-
-#[test]
-fn a_line_that_a_kill_has_torn_is_passed_over() {
-    let folder = std::env::temp_dir().join(format!("syncguard-history-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let path = folder.join("p.jsonl");
-    let recorder = super::Recorder::to_file("p", &path).unwrap();
-    let pending = recorder.call(Call::IsLocked { key: "k".to_owned() });
-    pending.answer(Answer::Is(false));
-    drop(recorder.call(Call::Release { lock: "a".to_owned() }));
-    let mut text = std::fs::read_to_string(&path).unwrap();
-    text.truncate(text.len() - 10);
-    std::fs::write(&path, text).unwrap();
-    let history = History::read(&folder).unwrap();
-    std::fs::remove_dir_all(&folder).unwrap();
-    let answers: Vec<_> = history.operations.iter().map(super::Operation::answer).collect();
-    assert_eq!(answers, [Some(&Answer::Is(false)), None]);
 }
 
 /// A planted flaw: one process counts one slot too many.

@@ -1,9 +1,9 @@
-//! A world: the clients, their requests on the network, and the store.
+//! A world: the clients, their requests on the network, and the store; and the size of a model.
 
-use std::fmt::Debug;
-use std::hash::Hash;
+use crate::store::Store;
 
-use crate::rules::{Budget, Rules, Ticks};
+/// Ticks of time; in a world they count from now.
+pub(crate) type Ticks = i8;
 
 /// The number of clients.
 pub(crate) const CLIENTS: usize = 3;
@@ -11,101 +11,80 @@ pub(crate) const CLIENTS: usize = 3;
 /// How many requests and clean-ups of one client can be in progress besides the request that it waits for.
 pub(crate) const ASIDE: usize = 3;
 
-/// The bounds of a model's parts: small, comparable and hashable.
-pub trait Plain: Copy + Ord + Hash + Debug + Send + Sync + 'static {}
-impl<T: Copy + Ord + Hash + Debug + Send + Sync + 'static> Plain for T {}
+/// An expiry that no later step uses.
+pub(crate) const UNUSED: Ticks = Ticks::MIN;
 
-/// A store, and its steps for requests.
-pub trait Store: Plain {
-    /// A holder's knowledge of its lock in the store, which its extends state as a condition.
-    type Known: Plain;
-    /// The progress of a request in the store.
-    type At: Plain + Default;
-    /// The progress of a clean-up.
-    type Cleaning: Plain + Default;
-
-    /// Returns true if the backend resends a request, within one call, when its connection is lost.
-    const SENDS_AGAIN: bool;
-    /// Returns true if the backend resends an extend.
-    const SENDS_EXTENDS_AGAIN: bool;
-    /// True if a holder's knowledge of its lock can become right again: an expiry can return, a version cannot.
-    const KNOWN_COMES_BACK: bool;
-    /// The value of the answer to an acquire that was sent twice.
-    const AGAIN: Again;
-
-    /// An empty store.
-    fn empty() -> Self;
-
-    /// Takes a step of a request; false if it has to wait, or there is none.
-    fn advance(world: &mut World<Self>, rules: &Rules, who: usize, which: Which) -> bool;
-
-    /// Takes a step of the clean-up of an acquire without a caller; `None` if it has to wait, otherwise whether it is
-    /// done.
-    fn settle(world: &mut World<Self>, rules: &Rules, who: usize, job: usize) -> Option<bool>;
-
-    /// Takes a step of the removal of an expired record; false if there is none.
-    fn clean(world: &mut World<Self>, rules: &Rules) -> bool;
-
-    /// The live lock, and how long it will be live without changes.
-    fn live(world: &World<Self>, rules: &Rules) -> Option<(Owner, Ticks)>;
-
-    /// The longest time for which the lock of this request will be live, if that is decided already; otherwise
-    /// `None`.
-    fn will_live(request: &Request<Self>, rules: &Rules) -> Option<Ticks>;
-
-    /// Returns true if a client's knowledge of its lock is outdated, and its extend is on the network.
-    fn is_outdated(
-        world: &World<Self>,
-        rules: &Rules,
-        owner: Owner,
-        request: &Request<Self>,
-    ) -> bool;
-
-    /// Time passes.
-    fn tick(&mut self, rules: &Rules);
-    /// Time passes for a holder's knowledge.
-    fn tick_known(known: &mut Self::Known, rules: &Rules);
-    /// Time passes for a request.
-    fn tick_at(at: &mut Self::At, rules: &Rules);
-
-    /// Returns true if the stored data names a client.
-    fn names(&self, who: usize) -> bool;
-
-    /// Renumbers the clients.
-    fn rename(&mut self, new: &[u8; CLIENTS]);
-
-    /// Renumbers the clients in a request.
-    fn rename_at(_at: &mut Self::At, _new: &[u8; CLIENTS]) {}
-
-    /// Fences only have to grow, so their number makes no difference.
-    fn rebase(world: &mut World<Self>);
-
-    /// Forgets facts that make no difference any more: see `reduce.rs`.
-    fn forget(world: &mut World<Self>, rules: &Rules);
-
-    /// Lets events happen at once that may: see `reduce.rs`.
-    fn hasten(_world: &mut World<Self>, _rules: &Rules) {}
-    /// The part of a holder's knowledge that its release states.
-    fn for_release(known: Self::Known) -> Self::Known;
-    /// A client has ended: the store's reaction to the end of its connection.
-    fn crashed(_client: &mut Client<Self>) {}
-    /// The start of the clean-up of an acquire that a client has just given up.
-    fn cleaning(_client: &Client<Self>) -> Self::Cleaning {
-        Self::Cleaning::default()
-    }
-    /// Returns true if a request that is given up here can still have an effect.
-    fn is_on_its_way(request: &Request<Self>) -> bool;
+/// The size of a model.
+///
+/// The ticks stand for any times in the same order: a request is given up sooner than a lock expires, and the longest
+/// TTL is longer than the shortest one and the tolerance.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    /// The TTL of locks.
+    pub(crate) ttl: Ticks,
+    /// A shorter TTL that an extend may ask for.
+    pub(crate) short: Ticks,
+    /// How long an expired lock still counts as live.
+    pub(crate) tolerance: Ticks,
+    /// The latest time after the sending at which the store carries a request out.
+    pub(crate) bound: Ticks,
+    /// The largest difference of clients' clocks, in a store whose locks live by them.
+    pub(crate) drift: Ticks,
+    /// The number of acquisitions of each client that end in a lock, or in doubt.
+    pub(crate) acquisitions: u8,
+    /// The limits of events, in all.
+    pub(crate) budget: Budget,
+    /// True if all acquires ask for the key's first fence, as processes do for one tick.
+    pub(crate) is_one_tick: bool,
+    /// True if equivalent worlds are merged: see `small.rs`.
+    pub(crate) is_reduced: bool,
 }
 
-/// The value of the answer to an acquire that was sent twice.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Again {
-    /// No value: the acquire is cleaned up.
-    Nothing,
-    /// A grant is valid, and after its release the other sending still needs a clean-up. A refusal has no value.
-    Grant,
-    /// The answer is final.
-    Everything,
+/// The limits of events, in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Budget {
+    /// Extends.
+    pub(crate) extends: u8,
+    /// Requests that are given up: their reply is lost, or they are still on the network.
+    pub(crate) lost: u8,
+    /// Requests that the backend sends a second time within its call.
+    pub(crate) resent: u8,
+    /// Clients that crash.
+    pub(crate) crashes: u8,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            ttl: 3,
+            short: 1,
+            tolerance: 1,
+            bound: 1,
+            drift: 0,
+            acquisitions: 1,
+            budget: Budget::default(),
+            is_one_tick: false,
+            is_reduced: true,
+        }
+    }
+}
+
+impl Rules {
+    /// How long a lock of a crashed client may live: it was sent at the last moment, carried out at the last moment,
+    /// and then has its TTL. An extend may add the smallest step of time.
+    pub(crate) fn longest(&self) -> Ticks {
+        self.bound + self.ttl + 1 + self.tolerance + self.drift
+    }
+
+    /// A lock with this expiry is over by every clock.
+    pub(crate) fn expired(&self) -> Ticks {
+        -(self.tolerance + self.drift)
+    }
+
+    /// Returns true if the store refuses a request of this time, now and later.
+    pub(crate) fn is_late(&self, sent: Ticks) -> bool {
+        sent + self.bound < 0
+    }
 }
 
 /// The owner of a lock: a client, and one of its acquisitions.
@@ -116,34 +95,25 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// An owner that makes no difference any more.
-    pub(crate) const NOBODY: Self = Self { client: u8::MAX, number: 0 };
-
     pub(crate) fn new(who: usize, number: u8) -> Self {
         Self { client: u8::try_from(who).unwrap_or(u8::MAX), number }
-    }
-
-    pub(crate) fn rename(&mut self, new: &[u8; CLIENTS]) {
-        if *self != Self::NOBODY {
-            self.client = new[usize::from(self.client)];
-        }
     }
 }
 
 /// A whole world.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct World<S: Store> {
-    pub(crate) clients: [Client<S>; CLIENTS],
-    pub(crate) store: S,
-    /// The knowledge of a clean-up of expired records in progress.
-    pub(crate) cleaner: Option<S::Known>,
+pub(crate) struct World {
+    pub(crate) clients: [Client; CLIENTS],
+    pub(crate) store: Store,
+    /// The highest fence of any lock so far.
+    pub(crate) highest: u8,
     pub(crate) left: Budget,
     pub(crate) broken: Option<Broken>,
 }
 
 /// A violation by a step that the world does not show afterwards.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Broken {
+pub(crate) enum Broken {
     /// A fence that is not above all earlier fences.
     Fence,
     /// A tick that was granted twice.
@@ -152,31 +122,30 @@ pub enum Broken {
 
 /// A client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct Client<S: Store> {
-    /// True for a client of the TypeScript library.
-    pub(crate) is_typescript: bool,
+pub(crate) struct Client {
     /// How far its clock is ahead.
     pub(crate) drift: Ticks,
     /// The number of acquisitions that it may still begin, which is the number of the current one.
     pub(crate) left: u8,
-    pub(crate) phase: Phase<S>,
+    pub(crate) phase: Phase,
     /// The request that it waits for.
-    pub(crate) waits: Option<Request<S>>,
+    pub(crate) waits: Option<Request>,
     /// Requests that it has given up.
-    pub(crate) late: [Option<Request<S>>; ASIDE],
+    pub(crate) late: [Option<Request>; ASIDE],
     /// Its clean-ups in the background.
-    pub(crate) jobs: [Option<Job<S>>; ASIDE],
+    pub(crate) jobs: [Option<Job>; ASIDE],
 }
 
 /// The state of a client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) enum Phase<S: Store> {
+pub(crate) enum Phase {
     /// Nothing.
     Idle,
     /// Waits for an acquire.
     Acquires,
-    /// Has the lock, and relies on it as long as `until` is after now.
-    Holds { until: Ticks, known: S::Known, doubt: Option<Ticks> },
+    /// Has the lock, with this expiry in the store, and relies on it as long as `until` is after now. The acquire was
+    /// sent twice, at last at the time `doubt`, if there is one.
+    Holds { until: Ticks, known: Ticks, doubt: Option<Ticks> },
     /// Waits for a release.
     Releases { doubt: Option<Ticks> },
     /// Has ended.
@@ -185,8 +154,8 @@ pub(crate) enum Phase<S: Store> {
 
 /// A request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct Request<S: Store> {
-    pub(crate) asks: Asks<S>,
+pub(crate) struct Request {
+    pub(crate) asks: Asks,
     /// The number of its acquisition.
     pub(crate) number: u8,
     /// The time of the call, from which its promise counts.
@@ -195,27 +164,31 @@ pub(crate) struct Request<S: Store> {
     pub(crate) sent: Ticks,
     /// True if it was sent before, and that sending may still arrive.
     pub(crate) is_again: bool,
-    pub(crate) at: S::At,
-    pub(crate) answer: Option<Answer<S>>,
+    pub(crate) answer: Option<Answer>,
 }
 
 /// The operation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) enum Asks<S: Store> {
+pub(crate) enum Asks {
     Acquire,
-    Extend { ttl: Ticks, known: S::Known },
-    Release { known: S::Known },
+    Extend { ttl: Ticks, known: Ticks },
+    Release,
 }
 
 /// An answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) enum Answer<S: Store> {
-    Granted(S::Known),
+pub(crate) enum Answer {
+    /// Granted until this expiry.
+    Granted(Ticks),
+    /// Another caller holds the lock, or the fence window refuses the acquire.
     Locked,
-    Extended(S::Known),
-    /// The lock is held, and is not as its holder expected.
-    Mismatch(S::Known),
+    /// Extended until this expiry.
+    Extended(Ticks),
+    /// The lock is held, and has another expiry than its holder expected.
+    Mismatch(Ticks),
+    /// Released.
     Released,
+    /// The lock is over.
     NotHeld,
     /// The request came after its deadline.
     Late,
@@ -223,13 +196,12 @@ pub(crate) enum Answer<S: Store> {
 
 /// A clean-up.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct Job<S: Store> {
-    /// True for an acquire of unknown outcome, and false for a release to repeat.
-    pub(crate) is_acquire: bool,
+pub(crate) struct Job {
+    /// The last sending of an acquire of unknown outcome, or `None` for a release to repeat.
+    pub(crate) sent: Option<Ticks>,
+    /// True if the acquire was sent twice, so that it may be granted twice.
+    pub(crate) is_again: bool,
     pub(crate) number: u8,
-    /// The time of the last sending.
-    pub(crate) sent: Ticks,
-    pub(crate) at: S::Cleaning,
 }
 
 /// One of a client's requests.
@@ -241,105 +213,81 @@ pub(crate) enum Which {
     Late(usize),
 }
 
-impl<S: Store> World<S> {
-    pub(crate) fn request(&mut self, who: usize, which: Which) -> Option<&mut Request<S>> {
+impl Client {
+    /// Its requests, the awaited one and those that it has given up.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = &Request> {
+        self.waits.iter().chain(self.late.iter().flatten())
+    }
+
+    pub(crate) fn requests_mut(&mut self) -> impl Iterator<Item = &mut Request> {
+        self.waits.iter_mut().chain(self.late.iter_mut().flatten())
+    }
+
+    fn tick(&mut self, rules: &Rules) {
+        let pass = |at: &mut Ticks, floor: Ticks| *at = (*at - 1).max(-floor);
+        // A deadline, a promise or an expiry that is over stays over.
+        let (deadline, promise) = (rules.bound + 1, rules.ttl.max(rules.bound + 1));
+        let expiry = |known: &mut Ticks| {
+            if *known != UNUSED {
+                pass(known, -rules.expired());
+            }
+        };
+        match &mut self.phase {
+            Phase::Holds { until, known, doubt } => {
+                pass(until, 0);
+                expiry(known);
+                doubt.iter_mut().for_each(|doubt| pass(doubt, deadline));
+            }
+            Phase::Releases { doubt } => doubt.iter_mut().for_each(|doubt| pass(doubt, deadline)),
+            Phase::Ended { at } => pass(at, rules.longest()),
+            Phase::Idle | Phase::Acquires => {}
+        }
+        for request in self.requests_mut() {
+            pass(&mut request.sent, deadline);
+            pass(&mut request.asked, promise);
+            if let Asks::Extend { known, .. } = &mut request.asks {
+                expiry(known);
+            }
+            if let Some(Answer::Granted(it) | Answer::Extended(it) | Answer::Mismatch(it)) =
+                &mut request.answer
+            {
+                expiry(it);
+            }
+        }
+        for job in self.jobs.iter_mut().flatten() {
+            job.sent.iter_mut().for_each(|sent| pass(sent, deadline));
+        }
+    }
+}
+
+impl World {
+    pub(crate) fn request(&mut self, who: usize, which: Which) -> Option<&mut Request> {
         match which {
             Which::Awaited => self.clients[who].waits.as_mut(),
             Which::Late(index) => self.clients[who].late[index].as_mut(),
         }
     }
 
-    pub(crate) fn requests(&self) -> impl Iterator<Item = &Request<S>> {
-        self.clients
-            .iter()
-            .flat_map(|client| client.waits.iter().chain(client.late.iter().flatten()))
-    }
-
     /// Lets time pass by one tick.
     pub(crate) fn tick(&mut self, rules: &Rules) {
-        let pass = |at: &mut Ticks, floor: Ticks| *at = (*at - 1).max(-floor);
-        // A deadline or a promise that is over stays over.
-        let (deadline, promise) = (rules.bound + 1, rules.ttl.max(rules.bound + 1));
-        self.store.tick(rules);
-        if let Some(known) = &mut self.cleaner {
-            S::tick_known(known, rules);
+        if let Some(lock) = &mut self.store.lock {
+            lock.expires = (lock.expires - 1).max(rules.expired());
         }
         for client in &mut self.clients {
-            match &mut client.phase {
-                Phase::Holds { until, known, doubt } => {
-                    *until = (*until - 1).max(0);
-                    S::tick_known(known, rules);
-                    if let Some(doubt) = doubt {
-                        pass(doubt, deadline);
-                    }
-                }
-                Phase::Releases { doubt } => {
-                    if let Some(doubt) = doubt {
-                        pass(doubt, deadline);
-                    }
-                }
-                Phase::Ended { at } => pass(at, rules.longest()),
-                Phase::Idle | Phase::Acquires => {}
-            }
-            for request in client.waits.iter_mut().chain(client.late.iter_mut().flatten()) {
-                pass(&mut request.sent, deadline);
-                pass(&mut request.asked, promise);
-                S::tick_at(&mut request.at, rules);
-                match &mut request.asks {
-                    Asks::Extend { known, .. } | Asks::Release { known } => {
-                        S::tick_known(known, rules);
-                    }
-                    Asks::Acquire => {}
-                }
-                if let Some(
-                    Answer::Granted(known) | Answer::Extended(known) | Answer::Mismatch(known),
-                ) = &mut request.answer
-                {
-                    S::tick_known(known, rules);
-                }
-            }
-            for job in client.jobs.iter_mut().flatten() {
-                pass(&mut job.sent, deadline);
-            }
+            client.tick(rules);
         }
     }
 
-    /// Sorts requests without a known order.
-    pub(crate) fn sorted(mut self) -> Self {
-        for client in &mut self.clients {
-            client.late.sort_unstable_by(|one, other| other.cmp(one));
-            client.jobs.sort_unstable_by(|one, other| other.cmp(one));
-        }
-        self
+    /// The live lock, and how long it will be live for every client without changes.
+    pub(crate) fn live(&self, rules: &Rules) -> Option<(Owner, Ticks)> {
+        let live = self.store.lock.filter(|lock| lock.is_live(rules, rules.drift));
+        live.map(|lock| (lock.owner, lock.expires + rules.tolerance - rules.drift))
     }
 
-    /// The same world with sorted clients.
-    pub(crate) fn in_order(mut self) -> Self {
-        let mut order: [usize; CLIENTS] = [0, 1, 2];
-        let marked = |index: usize| {
-            let mut store = self.store;
-            let mut marks = [0; CLIENTS];
-            marks[index] = 1;
-            store.rename(&marks);
-            (self.clients[index], store)
-        };
-        if order.windows(2).any(|pair| self.clients[pair[0]] == self.clients[pair[1]]) {
-            order.sort_by_key(|index| marked(*index));
-        } else {
-            order.sort_unstable_by(|one, other| self.clients[*one].cmp(&self.clients[*other]));
-        }
-        if order != [0, 1, 2] {
-            let mut new = [0; CLIENTS];
-            for (to, from) in order.into_iter().enumerate() {
-                new[from] = u8::try_from(to).unwrap_or_default();
-            }
-            self.clients = order.map(|from| self.clients[from]);
-            self.store.rename(&new);
-            for client in &mut self.clients {
-                let requests = client.waits.iter_mut().chain(client.late.iter_mut().flatten());
-                requests.for_each(|request| S::rename_at(&mut request.at, &new));
-            }
-        }
-        self
+    /// Returns true if the lock of a client that has ended, and any that it will still write, is over in time.
+    pub(crate) fn is_over_in_time(&self, rules: &Rules, who: usize) -> bool {
+        let Phase::Ended { at } = self.clients[who].phase else { return true };
+        let live = self.live(rules).filter(|(owner, _)| usize::from(owner.client) == who);
+        live.is_none_or(|(_, lives)| lives - at <= rules.longest())
     }
 }

@@ -4,7 +4,7 @@ pub(crate) mod hub;
 pub(crate) mod log;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use syncguard_core::authoring::cancel;
@@ -71,6 +71,34 @@ impl FaultyBackend {
         Self { store: MemoryBackend::new(), behaviour: Arc::default(), guards }
     }
 
+    /// The faults of acquires from now on.
+    pub(crate) fn on_acquire(&self) -> MutexGuard<'_, Trouble> {
+        self.behaviour.acquire.lock().unwrap()
+    }
+
+    /// The faults of extends from now on.
+    pub(crate) fn on_extend(&self) -> MutexGuard<'_, Trouble> {
+        self.behaviour.extend.lock().unwrap()
+    }
+
+    /// The faults of releases from now on.
+    pub(crate) fn on_release(&self) -> MutexGuard<'_, Trouble> {
+        self.behaviour.release.lock().unwrap()
+    }
+
+    /// The number of acquires that were sent.
+    pub(crate) fn acquires(&self) -> u32 {
+        self.behaviour.acquires.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn extends(&self) -> u32 {
+        self.behaviour.extends.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn releases(&self) -> u32 {
+        self.behaviour.releases.load(Ordering::Relaxed)
+    }
+
     async fn travel<T>(
         trouble: Trouble,
         store: impl Future<Output = Result<T, LockError>>,
@@ -106,7 +134,7 @@ impl LockBackend for FaultyBackend {
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
         let store = self.store.clone();
-        let trouble = *self.behaviour.acquire.lock().unwrap();
+        let trouble = *self.on_acquire();
         count(&self.behaviour.acquires);
         self.behaviour.holder.lock().unwrap().clone_from(&request.holder);
         cancel::finish_acquire(self, request, async move |request, _| {
@@ -118,7 +146,7 @@ impl LockBackend for FaultyBackend {
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
         let store = self.store.clone();
-        let trouble = *self.behaviour.release.lock().unwrap();
+        let trouble = *self.on_release();
         count(&self.behaviour.releases);
         let behaviour = Arc::clone(&self.behaviour);
         cancel::finish(request.cancellation.as_ref(), async move {
@@ -135,12 +163,8 @@ impl LockBackend for FaultyBackend {
         let store = self.store.clone();
         let mut sent = ExtendRequest::new(request.lock_id, request.ttl)?;
         sent.expected_expiry = request.expected_expiry;
-        let trouble = {
-            let mut told = self.behaviour.extend.lock().unwrap();
-            let trouble = *told;
-            told.breaks = told.breaks.saturating_sub(1);
-            trouble
-        };
+        let trouble = *self.on_extend();
+        self.on_extend().breaks = trouble.breaks.saturating_sub(1);
         count(&self.behaviour.extends);
         cancel::finish(request.cancellation.as_ref(), async move {
             Self::travel(trouble, store.extend(sent)).await

@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "not every feature needs all of it")]
 
+#[cfg(feature = "opentelemetry")]
+pub(crate) mod metrics;
+
 use std::collections::VecDeque;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, LazyLock, Mutex};

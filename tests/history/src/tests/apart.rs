@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{Script, TTL};
-use crate::{Answer, Call, Invariant, Limits, check};
+use crate::{Answer, Call, Invariant, Limits};
 
 /// The lock is reported as over at this time, and is released then.
 fn broken(at: u64, drift: u64) -> Vec<Invariant> {
@@ -12,8 +12,7 @@ fn broken(at: u64, drift: u64) -> Vec<Invariant> {
     let extend = Call::Extend { lock: "a".to_owned(), ttl: TTL, expected: None };
     script.acquire(0, "a", 1).call(at, extend, at + 1, Answer::NotHeld);
     script.release(at + 2, "a", Answer::Released);
-    let limits = Limits { drift: Duration::from_millis(drift), ..Limits::new() };
-    check(&script.history(), &limits).iter().map(|it| it.invariant).collect()
+    script.broken_by(&Limits { drift: Duration::from_millis(drift), ..Limits::new() })
 }
 
 #[test]

@@ -4,21 +4,15 @@
 use std::time::Duration;
 
 use super::{EPOCH, Script, TTL, failed};
-use crate::{Answer, Call, Invariant, Limits, check};
+use crate::{Answer, Call, Invariant, Limits};
 
-fn broken(script: &Script, resent: Duration) -> Vec<Invariant> {
-    let limits = Limits { resent, ..Limits::new() };
-    let mut broken: Vec<_> =
-        check(&script.history(), &limits).iter().map(|it| it.invariant).collect();
-    broken.dedup();
-    broken
+fn sent_again() -> Limits {
+    Limits { resent: Duration::from_secs(3), ..Limits::new() }
 }
 
-const SENT_AGAIN: Duration = Duration::from_secs(3);
-
 fn only_where_it_is_sent_again(script: &Script, invariant: Invariant) {
-    assert_eq!(broken(script, Duration::ZERO), [invariant]);
-    assert_eq!(broken(script, SENT_AGAIN), []);
+    assert_eq!(script.broken_by(&Limits::new()), [invariant]);
+    assert_eq!(script.broken_by(&sent_again()), []);
 }
 
 #[test]
@@ -44,8 +38,8 @@ fn the_first_of_two_acquires_may_have_been_a_lock_that_is_over() {
     let call = Call::Acquire { key: "k".to_owned(), lock: "a".to_owned(), ttl: TTL };
     let answer = Answer::Acquired { fence: 3, expires_at: EPOCH + 2000 + TTL };
     script.call(0, call, 2001, answer);
-    assert!(broken(&script, Duration::ZERO).contains(&Invariant::FencesGrow));
-    assert_eq!(broken(&script, SENT_AGAIN), []);
+    assert!(script.broken_by(&Limits::new()).contains(&Invariant::FencesGrow));
+    assert_eq!(script.broken_by(&sent_again()), []);
 }
 
 #[test]

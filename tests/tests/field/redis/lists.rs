@@ -44,20 +44,21 @@ async fn a_silent_sentinel_or_node_holds_up_nobody() -> Result<()> {
 mod long {
     use super::*;
 
-/// An attempt that takes longer than one caller waits goes on for the next.
-#[tokio::test]
-async fn a_slow_connection_is_opened_for_the_next_caller() -> Result<()> {
-    let server = RedisServer::start()?;
-    let proxy = FaultProxy::start(server.port())?;
-    let limit = Duration::from_secs(1);
-    let options = RedisOptions::new().with_command_timeout(limit).with_connect_timeout(60 * limit);
-    let backend = RedisBackend::connect_with(&url(proxy.port()), options).await?;
-    let held = acquire(&backend, "held").await?;
-    // Four round trips take longer than a call.
-    proxy.set_latency(Duration::from_millis(150), Duration::from_millis(150));
-    proxy.sever();
-    let (extended, failures) = until_ok(|| extend(&backend, &held)).await;
-    assert!(extended.is_extended() && failures > 0, "{failures}");
-    Ok(())
-}
+    /// An attempt that takes longer than one caller waits goes on for the next.
+    #[tokio::test]
+    async fn a_slow_connection_is_opened_for_the_next_caller() -> Result<()> {
+        let server = RedisServer::start()?;
+        let proxy = FaultProxy::start(server.port())?;
+        let limit = Duration::from_secs(1);
+        let options =
+            RedisOptions::new().with_command_timeout(limit).with_connect_timeout(60 * limit);
+        let backend = RedisBackend::connect_with(&url(proxy.port()), options).await?;
+        let held = acquire(&backend, "held").await?;
+        // Four round trips take longer than a call.
+        proxy.set_latency(Duration::from_millis(150), Duration::from_millis(150));
+        proxy.sever();
+        let (extended, failures) = until_ok(|| extend(&backend, &held)).await;
+        assert!(extended.is_extended() && failures > 0, "{failures}");
+        Ok(())
+    }
 }

@@ -121,26 +121,26 @@ async fn a_client_of_the_program_connects_again() -> Result<()> {
 mod long {
     use super::*;
 
-/// As long as the name leads to the replica, there is at most one new connection a second.
-#[tokio::test]
-async fn a_name_that_moves_later_is_looked_up_once_a_second() -> Result<()> {
-    let (master, replica) = pair()?;
-    let name = FaultProxy::start(master.port())?;
-    let backend = patient(&url(name.port())).await;
-    let held = acquire(&backend, "held").await?;
-    swap(&master, &replica)?;
-    let (before, mut calls) = (name.counters().connections, 0);
-    let started = Instant::now();
-    while name.counters().connections - before < 2 {
-        assert!(extend(&backend, &held).await.is_err());
-        calls += 1;
-        tokio::time::sleep(Duration::from_millis(5)).await;
+    /// As long as the name leads to the replica, there is at most one new connection a second.
+    #[tokio::test]
+    async fn a_name_that_moves_later_is_looked_up_once_a_second() -> Result<()> {
+        let (master, replica) = pair()?;
+        let name = FaultProxy::start(master.port())?;
+        let backend = patient(&url(name.port())).await;
+        let held = acquire(&backend, "held").await?;
+        swap(&master, &replica)?;
+        let (before, mut calls) = (name.counters().connections, 0);
+        let started = Instant::now();
+        while name.counters().connections - before < 2 {
+            assert!(extend(&backend, &held).await.is_err());
+            calls += 1;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let opened = name.counters().connections - before;
+        assert!(u128::from(opened) <= started.elapsed().as_millis() / 1000 + 1 && calls > 2);
+        name.lead_to(replica.port());
+        let (extended, _) = until_ok(|| extend(&backend, &held)).await;
+        assert!(extended.is_extended());
+        Ok(())
     }
-    let opened = name.counters().connections - before;
-    assert!(u128::from(opened) <= started.elapsed().as_millis() / 1000 + 1 && calls > 2);
-    name.lead_to(replica.port());
-    let (extended, _) = until_ok(|| extend(&backend, &held)).await;
-    assert!(extended.is_extended());
-    Ok(())
-}
 }

@@ -58,19 +58,19 @@ fn freeze(server: &RedisServer) -> Result<()> {
 mod long {
     use super::*;
 
-#[tokio::test]
-async fn the_first_call_after_a_pause_succeeds() -> Result<()> {
-    let server = RedisServer::start()?;
-    let backend = patient(&server.url()).await;
-    let lock = acquire(&backend, "warm").await?;
-    freeze(&server)?;
-    let held = acquire(&backend, "held").await?;
-    freeze(&server)?;
-    assert!(extend(&backend, &held).await?.is_extended());
-    freeze(&server)?;
-    assert!(backend.is_locked(IsLockedRequest::new("held")?).await?);
-    freeze(&server)?;
-    assert!(release(&backend, &held).await? && release(&backend, &lock).await?);
-    Ok(())
-}
+    #[tokio::test]
+    async fn the_first_call_after_a_pause_succeeds() -> Result<()> {
+        let server = RedisServer::start()?;
+        let backend = patient(&server.url()).await;
+        let lock = acquire(&backend, "warm").await?;
+        freeze(&server)?;
+        let held = acquire(&backend, "held").await?;
+        freeze(&server)?;
+        assert!(extend(&backend, &held).await?.is_extended());
+        freeze(&server)?;
+        assert!(backend.is_locked(IsLockedRequest::new("held")?).await?);
+        freeze(&server)?;
+        assert!(release(&backend, &held).await? && release(&backend, &lock).await?);
+        Ok(())
+    }
 }

@@ -56,7 +56,7 @@ fn one_and_two_a_holder_of_an_hour_is_not_forgotten() {
             script.acquire(at + 5, "b", 2).release(at + 8, "b", Answer::Released);
         }
     }
-    let broken = whole(&script);
+    let broken = script.broken_by(&Limits::new());
     // Its extends go on, although it was taken over.
     for invariant in
         [Invariant::HoldersTakeTurns, Invariant::LocksTakeTurns, Invariant::OverForGood]
@@ -134,9 +134,7 @@ fn seven_a_lock_of_an_hour_ago_is_no_reason() {
     assert_eq!(script.broken(), [Invariant::BackInTime]);
     // An operation in progress may turn out to be the reason, also if its caller is gone.
     let mut script = Script::long();
-    let (key, lock) = ("k".to_owned(), "a".to_owned());
-    script.note(0, Entry::Called { number: 99, call: Call::Acquire { key, lock, ttl: TTL } });
-    script.ask(7500, "b", Answer::Locked);
+    script.asks_and_dies(0).ask(7500, "b", Answer::Locked);
     assert_eq!(script.broken(), [Invariant::BackInTime]);
     script.note(8000, Entry::Ended { process: "p".to_owned() });
     assert_eq!(script.broken(), []);
@@ -150,15 +148,7 @@ fn nine_permits_of_an_hour_are_counted() {
         script.extend(at, "a", extended(at));
     }
     script.permit(LATER - 20, 1, "b");
-    assert_eq!(whole(&script), [Invariant::PermitsAreCounted]);
-}
-
-/// Like [`broken`](Script::broken), for scripts that are too long to be cut everywhere.
-fn whole(script: &Script) -> Vec<Invariant> {
-    let violations = crate::check(&script.history(), &Limits::new());
-    let mut broken: Vec<_> = violations.iter().map(|it| it.invariant).collect();
-    broken.dedup();
-    broken
+    assert_eq!(script.broken_by(&Limits::new()), [Invariant::PermitsAreCounted]);
 }
 
 /// Two million operations of eight members on four keys, and the checker's memory meanwhile.
