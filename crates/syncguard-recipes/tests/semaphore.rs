@@ -2,7 +2,7 @@
 
 use std::future::Future as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 

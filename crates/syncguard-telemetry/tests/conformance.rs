@@ -29,12 +29,10 @@ fn observed<B: LockBackend>(backend: B) -> Telemetry<B> {
     let options = {
         use std::sync::LazyLock;
 
-        use opentelemetry_sdk::metrics::SdkMeterProvider;
-        use syncguard_telemetry::opentelemetry::metrics::MeterProvider as _;
+        use crate::common::metrics::Exported;
 
-        static PROVIDER: LazyLock<SdkMeterProvider> =
-            LazyLock::new(|| crate::opentelemetry::exported().1);
-        options.with_opentelemetry(&PROVIDER.meter("conformance"))
+        static EXPORTED: LazyLock<Exported> = LazyLock::new(Exported::new);
+        options.with_opentelemetry(&EXPORTED.meter())
     };
     with_telemetry(backend, options)
 }

@@ -321,7 +321,7 @@ fn family_in(attributes: &Attributes) -> Option<&str> {
 #[test]
 fn a_meter_of_a_provider_that_nobody_set_is_noticed() {
     let warnings = Warnings::default();
-    let _subscriber = tracing::subscriber::set_default(Registry::default().with(warnings.clone()));
+    let _subscriber = subscribe(warnings.clone());
     let _options = Exported::new().options();
     assert_eq!(warnings.0.load(Ordering::Relaxed), 0);
     for _ in 0..3 {

@@ -6,7 +6,7 @@ use opentelemetry_sdk::metrics::data::{
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
 use syncguard_memory::LockBackend;
 use syncguard_telemetry::opentelemetry::KeyValue;
-use syncguard_telemetry::opentelemetry::metrics::MeterProvider as _;
+use syncguard_telemetry::opentelemetry::metrics::{Meter, MeterProvider as _};
 use syncguard_telemetry::{Telemetry, TelemetryOptions};
 
 /// A provider of meters, whose metrics stay in memory.
@@ -24,7 +24,11 @@ impl Exported {
     }
 
     pub(crate) fn options(&self) -> TelemetryOptions {
-        TelemetryOptions::new().with_opentelemetry(&self.provider.meter("syncguard"))
+        TelemetryOptions::new().with_opentelemetry(&self.meter())
+    }
+
+    pub(crate) fn meter(&self) -> Meter {
+        self.provider.meter("syncguard")
     }
 
     /// The metrics after all events so far.
