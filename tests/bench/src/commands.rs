@@ -9,7 +9,7 @@ use crate::clients;
 
 /// The counter of commands.
 pub enum Counter {
-    /// There is no server, or clients count.
+    /// Nothing counts.
     None,
     Redis(fred::clients::Client),
     Postgres(tokio_postgres::Client),

@@ -1,7 +1,5 @@
 //! Firestore's own client on the emulator, and the calls of a lock without anything around them.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use anyhow::{Context as _, Result, ensure};
@@ -31,31 +29,22 @@ pub struct Raw {
     pub client: FirestoreClient<GoogleAuthMiddleware>,
     /// `projects/…/databases/…`
     pub database: String,
-    calls: Arc<AtomicU64>,
 }
 
 impl Raw {
     pub fn new(port: u16) -> Result<Self> {
         let database = format!("projects/{PROJECT}/databases/(default)");
-        let calls = Arc::<AtomicU64>::default();
-        let counted = Counted { tag: EntityTag::new(), calls: Arc::clone(&calls) };
         let channel = Endpoint::from_shared(format!("http://127.0.0.1:{port}"))?.connect_lazy();
-        let headers = GoogleAuthHeaders::from(Credentials::from(counted));
+        let headers = GoogleAuthHeaders::from(Credentials::from(Owner(EntityTag::new())));
         let service = GoogleAuthMiddleware::new(channel, headers, Some(database.clone()));
         let client = FirestoreClient::new(service.ok().context("a database's name")?);
-        Ok(Self { client, database, calls })
+        Ok(Self { client, database })
     }
 
-    /// A backend over this client, whose calls count here.
+    /// A backend over this client.
     pub fn backend(&self) -> Result<FirestoreBackend> {
         let options = FirestoreOptions::new().with_project(PROJECT);
         Ok(FirestoreBackend::from_client(self.client.clone(), options)?)
-    }
-
-    /// The number of calls so far.
-    #[must_use]
-    pub fn calls(&self) -> u64 {
-        self.calls.load(Ordering::Relaxed)
     }
 
     /// Java takes its time until it is as fast as it gets.
@@ -146,22 +135,18 @@ fn write(operation: Operation, condition: ConditionType) -> Write {
     }
 }
 
-/// The source of the token, which is asked once for each call. The emulator takes its caller for the administrator.
+/// The source of the token, which the emulator takes for the administrator's.
 #[derive(Debug)]
-struct Counted {
-    tag: EntityTag,
-    calls: Arc<AtomicU64>,
-}
+struct Owner(EntityTag);
 
-impl CredentialsProvider for Counted {
+impl CredentialsProvider for Owner {
     async fn headers(
         &self,
         _: Extensions,
     ) -> Result<CacheableResource<HeaderMap>, CredentialsError> {
-        self.calls.fetch_add(1, Ordering::Relaxed);
         let token = HeaderValue::from_static("Bearer owner");
         let data = HeaderMap::from_iter([(header::AUTHORIZATION, token)]);
-        Ok(CacheableResource::New { entity_tag: self.tag.clone(), data })
+        Ok(CacheableResource::New { entity_tag: self.0.clone(), data })
     }
 
     async fn universe_domain(&self) -> Option<String> {

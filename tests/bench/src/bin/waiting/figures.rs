@@ -63,8 +63,7 @@ impl Figures {
         let in_use = works.sum::<u64>() as f64 / time.as_nanos() as f64;
         let hand_overs: Vec<u64> =
             hand_overs(&turns).map(|(one, next)| next.granted - one.release_begun).collect();
-        let calls = counted + outcomes.iter().map(|outcome| outcome.calls).sum::<u64>();
-        let commands = calls as f64 / hand_overs.len() as f64;
+        let commands = counted as f64 / hand_overs.len() as f64;
         let hand_overs = Sorted::new(hand_overs);
         let own = |process| turns.iter().filter(|(of, _)| *of == process).count();
         let of_each: Vec<usize> = (0..outcomes.len()).map(own).collect();

@@ -86,8 +86,6 @@ pub(crate) struct Outcome {
     pub(crate) turns: Vec<Turn>,
     /// The number of each error.
     pub(crate) failures: BTreeMap<String, u64>,
-    /// Calls to the store within the time, where only the client can count them.
-    pub(crate) calls: u64,
 }
 
 /// A lock that was waited for, held, and given back: ns of the shared clock.
@@ -98,5 +96,4 @@ pub(crate) struct Turn {
     pub(crate) requested: u64,
     pub(crate) granted: u64,
     pub(crate) release_begun: u64,
-    pub(crate) release_done: u64,
 }

@@ -127,11 +127,6 @@ impl Tables {
         );
     }
 
-    /// A line of another kind.
-    pub(crate) fn note(&mut self, name: &str, text: &str) {
-        println!("{name:<26} {text}");
-    }
-
     /// A target that is met by this much or less.
     pub(crate) fn at_most(&mut self, row: &str, what: &str, is: f64, most: f64) {
         self.report.at_most(&format!("{}, {row}, {what}", self.store), is, most);

@@ -29,9 +29,11 @@ pub(crate) struct Floor {
 /// One of two clients that take the lock by turns.
 trait Party {
     async fn acquire(&self) -> Result<()>;
-    /// Without a signal, where the store can.
-    async fn release(&self) -> Result<()>;
     async fn release_and_signal(&self) -> Result<()>;
+    /// Without a signal, where the store can.
+    async fn release(&self) -> Result<()> {
+        self.release_and_signal().await
+    }
 }
 
 trait Signals {

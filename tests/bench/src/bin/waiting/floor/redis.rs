@@ -52,10 +52,6 @@ impl Party for Connection {
         Ok(())
     }
 
-    async fn release(&self) -> Result<()> {
-        self.release_and_signal().await
-    }
-
     async fn release_and_signal(&self) -> Result<()> {
         let keys = vec![KEY, "floor:id"];
         let count: u64 = self.client.evalsha(self.release.as_str(), keys, vec![ID]).await?;
