@@ -145,3 +145,24 @@ fn status_of(code: ErrorCode) -> Status {
         _ => Status::INTERNAL,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store that limits its callers is away for now, as one that does not answer.
+    #[test]
+    fn each_code_has_its_status() {
+        for (code, status) in [
+            (ErrorCode::ServiceUnavailable, 69),
+            (ErrorCode::NetworkTimeout, 69),
+            (ErrorCode::RateLimited, 69),
+            (ErrorCode::AuthFailed, 77),
+            (ErrorCode::InvalidArgument, 64),
+            (ErrorCode::AcquisitionTimeout, 75),
+            (ErrorCode::Internal, 70),
+        ] {
+            assert_eq!(status_of(code), Status(status), "{code}");
+        }
+    }
+}
