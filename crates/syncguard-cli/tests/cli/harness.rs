@@ -99,6 +99,13 @@ impl Harness {
         Ok(running)
     }
 
+    /// Starts a command and its child under a lock, with these options and key. Returns their process ids.
+    pub(crate) fn family(&self, options: &[&str], script: &str) -> Result<(Running, Vec<u32>)> {
+        let mut running = self.start(&[&["run"], options, &["--", "sh", "-c", script]].concat())?;
+        let pids = running.numbers()?;
+        Ok((running, pids))
+    }
+
     /// Returns whether the lock is free, as a command without waiting sees it.
     pub(crate) fn is_free(&self, key: &str) -> Result<bool> {
         let done = self.run(&["run", "--no-wait", key, "--", "true"])?;

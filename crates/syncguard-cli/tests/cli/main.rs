@@ -20,7 +20,6 @@ mod interactive;
 mod inventory;
 mod monitoring;
 mod odd_records;
-mod operator;
 mod other_languages;
 mod other_users;
 mod processes;

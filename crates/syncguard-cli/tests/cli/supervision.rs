@@ -49,8 +49,7 @@ fn expiry(harness: &Harness, key: &str) -> Result<u64> {
 #[test]
 fn a_command_that_is_stopped_without_a_terminal_keeps_its_lock() -> Result<()> {
     let harness = Harness::file()?;
-    let mut running = harness.start(&["run", "--ttl", "2s", "k", "--", "sh", "-c", FAMILY])?;
-    let pids = running.numbers()?;
+    let (running, pids) = harness.family(&["--ttl", "2s", "k"], FAMILY)?;
     signal(pids[0], Signal::STOP)?;
     wait::until("the stop", LONG, || Ok(state(pids[0]) == Some('T')))?;
     let first = expiry(&harness, "k")?;
@@ -65,8 +64,7 @@ fn a_command_that_is_stopped_without_a_terminal_keeps_its_lock() -> Result<()> {
 #[test]
 fn a_watchdog_that_is_killed_is_replaced() -> Result<()> {
     let harness = Harness::file()?;
-    let mut running = harness.start(&["run", "--ttl", "2s", "k", "--", "sh", "-c", FAMILY])?;
-    let pids = running.numbers()?;
+    let (running, pids) = harness.family(&["--ttl", "2s", "k"], FAMILY)?;
     let own = running.pid()?;
     let mut old = watchdog(own).context("a watchdog")?;
     for _ in 0..2 {
@@ -81,8 +79,7 @@ fn a_watchdog_that_is_killed_is_replaced() -> Result<()> {
 #[test]
 fn a_new_watchdog_knows_how_long_the_command_may_run() -> Result<()> {
     let harness = Harness::file()?;
-    let mut running = harness.start(&["run", "--ttl", "2s", "k", "--", "sh", "-c", FAMILY])?;
-    let pids = running.numbers()?;
+    let (running, pids) = harness.family(&["--ttl", "2s", "k"], FAMILY)?;
     let old = watchdog(running.pid()?).context("a watchdog")?;
     signal(old, Signal::KILL)?;
     until_replaced(running.pid()?, old)?;
@@ -114,8 +111,7 @@ fn a_lock_that_ended_before_the_command_during_a_pause_is_lost() -> Result<()> {
 #[test]
 fn a_watchdog_does_not_end_by_a_signal_that_can_be_refused() -> Result<()> {
     let harness = Harness::file()?;
-    let mut running = harness.start(&["run", "k", "--", "sh", "-c", FAMILY])?;
-    let pids = running.numbers()?;
+    let (running, pids) = harness.family(&["k"], FAMILY)?;
     let own = watchdog(running.pid()?).context("a watchdog")?;
     let blocked = || -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{own}/status"))?;
@@ -137,9 +133,7 @@ fn a_watchdog_does_not_end_by_a_signal_that_can_be_refused() -> Result<()> {
 #[test]
 fn a_watchdog_that_is_stopped_is_replaced() -> Result<()> {
     let harness = Harness::file()?;
-    let options = ["run", "--ttl", "2s", "--grace", "0s", "k", "--", "sh", "-c", FAMILY];
-    let mut running = harness.start(&options)?;
-    let pids = running.numbers()?;
+    let (running, pids) = harness.family(&["--ttl", "2s", "--grace", "0s", "k"], FAMILY)?;
     let own = running.pid()?;
     let old = watchdog(own).context("a watchdog")?;
     signal(old, Signal::STOP)?;
@@ -174,9 +168,7 @@ fn a_command_has_its_grace_to_clean_up() -> Result<()> {
 #[test]
 fn a_command_that_does_not_listen_is_killed_without_a_watchdog_too() -> Result<()> {
     let harness = Harness::file()?;
-    let options = ["run", "--ttl", "2s", "--grace", "200ms", "k", "--", "sh", "-c", DEAF];
-    let mut running = harness.start(&options)?;
-    let pids = running.numbers()?;
+    let (running, pids) = harness.family(&["--ttl", "2s", "--grace", "200ms", "k"], DEAF)?;
     let own = running.pid()?;
     // No new watchdog can be started: no file descriptors are left for its pipes.
     let open = fs::read_dir(format!("/proc/{own}/fd"))?.count() as u64;
