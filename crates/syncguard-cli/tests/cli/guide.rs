@@ -18,7 +18,7 @@ pub(crate) fn shown(name: &str) -> PathBuf {
 }
 
 /// Where the guide's crontabs and unit have the command: their `PATH` is short.
-pub(crate) const INSTALLED: &str = "/usr/local/bin/syncguard";
+const INSTALLED: &str = "/usr/local/bin/syncguard";
 
 /// A text of the guide with the path of the command here.
 fn here(line: &str) -> String {

@@ -6,7 +6,6 @@
 mod acquire;
 mod bad_input;
 mod copying;
-mod cron;
 mod default_store;
 mod diagnoses;
 mod dist;

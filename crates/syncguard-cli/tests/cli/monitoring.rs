@@ -107,11 +107,6 @@ fn the_dashboard_shows_each_metric() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn locks_are_exported_as_metrics() -> Result<()> {
-    exports(&Harness::file()?)
-}
-
 /// The line of the guide for the textfile collector.
 #[test]
 fn the_line_of_the_guide_replaces_the_file_at_once() -> Result<()> {

@@ -60,33 +60,26 @@ fn a_command_that_is_stopped_without_a_terminal_keeps_its_lock() -> Result<()> {
     until_gone(&pids)
 }
 
-/// A killed watchdog is replaced, and its replacement knows the group.
+/// A killed watchdog is replaced. The replacement knows the group, and how long the lock is valid.
 #[test]
 fn a_watchdog_that_is_killed_is_replaced() -> Result<()> {
-    let harness = Harness::file()?;
-    let (running, pids) = harness.family(&["--ttl", "2s", "k"], FAMILY)?;
-    let own = running.pid()?;
-    let mut old = watchdog(own).context("a watchdog")?;
-    for _ in 0..2 {
-        signal(old, Signal::KILL)?;
-        old = until_replaced(own, old)?;
+    for end in [Signal::KILL, Signal::STOP] {
+        let harness = Harness::file()?;
+        let (running, pids) = harness.family(&["--ttl", "2s", "k"], FAMILY)?;
+        let own = running.pid()?;
+        let mut old = watchdog(own).context("a watchdog")?;
+        for _ in 0..2 {
+            signal(old, Signal::KILL)?;
+            old = until_replaced(own, old)?;
+        }
+        running.signal(end)?;
+        until_gone(&pids)?;
+        if end == Signal::STOP {
+            running.signal(Signal::CONT)?;
+            running.ended()?.expect(76)?;
+        }
     }
-    running.signal(Signal::KILL)?;
-    until_gone(&pids)
-}
-
-/// The replacement also knows how long the lock is valid.
-#[test]
-fn a_new_watchdog_knows_how_long_the_command_may_run() -> Result<()> {
-    let harness = Harness::file()?;
-    let (running, pids) = harness.family(&["--ttl", "2s", "k"], FAMILY)?;
-    let old = watchdog(running.pid()?).context("a watchdog")?;
-    signal(old, Signal::KILL)?;
-    until_replaced(running.pid()?, old)?;
-    running.signal(Signal::STOP)?;
-    until_gone(&pids)?;
-    running.signal(Signal::CONT)?;
-    running.ended()?.expect(76).map(drop)
+    Ok(())
 }
 
 /// The command has ended and its lock is over when `syncguard` goes on.

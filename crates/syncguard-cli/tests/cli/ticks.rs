@@ -112,24 +112,21 @@ fn a_command_that_fails_is_followed_by_another_attempt() -> Result<()> {
 
 #[test]
 fn a_tick_that_is_too_late_is_missed_and_a_new_key_has_missed_none() -> Result<()> {
-    for missed in ["skip", "last", "each"] {
-        let harness = Harness::file()?;
-        let tick = ["--tick", "0 0 29 2 *", "--missed", missed];
-        let run = [&["run"], &tick[..], &["job", "--", "echo", "ran"]].concat();
-        let done = harness.run(&run)?.expect(81)?;
+    let missed = |harness: &Harness, missed| {
+        let options =
+            ["run", "--tick", "0 0 29 2 *", "--missed", missed, "job", "--", "echo", "ran"];
+        let done = harness.run(&options)?.expect(81)?;
         ensure!(done.stdout.is_empty() && done.stderr.contains("--max-lateness"), "{done:?}");
+        Ok(())
+    };
+    for which in ["skip", "last", "each"] {
+        missed(&Harness::file()?, which)?;
     }
-    Ok(())
-}
-
-#[test]
-fn a_key_with_plain_locks_of_the_past_shows_no_tick_and_makes_up_for_none() -> Result<()> {
+    // A key with plain locks of the past shows no tick, and makes up for none.
     let harness = Harness::file()?;
     harness.run(&["fence", "raise", "job", "200000"])?.expect(0)?;
     ensure!(state(&harness)?["last"].is_null());
-    let options = ["run", "--tick", "0 0 29 2 *", "--missed", "each", "job", "--", "echo", "ran"];
-    harness.run(&options)?.expect(81)?;
-    Ok(())
+    missed(&harness, "each")
 }
 
 #[test]
