@@ -60,7 +60,7 @@ async function wait() {
         },
         { key: contest.keys[key] },
       );
-      turns.push({ key, requested, granted, release_begun: releaseBegun, release_done: now() });
+      turns.push({ key, requested, granted, release_begun: releaseBegun });
     } catch (error) {
       const code = error.code ?? String(error);
       failures[code] = (failures[code] ?? 0) + 1;
@@ -69,6 +69,6 @@ async function wait() {
   }
 }
 await Promise.all(Array.from({ length: contest.waiters }, wait));
-console.log(JSON.stringify({ turns, failures, calls: 0 }));
+console.log(JSON.stringify({ turns, failures }));
 await disconnect();
 process.exit(0);

@@ -1,11 +1,17 @@
-//! Code that all benchmarks share: their options, their targets, and the folder of their reports.
+//! Code that all benchmarks share.
 //!
 //! `--check` ends a benchmark with an error if it misses a target. A target is a ratio to something measured in
 //! the same run, or a count, since absolute times depend on the machine. What has no target is printed beside what
-//! it is compared with.
+//! it is compared with. `--seconds` sets the time of a round or a row.
 
+pub mod clients;
+mod commands;
+mod cycles;
+pub mod firestore;
 mod options;
-mod targets;
+mod report;
 
+pub use commands::Counter;
+pub use cycles::{Table, Way, cycle};
 pub use options::Options;
-pub use targets::{Targets, folder};
+pub use report::{Report, folder};

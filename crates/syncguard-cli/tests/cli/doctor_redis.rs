@@ -96,9 +96,12 @@ fn the_rule_of_a_cluster_is_typed_once() -> Result<()> {
 /// Settings are changed at the server of the URL, and not at the one on the default port.
 #[test]
 fn settings_are_mended_by_what_is_to_be_typed() -> Result<()> {
-    let server = RedisServer::builder().max_memory("50mb", "allkeys-lru").start()?;
+    let server =
+        RedisServer::builder().snapshots(true).max_memory("50mb", "allkeys-lru").start()?;
     let found = mends(&server.url())?;
-    ensure!(found.len() == 2, "{found:?}");
+    let subjects: Vec<&str> = found.iter().map(|(about, _)| about.as_str()).collect();
+    ensure!(subjects.len() == 2, "{found:?}");
+    ensure!(subjects.contains(&"persistence") && subjects.contains(&"eviction"), "{found:?}");
     for (_, mend) in found {
         type_at_a_shell(&mend)?;
     }

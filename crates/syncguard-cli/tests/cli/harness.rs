@@ -99,6 +99,13 @@ impl Harness {
         Ok(running)
     }
 
+    /// Starts a command and its child under a lock, with these options and key. Returns their process ids.
+    pub(crate) fn family(&self, options: &[&str], script: &str) -> Result<(Running, Vec<u32>)> {
+        let mut running = self.start(&[&["run"], options, &["--", "sh", "-c", script]].concat())?;
+        let pids = running.numbers()?;
+        Ok((running, pids))
+    }
+
     /// Returns whether the lock is free, as a command without waiting sees it.
     pub(crate) fn is_free(&self, key: &str) -> Result<bool> {
         let done = self.run(&["run", "--no-wait", key, "--", "true"])?;
@@ -204,4 +211,15 @@ impl Drop for Running {
 /// Waits until none of these processes runs.
 pub(crate) fn until_gone(pids: &[u32]) -> Result<()> {
     wait::until("the processes", LONG, || Ok(!pids.iter().any(|pid| is_running(*pid))))
+}
+
+/// Waits until a process catches the signals that a command is ended by.
+pub(crate) fn until_caught(pid: u32) -> Result<()> {
+    wait::until("the signal handlers", LONG, || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let mask = u64::from_str_radix(mask.context("a mask")?.trim(), 16)?;
+        // SIGCHLD is the last signal that is set up.
+        Ok(mask >> (Signal::CHILD.as_raw() - 1) & 1 == 1)
+    })
 }

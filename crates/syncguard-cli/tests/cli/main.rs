@@ -6,7 +6,6 @@
 mod acquire;
 mod bad_input;
 mod copying;
-mod cron;
 mod default_store;
 mod diagnoses;
 mod doctor;
@@ -19,7 +18,6 @@ mod interactive;
 mod inventory;
 mod monitoring;
 mod odd_records;
-mod operator;
 mod other_languages;
 mod other_users;
 mod processes;

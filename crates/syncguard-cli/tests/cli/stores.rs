@@ -7,7 +7,7 @@ use syncguard_test_services::redis::RedisServer;
 
 use crate::emulator::emulator_url;
 use crate::harness::{Harness, until_gone};
-use crate::{acquire, inventory, operator, recipes, run, secrets, snapshots};
+use crate::{acquire, inventory, recipes, run, secrets, snapshots};
 
 fn all(harness: &Harness) -> Result<()> {
     // The first tests need an empty store.
@@ -17,7 +17,6 @@ fn all(harness: &Harness) -> Result<()> {
         acquire::ON_EVERY_STORE,
         inventory::ON_EVERY_STORE,
         recipes::ON_EVERY_STORE,
-        operator::ON_EVERY_STORE,
         secrets::ON_EVERY_STORE,
     ];
     for (name, holds) in tests.concat() {
@@ -58,29 +57,14 @@ fn firestore() -> Result<()> {
 }
 
 /// If the store goes away while the command runs, the command is ended when its lock expires.
-fn ends_when_the_store_is_away(
-    harness: &Harness,
-    pause: impl FnOnce() -> Result<()>,
-) -> Result<()> {
-    let options = ["run", "--ttl", "2s", "away", "--", "sh", "-c", "sleep 1000 & echo $$ $!; wait"];
-    let mut running = harness.start(&options)?;
-    let pids = running.numbers()?;
-    pause()?;
-    let done = running.ended()?.expect(76)?;
-    anyhow::ensure!(done.stderr.contains("it could not be renewed in time"), "{done:?}");
-    until_gone(&pids)
-}
-
 #[test]
 fn redis_goes_away() -> Result<()> {
     let mut server = RedisServer::start()?;
     let harness = Harness::at(server.url(), None);
-    ends_when_the_store_is_away(&harness, || server.pause())
-}
-
-#[test]
-fn postgres_goes_away() -> Result<()> {
-    let mut server = PostgresServer::start()?;
-    let harness = Harness::at(format!("{}?setup_schema=true", server.url()), None);
-    ends_when_the_store_is_away(&harness, || server.pause())
+    let script = "sleep 1000 & echo $$ $!; wait";
+    let (running, pids) = harness.family(&["--ttl", "2s", "away"], script)?;
+    server.pause()?;
+    let done = running.ended()?.expect(76)?;
+    anyhow::ensure!(done.stderr.contains("it could not be renewed in time"), "{done:?}");
+    until_gone(&pids)
 }

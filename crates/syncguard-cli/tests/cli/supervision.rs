@@ -49,8 +49,7 @@ fn expiry(harness: &Harness, key: &str) -> Result<u64> {
 #[test]
 fn a_command_that_is_stopped_without_a_terminal_keeps_its_lock() -> Result<()> {
     let harness = Harness::file()?;
-    let mut running = harness.start(&["run", "--ttl", "2s", "k", "--", "sh", "-c", FAMILY])?;
-    let pids = running.numbers()?;
+    let (running, pids) = harness.family(&["--ttl", "2s", "k"], FAMILY)?;
     signal(pids[0], Signal::STOP)?;
     wait::until("the stop", LONG, || Ok(state(pids[0]) == Some('T')))?;
     let first = expiry(&harness, "k")?;
@@ -61,35 +60,26 @@ fn a_command_that_is_stopped_without_a_terminal_keeps_its_lock() -> Result<()> {
     until_gone(&pids)
 }
 
-/// A killed watchdog is replaced, and its replacement knows the group.
+/// A killed watchdog is replaced. The replacement knows the group, and how long the lock is valid.
 #[test]
 fn a_watchdog_that_is_killed_is_replaced() -> Result<()> {
-    let harness = Harness::file()?;
-    let mut running = harness.start(&["run", "--ttl", "2s", "k", "--", "sh", "-c", FAMILY])?;
-    let pids = running.numbers()?;
-    let own = running.pid()?;
-    let mut old = watchdog(own).context("a watchdog")?;
-    for _ in 0..2 {
-        signal(old, Signal::KILL)?;
-        old = until_replaced(own, old)?;
+    for end in [Signal::KILL, Signal::STOP] {
+        let harness = Harness::file()?;
+        let (running, pids) = harness.family(&["--ttl", "2s", "k"], FAMILY)?;
+        let own = running.pid()?;
+        let mut old = watchdog(own).context("a watchdog")?;
+        for _ in 0..2 {
+            signal(old, Signal::KILL)?;
+            old = until_replaced(own, old)?;
+        }
+        running.signal(end)?;
+        until_gone(&pids)?;
+        if end == Signal::STOP {
+            running.signal(Signal::CONT)?;
+            running.ended()?.expect(76)?;
+        }
     }
-    running.signal(Signal::KILL)?;
-    until_gone(&pids)
-}
-
-/// The replacement also knows how long the lock is valid.
-#[test]
-fn a_new_watchdog_knows_how_long_the_command_may_run() -> Result<()> {
-    let harness = Harness::file()?;
-    let mut running = harness.start(&["run", "--ttl", "2s", "k", "--", "sh", "-c", FAMILY])?;
-    let pids = running.numbers()?;
-    let old = watchdog(running.pid()?).context("a watchdog")?;
-    signal(old, Signal::KILL)?;
-    until_replaced(running.pid()?, old)?;
-    running.signal(Signal::STOP)?;
-    until_gone(&pids)?;
-    running.signal(Signal::CONT)?;
-    running.ended()?.expect(76).map(drop)
+    Ok(())
 }
 
 /// The command has ended and its lock is over when `syncguard` goes on.
@@ -114,8 +104,7 @@ fn a_lock_that_ended_before_the_command_during_a_pause_is_lost() -> Result<()> {
 #[test]
 fn a_watchdog_does_not_end_by_a_signal_that_can_be_refused() -> Result<()> {
     let harness = Harness::file()?;
-    let mut running = harness.start(&["run", "k", "--", "sh", "-c", FAMILY])?;
-    let pids = running.numbers()?;
+    let (running, pids) = harness.family(&["k"], FAMILY)?;
     let own = watchdog(running.pid()?).context("a watchdog")?;
     let blocked = || -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{own}/status"))?;
@@ -137,9 +126,7 @@ fn a_watchdog_does_not_end_by_a_signal_that_can_be_refused() -> Result<()> {
 #[test]
 fn a_watchdog_that_is_stopped_is_replaced() -> Result<()> {
     let harness = Harness::file()?;
-    let options = ["run", "--ttl", "2s", "--grace", "0s", "k", "--", "sh", "-c", FAMILY];
-    let mut running = harness.start(&options)?;
-    let pids = running.numbers()?;
+    let (running, pids) = harness.family(&["--ttl", "2s", "--grace", "0s", "k"], FAMILY)?;
     let own = running.pid()?;
     let old = watchdog(own).context("a watchdog")?;
     signal(old, Signal::STOP)?;
@@ -174,9 +161,7 @@ fn a_command_has_its_grace_to_clean_up() -> Result<()> {
 #[test]
 fn a_command_that_does_not_listen_is_killed_without_a_watchdog_too() -> Result<()> {
     let harness = Harness::file()?;
-    let options = ["run", "--ttl", "2s", "--grace", "200ms", "k", "--", "sh", "-c", DEAF];
-    let mut running = harness.start(&options)?;
-    let pids = running.numbers()?;
+    let (running, pids) = harness.family(&["--ttl", "2s", "--grace", "200ms", "k"], DEAF)?;
     let own = running.pid()?;
     // No new watchdog can be started: no file descriptors are left for its pipes.
     let open = fs::read_dir(format!("/proc/{own}/fd"))?.count() as u64;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use syncguard_test_services::redis::RedisServer;
 use syncguard_test_services::{install, tools, wait};
 
-use crate::harness::{Finished, Harness, LONG, until_gone};
+use crate::harness::{Finished, Harness, LONG, Running, until_gone};
 use crate::schema::Schema;
 
 /// A tick that is months old, so that all processes of a test mean the same one.
@@ -29,6 +29,12 @@ fn arguments<'a>(options: &[&'a str], line: &'a str) -> Vec<&'a str> {
     arguments.extend(options);
     arguments.extend(["job", "--", "sh", "-c", line]);
     arguments
+}
+
+/// A loop that runs a line of the shell each second.
+fn looping(harness: &Harness, key: &str, line: &str) -> Result<Running> {
+    let options = ["run", "--loop", "--tick", "* * * * * *", key, "--", "sh", "-c", line];
+    harness.start(&options)
 }
 
 fn state(harness: &Harness) -> Result<Value> {
@@ -106,40 +112,27 @@ fn a_command_that_fails_is_followed_by_another_attempt() -> Result<()> {
 
 #[test]
 fn a_tick_that_is_too_late_is_missed_and_a_new_key_has_missed_none() -> Result<()> {
-    for missed in ["skip", "last", "each"] {
-        let harness = Harness::file()?;
-        let tick = ["--tick", "0 0 29 2 *", "--missed", missed];
-        let run = [&["run"], &tick[..], &["job", "--", "echo", "ran"]].concat();
-        let done = harness.run(&run)?.expect(81)?;
+    let missed = |harness: &Harness, missed| {
+        let options =
+            ["run", "--tick", "0 0 29 2 *", "--missed", missed, "job", "--", "echo", "ran"];
+        let done = harness.run(&options)?.expect(81)?;
         ensure!(done.stdout.is_empty() && done.stderr.contains("--max-lateness"), "{done:?}");
+        Ok(())
+    };
+    for which in ["skip", "last", "each"] {
+        missed(&Harness::file()?, which)?;
     }
-    Ok(())
-}
-
-#[test]
-fn a_key_with_plain_locks_of_the_past_shows_no_tick_and_makes_up_for_none() -> Result<()> {
+    // A key with plain locks of the past shows no tick, and makes up for none.
     let harness = Harness::file()?;
     harness.run(&["fence", "raise", "job", "200000"])?.expect(0)?;
     ensure!(state(&harness)?["last"].is_null());
-    let options = ["run", "--tick", "0 0 29 2 *", "--missed", "each", "job", "--", "echo", "ran"];
-    harness.run(&options)?.expect(81)?;
-    Ok(())
+    missed(&harness, "each")
 }
 
 #[test]
 fn a_loop_runs_tick_after_tick_until_a_signal() -> Result<()> {
     let harness = Harness::file()?;
-    let mut looping = harness.start(&[
-        "run",
-        "--loop",
-        "--tick",
-        "* * * * * *",
-        "job",
-        "--",
-        "sh",
-        "-c",
-        "echo $SYNCGUARD_TICK; exit 4",
-    ])?;
+    let mut looping = looping(&harness, "job", "echo $SYNCGUARD_TICK; exit 4")?;
     let ticks = [looping.line()?, looping.line()?, looping.line()?];
     ensure!(ticks[0] < ticks[1] && ticks[1] < ticks[2], "{ticks:?}");
     looping.signal(Signal::TERM)?;
@@ -152,17 +145,7 @@ fn a_loop_runs_tick_after_tick_until_a_signal() -> Result<()> {
 fn a_loop_whose_command_runs_ends_with_the_command() -> Result<()> {
     let harness = Harness::file()?;
     let line = "trap 'echo ending; exit 0' TERM; echo began; while :; do sleep 0.05; done";
-    let mut looping = harness.start(&[
-        "run",
-        "--loop",
-        "--tick",
-        "* * * * * *",
-        "job",
-        "--",
-        "sh",
-        "-c",
-        line,
-    ])?;
+    let mut looping = looping(&harness, "job", line)?;
     ensure!(looping.line()? == "began");
     looping.signal(Signal::TERM)?;
     ensure!(looping.ended()?.expect(0)?.stdout == "ending\n");
@@ -216,17 +199,7 @@ fn a_lock_that_was_taken_away_as_the_command_ended_is_lost() -> Result<()> {
         ensure!(done.stderr.contains("when the command had ended"), "{done:?}");
     }
     // A loop says so and goes on.
-    let mut looping = harness.start(&[
-        "run",
-        "--loop",
-        "--tick",
-        "* * * * * *",
-        "loop",
-        "--",
-        "sh",
-        "-c",
-        &lose("loop"),
-    ])?;
+    let mut looping = looping(&harness, "loop", &lose("loop"))?;
     let lines = [looping.line()?, looping.line()?, looping.line()?, looping.line()?];
     ensure!(lines.iter().filter(|line| *line == "ran").count() == 2, "{lines:?}");
     looping.signal(Signal::TERM)?;

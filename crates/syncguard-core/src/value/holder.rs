@@ -299,6 +299,11 @@ mod tests {
             assert!(Holder::new(wrong).is_err(), "{wrong:?}");
             assert!(Holder::unnamed().with_note(wrong).is_err(), "{wrong:?}");
         }
+        // Each character that turns a line around.
+        for turn in ('\u{202a}'..='\u{202e}').chain('\u{2066}'..='\u{2069}').chain(['\u{61c}']) {
+            assert!(Holder::new(format!("a{turn}b")).is_err(), "{turn:?}");
+            assert_eq!(Holder::from_stored(&format!("a{turn}b"), None), None, "{turn:?}");
+        }
         assert_eq!(Holder::new("e\u{301}").unwrap().label(), "\u{e9}");
     }
 

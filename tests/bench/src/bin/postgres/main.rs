@@ -1,137 +1,119 @@
-//! `cargo xtask bench postgres`: cycles of acquire and release, each task on a key of its own, and
-//! attempts on a key that is held.
+//! `cargo xtask bench postgres`: cycles of acquire and release, each task on a key of its own.
 //!
-//! Everything runs against one server with the settings it comes with, `fsync` included, one after the
-//! other, in several rounds; the median round counts. A table goes to the terminal, everything to
-//! `target/bench/postgres.json`.
+//! Everything runs against one server with the settings it comes with, `fsync` included. A table goes to the terminal,
+//! the ratios to `target/bench/postgres.json`.
 
-mod figures;
 mod naive;
 mod pgbench;
-mod ways;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
-use serde_json::{Value as Json, json};
-use syncguard_bench::{Options, Targets};
+use anyhow::{Context as _, Result, bail};
+use syncguard_bench::clients::postgres_config;
+use syncguard_bench::{Options, Report, Table, Way, cycle};
+use syncguard_postgres::deadpool_postgres::{
+    Manager, ManagerConfig, Pool, RecyclingMethod, Runtime,
+};
+use syncguard_postgres::tokio_postgres::NoTls;
+use syncguard_postgres::{PostgresBackend, PostgresOptions, setup_schema};
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::proxy::FaultProxy;
 
-use crate::figures::Figures;
-use crate::ways::{POOL, Way};
+use crate::pgbench::Script;
 
-const CONCURRENCY: [usize; 3] = [1, 16, 64];
+const CALLERS: [usize; 3] = [1, 16, 64];
+/// Connections of each pool.
+const POOL: usize = 16;
+const TTL: Duration = Duration::from_secs(60);
 
-fn main() -> Result<()> {
-    let options = Options::parse(&["--no-fsync"], &["--latency", "--concurrency"])?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let mut goals = Targets::default();
-    let report = runtime.block_on(run(&options, &mut goals))?;
-    let name = if options.has("--no-fsync") { "postgres-no-fsync" } else { "postgres" };
-    goals.end(name, report, options.check)
-}
-
-async fn run(options: &Options, goals: &mut Targets) -> Result<Json> {
-    let (rounds, time) = (if options.quick { 3 } else { 5 }, options.millis(600, 1500));
-    let no_fsync = options.has("--no-fsync");
-    let mut server = PostgresServer::builder().config("max_connections = 200");
-    if no_fsync {
-        server = server.config("fsync = off");
-    }
-    let server = server.start()?;
+#[tokio::main]
+async fn main() -> Result<()> {
+    let options = Options::parse(&[])?;
+    let (time, mut report) = (options.time(600, 1500)?, Report::default());
+    let server = PostgresServer::builder().config("max_connections = 200").start()?;
     let proxy = FaultProxy::start(server.port())?;
     // There and back: one millisecond more.
     let half = Duration::from_micros(500);
     proxy.set_latency(half, half);
-
-    let mut cycles = Vec::new();
-    let mut special = Vec::new();
     for (latency, port) in [(0, server.port()), (1, proxy.port())] {
-        if !options.wants("--latency", |only| only == latency.to_string()) {
-            continue;
-        }
-        for concurrency in CONCURRENCY {
-            if !options.wants("--concurrency", |only| only == concurrency.to_string()) {
-                continue;
+        for callers in CALLERS {
+            let table = Table::measure(ways(port).await?, callers, time).await?;
+            table.print(&format!(", {latency} ms added"));
+            let (of_pgbench, of_naive) = (table.ratio(0, 1), table.ratio(0, 2));
+            let row = format!("{callers} at once, {latency} ms added, cycles of");
+            if callers > 1 {
+                report.at_least(&format!("{row} (b)"), of_pgbench, 0.9);
             }
-            let ways = Way::all(port, concurrency).await?;
-            let medians = measure(&ways, rounds, time).await?;
-            head(&format!("{concurrency} at once, {latency} ms added: cycles"));
-            for (way, figures) in ways.iter().zip(&medians) {
-                line(way.name(), figures);
-                cycles.push(figures.json(way.name(), concurrency, latency));
+            // The naive transaction awaits more statements; with many at once, both use up the processors.
+            let least = match (latency, callers) {
+                (0, _) => 1.4,
+                (_, 1) => 4.0,
+                _ => 2.5,
+            };
+            report.at_least(&format!("{row} (c)"), of_naive, least);
+            println!("    cycles of (b) {of_pgbench:.2}, of (c) {of_naive:.2}");
+            if latency == 0 {
+                report.ratio(callers, "the same SQL by pgbench", of_pgbench);
+                report.ratio(callers, "a transaction that awaits each statement", of_naive);
             }
-            compare(concurrency, latency, &medians, goals);
-        }
-
-        let ways = Way::held(port).await?;
-        let medians = measure(&ways, rounds, time).await?;
-        head(&format!("16 at once, {latency} ms added: attempts on a held key"));
-        for (way, figures) in ways.iter().zip(&medians) {
-            line(way.name(), figures);
-            special.push(figures.json(way.name(), 16, latency));
-        }
-        let ratio = medians[0].per_second / medians[1].per_second;
-        // The transactions wait for each other's commits, so a slow disk makes the ratio larger.
-        goals.at_least(&format!("{latency} ms added, attempts of (c)"), ratio, 3.0);
-
-        let ways = Way::single(port).await?;
-        let medians = measure(&ways, rounds, time).await?;
-        head(&format!("1 at once, {latency} ms added: single statements"));
-        for (way, figures) in ways.iter().zip(&medians) {
-            line(way.name(), figures);
-            special.push(figures.json(way.name(), 1, latency));
-        }
-        if latency > 0 {
-            let ratio = medians[0].p50 / medians[1].p50;
-            goals.at_most("p50 of an acquire over that of an UPDATE", ratio, 1.2);
         }
     }
-    Ok(json!({ "pool": POOL, "fsync": !no_fsync, "cycles": cycles, "special": special }))
+    report.end("postgres", options.check)
 }
 
-/// The median of several rounds, in which the ways take turns.
-async fn measure(ways: &[Way], rounds: usize, time: Duration) -> Result<Vec<Figures>> {
-    let mut all: Vec<Vec<Figures>> = ways.iter().map(|_| Vec::new()).collect();
-    for way in ways {
-        way.measure(time / 4).await?; // connections, statements, pages
-    }
-    for _ in 0..rounds {
-        for (way, figures) in ways.iter().zip(&mut all) {
-            figures.push(way.measure(time).await?);
+async fn ways(port: u16) -> Result<Vec<Locks>> {
+    let (pool, options) = (pool(port)?, PostgresOptions::new());
+    setup_schema(&pool, &options).await?;
+    let backend = PostgresBackend::from_pool(pool, options)?;
+    // Prepares the statements, in the only session.
+    cycle(&backend, "first").await?;
+    let session = backend.pool().get().await?;
+    let script = Script::new(port, &session).await?;
+    drop(session);
+    Ok(vec![
+        Locks::Backend(backend),
+        Locks::Pgbench(Arc::new(script)),
+        Locks::Naive(self::pool(port)?),
+    ])
+}
+
+fn pool(port: u16) -> Result<Pool> {
+    let settings = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let manager = Manager::from_config(postgres_config(port), NoTls, settings);
+    Ok(Pool::builder(manager).max_size(POOL).runtime(Runtime::Tokio1).build()?)
+}
+
+#[derive(Clone)]
+enum Locks {
+    Backend(PostgresBackend),
+    Pgbench(Arc<Script>),
+    Naive(Pool),
+}
+
+impl Way for Locks {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Backend(_) => "(a) syncguard-postgres",
+            Self::Pgbench(_) => "(b) the same SQL by pgbench",
+            Self::Naive(_) => "(c) the naive transaction",
         }
     }
-    Ok(all.into_iter().map(Figures::median).collect())
-}
 
-/// How many cycles the library does for each one of the other ways.
-fn compare(concurrency: usize, latency: u64, figures: &[Figures], goals: &mut Targets) {
-    let [a, b, c, d] = figures else { return };
-    let of = |other: &Figures| a.per_second / other.per_second;
-    let row = format!("{concurrency} at once, {latency} ms added, cycles of");
-    if concurrency > 1 {
-        goals.at_least(&format!("{row} (b)"), of(b), 0.9);
+    async fn cycle(&self, task: usize) -> Result<()> {
+        let key = format!("task {task}");
+        match self {
+            Self::Backend(backend) => cycle(backend, &key).await,
+            Self::Pgbench(_) => bail!("it runs by itself"),
+            Self::Naive(pool) => {
+                let lock_id = naive::acquire(pool, &key, TTL).await?.context("a free key")?;
+                naive::release(pool, lock_id).await
+            }
+        }
     }
-    // The naive transaction awaits more statements; with many at once, both use up the processors.
-    let least = match (latency, concurrency) {
-        (0, _) => 1.4,
-        (_, 1) => 4.0,
-        _ => 2.5,
-    };
-    goals.at_least(&format!("{row} (c)"), of(c), least);
-    if latency == 0 {
-        goals.ratio(concurrency, "the same SQL by pgbench", of(b));
-        goals.ratio(concurrency, "a transaction that awaits each statement", of(c));
+
+    fn run_by_itself(&self, tasks: usize, time: Duration) -> Option<Result<f64>> {
+        let Self::Pgbench(script) = self else { return None };
+        Some(script.run(tasks.min(POOL), time))
     }
-    println!("    cycles of (b) {:.2}, of (c) {:.2}, of (d) {:.2}", of(b), of(c), of(d));
-}
-
-fn head(title: &str) {
-    println!("\n  {title:<58} {:>9} {:>9} {:>9}", "per s", "p50 µs", "p99 µs");
-}
-
-fn line(name: &str, figures: &Figures) {
-    let Figures { per_second, p50, p99 } = figures;
-    println!("  {name:<58} {per_second:>9.0} {p50:>9.0} {p99:>9.0}");
 }

@@ -10,14 +10,10 @@ use tokio::task::JoinSet;
 use crate::clock;
 use crate::job::{Contest, Outcome, Spread, Turn};
 use crate::locks::Lock;
-use crate::process::Parent;
+use crate::process::wait_for_start;
 
-/// Runs the waiters of this process, and returns the results. `calls` counts the calls of this process, if it can.
-pub(crate) async fn run<L: Lock>(
-    contest: &Contest,
-    lock: L,
-    calls: impl Fn() -> u64,
-) -> Result<Outcome> {
+/// Runs the waiters of this process, and returns the results.
+pub(crate) async fn run<L: Lock>(contest: &Contest, lock: L) -> Result<Outcome> {
     let mut locks = Vec::new();
     for _ in 0..contest.waiters {
         locks.push(lock.for_waiter().await?);
@@ -29,7 +25,7 @@ pub(crate) async fn run<L: Lock>(
         lock.release(guard).await.map_err(|error| anyhow!(error))?;
     }
 
-    let start = tokio::task::block_in_place(|| Parent.wait_for_start())?;
+    let start = tokio::task::block_in_place(wait_for_start)?;
     let end = start + u64::try_from(contest.time.as_nanos())?;
     let contest = Arc::new(contest.clone());
     let mut waiters = JoinSet::new();
@@ -37,9 +33,7 @@ pub(crate) async fn run<L: Lock>(
     for lock in locks {
         waiters.spawn(wait(lock, Arc::clone(&contest), end));
     }
-    let before = calls();
-    clock::until(end).await?;
-    let mut outcome = Outcome { calls: calls() - before, ..Outcome::default() };
+    let mut outcome = Outcome::default();
     while let Some(waiter) = waiters.join_next().await {
         let waiter = waiter??;
         outcome.turns.extend(waiter.turns);
@@ -52,9 +46,6 @@ pub(crate) async fn run<L: Lock>(
 
 async fn wait(lock: impl Lock, contest: Arc<Contest>, end: u64) -> Result<Outcome> {
     let mut outcome = Outcome::default();
-    let failed = |outcome: &mut Outcome, failure| {
-        *outcome.failures.entry(failure).or_default() += 1;
-    };
     loop {
         let requested = clock::now();
         if requested >= end {
@@ -65,7 +56,7 @@ async fn wait(lock: impl Lock, contest: Arc<Contest>, end: u64) -> Result<Outcom
         let guard = match lock.acquire(&contest.keys[key]).await {
             Ok(guard) => guard,
             Err(failure) => {
-                failed(&mut outcome, failure);
+                *outcome.failures.entry(failure).or_default() += 1;
                 // Not to fail faster than the store can answer.
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 continue;
@@ -75,14 +66,13 @@ async fn wait(lock: impl Lock, contest: Arc<Contest>, end: u64) -> Result<Outcom
         rest(contest.work).await?;
         let release_begun = clock::now();
         let released = lock.release(guard).await;
-        let release_done = clock::now();
         // At the end, other processes end their streams. The emulator then fails commits that it carries out.
         if let Err(failure) = released
-            && release_done < end
+            && clock::now() < end
         {
-            failed(&mut outcome, failure);
+            *outcome.failures.entry(failure).or_default() += 1;
         }
-        outcome.turns.push(Turn { key, requested, granted, release_begun, release_done });
+        outcome.turns.push(Turn { key, requested, granted, release_begun });
         rest(contest.rest).await?;
     }
 }

@@ -1,15 +1,28 @@
-//! A backend with a longer network delay.
+//! A backend that is further away, and one without signals.
 
 use std::time::Duration;
 
 use syncguard_core::authoring::signals::LockSeen;
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, KeyWatch, ReleaseRequest,
-    WatchRequest,
+    AcquireRequest, AcquireResult, KeyWatch, ReleaseRequest, WatchRequest,
 };
-use syncguard_core::{ExtendResult, LockBackend, LockError, ReleaseResult, forward};
+use syncguard_core::{LockBackend, LockError, ReleaseResult, forward};
 
 use crate::clock;
+
+/// A backend whose signals are not heard.
+#[derive(Clone)]
+pub(crate) struct Deaf<B>(pub(crate) B);
+
+impl<B: LockBackend> LockBackend for Deaf<B> {
+    type Fence = B::Fence;
+
+    async fn watch(&self, _request: WatchRequest) -> Option<KeyWatch> {
+        None
+    }
+
+    forward!(0: acquire, release, extend, is_locked, lookup, capabilities, client_state);
+}
 
 /// Another backend, with this latency in each direction.
 #[derive(Clone)]
@@ -32,9 +45,7 @@ impl<B: LockBackend> Far<B> {
 }
 
 async fn travel(latency: Duration) {
-    if clock::exactly(latency).await.is_err() {
-        tokio::time::sleep(latency).await;
-    }
+    clock::exactly(latency).await.expect("a timer");
 }
 
 impl<B: LockBackend> LockBackend for Far<B> {
@@ -49,14 +60,6 @@ impl<B: LockBackend> LockBackend for Far<B> {
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
         self.travel(self.inner.release(request)).await
-    }
-
-    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
-        self.travel(self.inner.extend(request)).await
-    }
-
-    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
-        self.travel(self.inner.is_locked(request)).await
     }
 
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
@@ -75,5 +78,5 @@ impl<B: LockBackend> LockBackend for Far<B> {
         Some(far)
     }
 
-    forward!(inner: lookup, capabilities, client_state);
+    forward!(inner: extend, is_locked, lookup, capabilities, client_state);
 }

@@ -12,14 +12,10 @@ pub(crate) struct Figures {
     /// From the start of a release to the next grant, in any process.
     pub(crate) p50: f64,
     pub(crate) p99: f64,
-    pub(crate) max: f64,
-    /// The time of the release itself: the median.
-    pub(crate) release: f64,
     /// The part of the time with a working holder.
     pub(crate) in_use: f64,
-    pub(crate) longest_wait: f64,
-    /// The longest wait divided by that of the last waiter in an ideal queue of all waiters: waiters x (work + p50).
-    pub(crate) over_ideal: f64,
+    /// Commands a hand-over.
+    pub(crate) commands: f64,
     /// The part of the turns that each process had.
     pub(crate) shares: Vec<f64>,
     /// The longest wait of each process.
@@ -28,18 +24,16 @@ pub(crate) struct Figures {
     pub(crate) turns: Vec<usize>,
     /// The number of failed waits of each process.
     pub(crate) failed: Vec<u64>,
-    /// The number of hand-overs.
-    pub(crate) hand_overs: usize,
     pub(crate) failures: BTreeMap<String, u64>,
 }
 
 impl Figures {
-    /// Of all processes, in this time from the start on.
+    /// Of all processes, in this time from the start on. `counted` are the commands that the server counted.
     pub(crate) fn new(
         outcomes: &[Outcome],
-        waiters: usize,
         start: u64,
         time: Duration,
+        counted: u64,
     ) -> Result<Self> {
         let end = start + u64::try_from(time.as_nanos())?;
         let mut failures = BTreeMap::new();
@@ -55,38 +49,33 @@ impl Figures {
         for (one, next) in hand_overs(&turns) {
             ensure!(next.granted >= one.release_begun, "two holders at once");
         }
+        let longest_waits: Vec<f64> = (0..outcomes.len())
+            .map(|process| {
+                let own = turns.iter().filter(|(of, _)| *of == process);
+                ms(own.map(|(_, turn)| turn.granted - turn.requested).max().unwrap_or(0))
+            })
+            .collect();
 
         // A turn counts if it began within the time; at its end, waiters only go away.
-        let longest_wait = |of: &dyn Fn(usize) -> bool| {
-            let of = turns.iter().filter(|(process, _)| of(*process));
-            ms(of.map(|(_, turn)| turn.granted - turn.requested).max().unwrap_or(0))
-        };
-        let longest = longest_wait(&|_| true);
-        let longest_waits = (0..outcomes.len()).map(|one| longest_wait(&|of| of == one)).collect();
         turns.retain(|(_, turn)| turn.granted < end);
         ensure!(turns.len() > 2, "the lock did not change hands: {failures:?}");
         let works = turns.iter().map(|(_, turn)| turn.release_begun.min(end) - turn.granted);
-        let in_use = works.clone().sum::<u64>() as f64 / time.as_nanos() as f64;
+        let in_use = works.sum::<u64>() as f64 / time.as_nanos() as f64;
         let hand_overs: Vec<u64> =
             hand_overs(&turns).map(|(one, next)| next.granted - one.release_begun).collect();
-        let (hand_overs, works) = (Sorted::new(hand_overs), Sorted::new(works.collect()));
-        let p50 = hand_overs.quantile(0.5);
-        let releases = turns.iter().map(|(_, turn)| turn.release_done - turn.release_begun);
-        let own = |process| turns.iter().filter(|(one, _)| *one == process).count();
-        let share = |process| own(process) as f64 / turns.len() as f64;
+        let commands = counted as f64 / hand_overs.len() as f64;
+        let hand_overs = Sorted::new(hand_overs);
+        let own = |process| turns.iter().filter(|(of, _)| *of == process).count();
+        let of_each: Vec<usize> = (0..outcomes.len()).map(own).collect();
         Ok(Self {
-            p50,
+            p50: hand_overs.quantile(0.5),
             p99: hand_overs.quantile(0.99),
-            max: hand_overs.quantile(1.0),
-            release: Sorted::new(releases.collect()).quantile(0.5),
             in_use,
-            longest_wait: longest,
-            over_ideal: longest / (waiters as f64 * (works.quantile(0.5) + p50)),
-            shares: (0..outcomes.len()).map(share).collect(),
+            commands,
+            shares: of_each.iter().map(|own| *own as f64 / turns.len() as f64).collect(),
             longest_waits,
-            turns: (0..outcomes.len()).map(own).collect(),
+            turns: of_each,
             failed: outcomes.iter().map(|outcome| outcome.failures.values().sum()).collect(),
-            hand_overs: hand_overs.0.len(),
             failures,
         })
     }

@@ -1,7 +1,6 @@
 //! The job of a child process, and its answer.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -11,57 +10,29 @@ use syncguard_core::authoring::pause::random_part;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Store {
     Memory,
-    Redis {
-        url: String,
-    },
-    Postgres {
-        url: String,
-        port: u16,
-    },
-    Firestore {
-        url: String,
-        port: u16,
-    },
-    Sqlite {
-        path: PathBuf,
-    },
-    /// With its own lock alone.
-    Etcd {
-        url: String,
-    },
+    Redis { url: String },
+    Postgres { url: String, port: u16 },
+    Firestore { port: u16 },
 }
 
 /// The work of a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Job {
     Contest(Contest),
-    Hold(Hold),
-    Follow(Follow),
-    Weigh,
-    Requests(Requests),
+    /// Takes locks and dies.
+    Hold(Locks),
+    /// Waits for the same locks.
+    Follow(Locks),
 }
 
-/// Locks to take and to hold.
+/// Locks that are taken and held.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Hold {
+pub(crate) struct Locks {
     pub(crate) prefix: String,
-    pub(crate) keys: usize,
+    pub(crate) number: usize,
     pub(crate) ttl: Duration,
-    /// After each.
+    /// After each, so that expiries are apart.
     pub(crate) pause: Duration,
-}
-
-/// Locks to wait for.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Follow {
-    pub(crate) prefix: String,
-    pub(crate) keys: usize,
-}
-
-/// Requests that come all at once.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Requests {
-    pub(crate) work: Duration,
 }
 
 /// Waiters of one process that want the same keys repeatedly.
@@ -89,12 +60,6 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    pub(crate) const NONE: Self = Self::exactly(Duration::ZERO);
-
-    pub(crate) const fn exactly(time: Duration) -> Self {
-        Self { least: time, most: time }
-    }
-
     pub(crate) const fn millis(least: u64, most: u64) -> Self {
         Self { least: Duration::from_millis(least), most: Duration::from_millis(most) }
     }
@@ -105,7 +70,7 @@ impl Spread {
 }
 
 /// With which lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Way {
     /// Ours, with the defaults.
     Ours,
@@ -113,13 +78,6 @@ pub(crate) enum Way {
     Deaf,
     /// The TypeScript library, by its records and its pauses.
     TypeScript,
-    /// `tokio::sync::Mutex`, in one process.
-    Tokio,
-    Rslock,
-    /// `pg_advisory_lock`, a session for each waiter.
-    Advisory,
-    /// etcd's own lock, a lease for each waiter.
-    Etcd,
 }
 
 /// The results of a contest in one process.
@@ -128,8 +86,6 @@ pub(crate) struct Outcome {
     pub(crate) turns: Vec<Turn>,
     /// The number of each error.
     pub(crate) failures: BTreeMap<String, u64>,
-    /// Calls to the store within the time, where only the client can count them.
-    pub(crate) calls: u64,
 }
 
 /// A lock that was waited for, held, and given back: ns of the shared clock.
@@ -140,5 +96,4 @@ pub(crate) struct Turn {
     pub(crate) requested: u64,
     pub(crate) granted: u64,
     pub(crate) release_begun: u64,
-    pub(crate) release_done: u64,
 }

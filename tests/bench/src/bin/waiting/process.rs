@@ -88,20 +88,15 @@ fn program(store: &Store, job: &Job) -> Result<Command> {
     Ok(command)
 }
 
-/// The parent, seen from a child.
-pub(crate) struct Parent;
-
-impl Parent {
-    /// Reports that all is prepared, and waits for the start time.
-    pub(crate) fn wait_for_start(self) -> Result<u64> {
-        println!("{READY}");
-        let mut line = String::new();
-        std::io::stdin().read_line(&mut line)?;
-        line.trim_end().parse().context("the parent is gone")
-    }
+/// The child's side: reports that all is prepared, and waits for the start time.
+pub(crate) fn wait_for_start() -> Result<u64> {
+    println!("{READY}");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    line.trim_end().parse().context("the parent is gone")
 }
 
-/// Answers the parent.
+/// The child's side: answers the parent.
 pub(crate) fn tell(answer: &impl Serialize) -> Result<()> {
     println!("{}", serde_json::to_string(answer)?);
     Ok(())

@@ -4,13 +4,11 @@ use std::future::poll_fn;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use syncguard_postgres::tokio_postgres::{AsyncMessage, Client, Config, NoTls, Statement};
-use syncguard_test_services::postgres::PostgresServer;
+use syncguard_bench::clients::{postgres as connect, postgres_config};
+use syncguard_postgres::tokio_postgres::{AsyncMessage, Client, NoTls, Statement};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::{Floor, WORK};
-use crate::clock;
-use crate::figures::Sorted;
+use super::{Floor, Party, Signals};
 
 const TABLES: &str =
     "CREATE TABLE floor_locks (key text PRIMARY KEY, id text UNIQUE, expires bigint, fence bigint);
@@ -26,15 +24,14 @@ SELECT pg_notify('floor', key) FROM gone";
 
 const ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 
-/// One of two clients that take the lock by turns.
-struct Party {
+struct Session {
     client: Client,
     acquire: Statement,
     release: Statement,
     release_and_signal: Statement,
 }
 
-impl Party {
+impl Session {
     async fn new(port: u16) -> Result<Self> {
         let client = connect(port).await?;
         let acquire = client.prepare(ACQUIRE).await?;
@@ -42,7 +39,9 @@ impl Party {
         let release_and_signal = client.prepare(RELEASE_AND_SIGNAL).await?;
         Ok(Self { client, acquire, release, release_and_signal })
     }
+}
 
+impl Party for Session {
     async fn acquire(&self) -> Result<()> {
         self.client.query_one(&self.acquire, &[&"key", &ID]).await.map(drop).context("a free lock")
     }
@@ -59,63 +58,37 @@ impl Party {
 
 pub(crate) async fn measure(port: u16, time: Duration) -> Result<Floor> {
     connect(port).await?.batch_execute(TABLES).await?;
-    let (one, other) = (Party::new(port).await?, Party::new(port).await?);
-    let mut signals = listen(port).await?;
-    let (mut inside, mut between) = (Vec::new(), Vec::new());
-    let end = clock::now() + u64::try_from(time.as_nanos())?;
-    one.acquire().await?;
-    while clock::now() < end {
-        clock::exactly(WORK).await?;
-        let begun = clock::now();
-        one.release().await?;
-        one.acquire().await?;
-        inside.push(clock::now() - begun);
-
-        clock::exactly(WORK).await?;
-        let begun = clock::now();
-        let next = async {
-            signals.recv().await.context("a signal")?;
-            other.acquire().await?;
-            anyhow::Ok(clock::now())
-        };
-        let ((), granted) = tokio::try_join!(one.release_and_signal(), next)?;
-        between.push(granted - begun);
-        other.release().await?;
-        one.acquire().await?;
-    }
-    one.release().await?;
-    Ok(Floor { inside: Sorted::new(inside), between: Sorted::new(between) })
+    let parties = [Session::new(port).await?, Session::new(port).await?];
+    super::measure(parties, Listener::new(port).await?, time).await
 }
 
-pub(crate) async fn connect(port: u16) -> Result<Client> {
-    let (client, connection) = config(port).connect(NoTls).await?;
-    tokio::spawn(connection);
-    Ok(client)
+struct Listener {
+    signals: UnboundedReceiver<()>,
+    /// The session lives as long as its client.
+    _client: Client,
 }
 
-/// Waits for the signal of a release.
-async fn listen(port: u16) -> Result<UnboundedReceiver<()>> {
-    let (client, mut connection) = config(port).connect(NoTls).await?;
-    let (sender, signals) = unbounded_channel();
-    tokio::spawn(async move {
-        while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-            if matches!(message, AsyncMessage::Notification(_)) && sender.send(()).is_err() {
-                break;
+impl Listener {
+    async fn new(port: u16) -> Result<Self> {
+        let (client, mut connection) = postgres_config(port).connect(NoTls).await?;
+        let (sender, signals) = unbounded_channel();
+        tokio::spawn(async move {
+            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await
+            {
+                if matches!(message, AsyncMessage::Notification(_)) && sender.send(()).is_err() {
+                    break;
+                }
             }
-        }
-    });
-    client.batch_execute("LISTEN floor").await?;
-    // The session lives as long as its client.
-    tokio::spawn(async move {
-        std::future::pending::<()>().await;
-        drop(client);
-    });
-    Ok(signals)
+        });
+        client.batch_execute("LISTEN floor").await?;
+        Ok(Self { signals, _client: client })
+    }
 }
 
-fn config(port: u16) -> Config {
-    let mut config = Config::new();
-    config.host("127.0.0.1").port(port).user("postgres").dbname("postgres");
-    config.password(PostgresServer::PASSWORD);
-    config
+impl Signals for Listener {
+    const ALWAYS: bool = false;
+
+    async fn next(&mut self) -> Result<()> {
+        self.signals.recv().await.context("a signal")
+    }
 }

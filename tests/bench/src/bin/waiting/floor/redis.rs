@@ -7,11 +7,12 @@ use fred::clients::{Client, SubscriberClient};
 use fred::interfaces::{
     ClientLike as _, EventInterface as _, LuaInterface as _, PubsubInterface as _,
 };
-use fred::types::config::{Config, ConnectionConfig, TcpConfig};
+use fred::types::Message;
+use fred::types::config::Config;
+use syncguard_bench::clients::{redis as connect, redis_connection};
+use tokio::sync::broadcast::Receiver;
 
-use super::{Floor, WORK};
-use crate::clock;
-use crate::figures::Sorted;
+use super::{Floor, Party, Signals};
 
 const ACQUIRE: &str = "if redis.call('GET', KEYS[1]) then return redis.call('PTTL', KEYS[1]) end
 local fence = redis.call('INCR', KEYS[2])
@@ -27,21 +28,22 @@ return redis.call('DEL', KEYS[1], KEYS[2])";
 const KEY: &str = "floor:key";
 const ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 
-/// One of two clients that take the lock by turns.
-struct Party {
+struct Connection {
     client: Client,
     acquire: String,
     release: String,
 }
 
-impl Party {
+impl Connection {
     async fn new(url: &str) -> Result<Self> {
-        let client = client(url).await?;
+        let client = connect(url).await?;
         let acquire = client.script_load(ACQUIRE).await?;
         let release = client.script_load(RELEASE).await?;
         Ok(Self { client, acquire, release })
     }
+}
 
+impl Party for Connection {
     async fn acquire(&self) -> Result<()> {
         let keys = vec![KEY, "floor:fence", "floor:id"];
         let id: String =
@@ -50,7 +52,7 @@ impl Party {
         Ok(())
     }
 
-    async fn release(&self) -> Result<()> {
+    async fn release_and_signal(&self) -> Result<()> {
         let keys = vec![KEY, "floor:id"];
         let count: u64 = self.client.evalsha(self.release.as_str(), keys, vec![ID]).await?;
         ensure!(count == 2);
@@ -59,47 +61,19 @@ impl Party {
 }
 
 pub(crate) async fn measure(url: &str, time: Duration) -> Result<Floor> {
-    let (one, other) = (Party::new(url).await?, Party::new(url).await?);
-    let listener = SubscriberClient::new(Config::from_url(url)?, None, Some(connection()), None);
+    let parties = [Connection::new(url).await?, Connection::new(url).await?];
+    let listener =
+        SubscriberClient::new(Config::from_url(url)?, None, Some(redis_connection()), None);
     listener.init().await?;
-    let mut signals = listener.message_rx();
+    let signals = listener.message_rx();
     listener.subscribe(KEY).await?;
+    super::measure(parties, signals, time).await
+}
 
-    let (mut inside, mut between) = (Vec::new(), Vec::new());
-    let end = clock::now() + u64::try_from(time.as_nanos())?;
-    one.acquire().await?;
-    while clock::now() < end {
-        clock::exactly(WORK).await?;
-        let begun = clock::now();
-        one.release().await?;
-        one.acquire().await?;
-        inside.push(clock::now() - begun);
-        let _ = signals.recv().await?;
+impl Signals for Receiver<Message> {
+    const ALWAYS: bool = true;
 
-        clock::exactly(WORK).await?;
-        let begun = clock::now();
-        let next = async {
-            let _ = signals.recv().await.context("a signal")?;
-            other.acquire().await?;
-            anyhow::Ok(clock::now())
-        };
-        let ((), granted) = tokio::try_join!(one.release(), next)?;
-        between.push(granted - begun);
-        other.release().await?;
-        let _ = signals.recv().await?;
-        one.acquire().await?;
+    async fn next(&mut self) -> Result<()> {
+        self.recv().await.map(drop).context("a signal")
     }
-    one.release().await?;
-    Ok(Floor { inside: Sorted::new(inside), between: Sorted::new(between) })
-}
-
-pub(crate) async fn client(url: &str) -> Result<Client> {
-    let client = Client::new(Config::from_url(url)?, None, Some(connection()), None);
-    client.init().await?;
-    Ok(client)
-}
-
-fn connection() -> ConnectionConfig {
-    let tcp = TcpConfig { nodelay: Some(true), ..TcpConfig::default() };
-    ConnectionConfig { tcp, ..ConnectionConfig::default() }
 }

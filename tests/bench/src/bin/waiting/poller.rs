@@ -1,29 +1,24 @@
 //! A client that only polls: the TypeScript library, by its records and its pauses.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use fred::clients::Client as RedisClient;
 use fred::interfaces::LuaInterface as _;
+use syncguard_bench::clients;
 use syncguard_core::LockId;
 use syncguard_core::authoring::pause::jittered;
-use syncguard_firestore::gcloud_sdk::google::firestore::v1::precondition::ConditionType;
-use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
-use syncguard_firestore::gcloud_sdk::google::firestore::v1::write::Operation;
-use syncguard_firestore::gcloud_sdk::google::firestore::v1::{CommitRequest, Document};
-use syncguard_firestore::gcloud_sdk::tonic::Code;
-use syncguard_postgres::tokio_postgres::{Client as PostgresClient, Statement};
+use syncguard_postgres::tokio_postgres::Client as PostgresClient;
 
-use super::Lock;
 use crate::clock;
-use crate::floor::{self, firestore::write};
 use crate::job::Store;
-use crate::support::{Raw, document, text};
+use crate::locks::Lock;
 
-const TTL_MS: u64 = 30_000;
+const TTL_MS: u32 = 30_000;
 
 /// How often the client looks again. The pauses double from 100 ms on, half of each is random, and 5 s are the limit.
 const RETRIES: u32 = 10;
+const LIMIT: Duration = Duration::from_secs(5);
 
 pub(crate) struct Poller {
     store: Store,
@@ -32,52 +27,32 @@ pub(crate) struct Poller {
 
 enum Client {
     Redis(RedisClient),
-    Postgres { client: PostgresClient, take: Statement, give_back: Statement },
-    Firestore(Raw),
+    Postgres(PostgresClient),
 }
 
 impl Poller {
-    pub(crate) async fn new(store: &Store) -> Result<Self> {
+    /// A client, if it has a driver for the store.
+    pub(crate) async fn new(store: &Store) -> Result<Option<Self>> {
         let client = match store {
-            Store::Redis { url } => Client::Redis(floor::redis::client(url).await?),
-            Store::Postgres { port, .. } => {
-                let client = floor::postgres::connect(*port).await?;
-                let take = client.prepare(POSTGRES_TAKE).await?;
-                let give_back = client.prepare(POSTGRES_GIVE_BACK).await?;
-                Client::Postgres { client, take, give_back }
-            }
-            Store::Firestore { url, port } => Client::Firestore(Raw::at(url, *port)),
-            store => bail!("nobody polls {store:?}"),
+            Store::Redis { url } => Client::Redis(clients::redis(url).await?),
+            Store::Postgres { port, .. } => Client::Postgres(clients::postgres(*port).await?),
+            Store::Memory | Store::Firestore { .. } => return Ok(None),
         };
-        Ok(Self { store: store.clone(), client })
+        Ok(Some(Self { store: store.clone(), client }))
     }
 
     async fn take(&self, key: &str, id: &str) -> Result<bool> {
         match &self.client {
             Client::Redis(client) => {
-                let keys = [format!("syncguard:{key}"), format!("syncguard:id:{id}")];
-                let fences = format!("syncguard:fence:{}", keys[0]);
-                let keys = vec![keys[0].as_str(), keys[1].as_str(), fences.as_str()];
+                let lock = format!("syncguard:{key}");
+                let fences = format!("syncguard:fence:{lock}");
+                let keys = vec![lock, format!("syncguard:id:{id}"), fences];
                 let arguments = vec![id.to_owned(), key.to_owned(), TTL_MS.to_string()];
                 Ok(client.eval::<u64, _, _, _>(REDIS_TAKE, keys, arguments).await? == 1)
             }
-            Client::Postgres { client, take, .. } => {
-                let ttl = i64::try_from(TTL_MS)?;
-                Ok(client.execute(take, &[&key, &id, &ttl]).await? == 1)
-            }
-            Client::Firestore(raw) => {
-                let now = u64::try_from(SystemTime::UNIX_EPOCH.elapsed()?.as_millis())?;
-                let whole = |value| i64::try_from(value).map(ValueType::IntegerValue);
-                let fields = [
-                    ("lockId", text(id)),
-                    ("expiresAtMs", whole(now + TTL_MS)?),
-                    ("acquiredAtMs", whole(now)?),
-                    ("key", text(key)),
-                    ("fence", text("000000000000001")),
-                ];
-                let lock: Document = document(raw.name(&format!("locks/{key}")), fields);
-                let create = write(Operation::Update(lock), ConditionType::Exists(false));
-                commit(raw, create).await
+            Client::Postgres(client) => {
+                let ttl = i64::from(TTL_MS);
+                Ok(client.execute(POSTGRES_TAKE, &[&key, &id, &ttl]).await? == 1)
             }
         }
     }
@@ -88,26 +63,18 @@ impl Poller {
                 let keys = vec![format!("syncguard:{key}"), format!("syncguard:id:{id}")];
                 Ok(client.eval::<u64, _, _, _>(REDIS_GIVE_BACK, keys, id).await? == 2)
             }
-            Client::Postgres { client, give_back, .. } => {
-                Ok(client.execute(give_back, &[&id]).await? == 1)
-            }
-            Client::Firestore(raw) => {
-                let name = raw.name(&format!("locks/{key}"));
-                commit(raw, write(Operation::Delete(name), ConditionType::Exists(true))).await
-            }
+            Client::Postgres(client) => Ok(client.execute(POSTGRES_GIVE_BACK, &[&id]).await? == 1),
         }
     }
 
     async fn polls(&self, key: &str, id: &str) -> Result<bool> {
-        const LIMIT: Duration = Duration::from_secs(5);
         let began = clock::now();
         for retry in 0..=RETRIES {
             if self.take(key, id).await? {
                 return Ok(true);
             }
-            let pause = Duration::from_millis(100 << retry).min(LIMIT);
             let left = LIMIT.saturating_sub(Duration::from_nanos(clock::now() - began));
-            let pause = jittered(pause);
+            let pause = jittered(Duration::from_millis(100 << retry).min(LIMIT));
             tokio::time::sleep(pause.min(left)).await;
             if left <= pause {
                 break;
@@ -122,7 +89,7 @@ impl Lock for Poller {
     type Guard = (String, String);
 
     async fn for_waiter(&self) -> Result<Self> {
-        Self::new(&self.store).await
+        Ok(Self::new(&self.store).await?.expect("a driver for the same store"))
     }
 
     async fn acquire(&self, key: &str) -> Result<Self::Guard, String> {
@@ -140,27 +107,6 @@ impl Lock for Poller {
             Ok(false) => Err("release: the lock was gone".to_owned()),
             Err(error) => Err(error.to_string()),
         }
-    }
-}
-
-/// Whether the condition held.
-async fn commit(
-    raw: &Raw,
-    write: syncguard_firestore::gcloud_sdk::google::firestore::v1::Write,
-) -> Result<bool> {
-    let database = raw.database.clone();
-    let request = CommitRequest { database, writes: vec![write], ..CommitRequest::default() };
-    match raw.client.clone().commit(request).await {
-        Ok(_) => Ok(true),
-        Err(status)
-            if matches!(
-                status.code(),
-                Code::AlreadyExists | Code::FailedPrecondition | Code::Aborted
-            ) =>
-        {
-            Ok(false)
-        }
-        Err(status) => Err(status.into()),
     }
 }
 

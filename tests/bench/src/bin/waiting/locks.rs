@@ -1,22 +1,7 @@
-//! The locks that are compared, all behind one trait.
-
-mod advisory;
-#[cfg(feature = "etcd")]
-mod etcd;
-mod poller;
-mod rslock;
-
-use std::sync::Arc;
+//! The locks that are compared, behind one trait.
 
 use anyhow::Result;
 use syncguard_core::{LockBackend, LockGuard, Locker};
-use tokio::sync::{Mutex, OwnedMutexGuard};
-
-pub(crate) use self::advisory::Advisory;
-#[cfg(feature = "etcd")]
-pub(crate) use self::etcd::Etcd;
-pub(crate) use self::poller::Poller;
-pub(crate) use self::rslock::Rslock;
 
 /// A lock that can be waited for. A failure is the name of its kind.
 pub(crate) trait Lock: Send + Sync + Sized + 'static {
@@ -44,24 +29,5 @@ impl<B: LockBackend> Lock for Ours<B> {
 
     async fn release(&self, guard: Self::Guard) -> Result<(), String> {
         guard.release().await.map(drop).map_err(|error| format!("release: {}", error.code()))
-    }
-}
-
-pub(crate) struct Tokio(pub(crate) Arc<Mutex<()>>);
-
-impl Lock for Tokio {
-    type Guard = OwnedMutexGuard<()>;
-
-    async fn for_waiter(&self) -> Result<Self> {
-        Ok(Self(Arc::clone(&self.0)))
-    }
-
-    async fn acquire(&self, _key: &str) -> Result<Self::Guard, String> {
-        Ok(Arc::clone(&self.0).lock_owned().await)
-    }
-
-    async fn release(&self, guard: Self::Guard) -> Result<(), String> {
-        drop(guard);
-        Ok(())
     }
 }

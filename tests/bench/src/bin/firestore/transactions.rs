@@ -1,0 +1,83 @@
+//! The usual way: read-write transactions.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use syncguard_bench::firestore::Raw;
+use syncguard_firestore::gcloud_sdk::google::firestore::v1::batch_get_documents_request::ConsistencySelector as ReadIn;
+use syncguard_firestore::gcloud_sdk::google::firestore::v1::batch_get_documents_response::Result as Found;
+use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
+use syncguard_firestore::gcloud_sdk::google::firestore::v1::write::Operation;
+use syncguard_firestore::gcloud_sdk::google::firestore::v1::{
+    BatchGetDocumentsRequest, BeginTransactionRequest, CommitRequest, Document, RollbackRequest,
+    Write,
+};
+use syncguard_firestore::gcloud_sdk::tonic::{Code, Status};
+
+#[derive(Clone)]
+pub(crate) struct Transactions(pub(crate) Raw);
+
+impl Transactions {
+    pub(crate) async fn cycle(&self, key: &str) -> Result<()> {
+        self.run(key, true).await?;
+        self.run(key, false).await
+    }
+
+    /// Takes a lock, or gives it back, in one transaction after the other until one succeeds.
+    async fn run(&self, key: &str, takes: bool) -> Result<()> {
+        let (database, mut client) = (self.0.database.clone(), self.0.client.clone());
+        for attempt in 0..50 {
+            let begin =
+                BeginTransactionRequest { database: database.clone(), ..Default::default() };
+            let transaction = client.begin_transaction(begin).await?.into_inner().transaction;
+            let done = self.attempt(key, takes, transaction.clone()).await;
+            let Err(status) = done else { return Ok(()) };
+            let database = database.clone();
+            let roll_back = RollbackRequest { database, transaction, ..Default::default() };
+            let _ = client.rollback(roll_back).await;
+            ensure!(status.code() == Code::Aborted && attempt < 49, status);
+            tokio::time::sleep(Duration::from_millis(20 << attempt.min(4))).await;
+        }
+        Ok(())
+    }
+
+    async fn attempt(&self, key: &str, takes: bool, transaction: Vec<u8>) -> Result<(), Status> {
+        let [lock_name, counter_name] = self.0.names(key);
+        let lock = self.read(&lock_name, &transaction).await?;
+        if lock.is_some() == takes {
+            return Err(Status::failed_precondition("another has the lock"));
+        }
+        let operations = if takes {
+            let counter = self.read(&counter_name, &transaction).await?;
+            let fence = counter.and_then(|mut counter| counter.fields.remove("fence")?.value_type);
+            let last = match fence {
+                Some(ValueType::StringValue(digits)) => digits.parse().unwrap_or(0),
+                _ => 0,
+            };
+            self.0.documents(key, last + 1).map(Operation::Update).to_vec()
+        } else {
+            vec![Operation::Delete(lock_name)]
+        };
+        let write = |operation| Write { operation: Some(operation), ..Write::default() };
+        let writes = operations.into_iter().map(write).collect();
+        let database = self.0.database.clone();
+        let commit = CommitRequest { database, writes, transaction, ..Default::default() };
+        self.0.client.clone().commit(commit).await.map(drop)
+    }
+
+    async fn read(&self, name: &str, transaction: &[u8]) -> Result<Option<Document>, Status> {
+        let request = BatchGetDocumentsRequest {
+            database: self.0.database.clone(),
+            documents: vec![name.to_owned()],
+            consistency_selector: Some(ReadIn::Transaction(transaction.to_vec())),
+            ..BatchGetDocumentsRequest::default()
+        };
+        let mut answers = self.0.client.clone().batch_get_documents(request).await?.into_inner();
+        while let Some(answer) = answers.message().await? {
+            if let Some(Found::Found(document)) = answer.result {
+                return Ok(Some(document));
+            }
+        }
+        Ok(None)
+    }
+}
