@@ -254,7 +254,7 @@ where
     labels
 }
 
-/// The names that a query uses. `cargo xtask ci alerts` checks its syntax.
+/// The names that a query uses. Promtool checks its syntax in CI.
 #[derive(Default)]
 struct Used {
     metrics: Vec<String>,
