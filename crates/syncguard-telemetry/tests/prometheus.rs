@@ -213,7 +213,7 @@ fn in_prometheus(name: &str, unit: &str, data: &Data) -> Vec<(String, Labels)> {
     named.collect()
 }
 
-/// The names that a query uses. `cargo xtask ci alerts` checks its syntax.
+/// The names that a query uses. Promtool checks its syntax in CI.
 struct Used {
     metrics: Vec<String>,
     /// The labels that are left: those that it groups by, or else those of its metrics.

@@ -28,7 +28,7 @@ async fn every_memory_store_is_its_own() {
     assert!(refusal("memory://hunter2").await.contains("memory:"));
 }
 
-/// `cargo xtask ci` runs this without most of the features.
+/// CI runs this every night without most of the features.
 #[tokio::test]
 async fn a_store_that_was_not_built_in_is_named() {
     for (built_in, feature, url) in [
