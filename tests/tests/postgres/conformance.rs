@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use syncguard_conformance::{Harness, Late, Suite, conformance_tests};
+use syncguard_conformance::{Harness, Late, Suite, Verdict, conformance_tests};
 use syncguard_postgres::deadpool_postgres::Pool;
+use syncguard_postgres::tokio_postgres::NoTls;
 use syncguard_postgres::{Fence, Key, PostgresBackend, PostgresOptions};
 
 use crate::line::ProxiedLine;
@@ -29,24 +30,31 @@ async fn passes(harness: impl Harness) {
     const AT_ONCE: usize = 3;
     let report = Suite::new().at_once(AT_ONCE).run(harness).await;
     assert!(report.is_success(), "{report}");
+    // The store has whatever a rule can be about.
+    for (case, result) in report.results() {
+        assert_eq!(*result, Ok(Verdict::Passed), "{}", case.name);
+    }
 }
 
 struct Postgres {
     port: u16,
     size: usize,
     unprepared: bool,
+    /// The backend makes its pool, with a connection for signals beside it; else the program hands it one.
+    pool_of_its_own: bool,
     admin: Pool,
     connected: AtomicUsize,
 }
 
 impl Postgres {
     fn direct() -> Self {
-        Self::new(shared().port(), 3, false)
+        Self { pool_of_its_own: true, ..Self::new(shared().port(), 3, false) }
     }
 
     fn new(port: u16, size: usize, unprepared: bool) -> Self {
         let admin = pool(&shared().url(), 1);
-        Self { port, size, unprepared, admin, connected: AtomicUsize::new(0) }
+        let connected = AtomicUsize::new(0);
+        Self { port, size, unprepared, pool_of_its_own: false, admin, connected }
     }
 
     fn options(&self) -> PostgresOptions {
@@ -61,8 +69,15 @@ impl Harness for Postgres {
         // Half of the handles remove expired locks, which no case may notice.
         let cleanup = self.connected.fetch_add(1, Ordering::Relaxed) % 2 == 1;
         let options = self.options().with_cleanup_in_is_locked(cleanup);
-        PostgresBackend::from_pool(pool(&url_of(self.port), self.size), options)
-            .expect("options in range")
+        let url = url_of(self.port);
+        if self.pool_of_its_own {
+            let options = options.with_pool_size(self.size);
+            return PostgresBackend::connect_with(&url, options).await.expect("a backend");
+        }
+        // Without a route of their own the signals of such a backend are off.
+        let route = url_of(shared().port()).parse().expect("a URL");
+        let options = options.with_signals_over(&route, NoTls);
+        PostgresBackend::from_pool(pool(&url, self.size), options).expect("options in range")
     }
 
     async fn set_fence_counter(&self, key: &Key, last: Fence) {

@@ -11,9 +11,7 @@ mod faults;
 mod history;
 mod interop;
 mod inventory;
-mod labels;
 mod late;
-mod model;
 mod records;
 mod replication;
 mod sharded;
@@ -22,7 +20,6 @@ mod signals;
 mod signals_everywhere;
 mod signals_lost;
 mod support;
-mod ticks;
 mod tls;
 
 #[path = "../support/line.rs"]
