@@ -92,7 +92,7 @@ macro_rules! __for_each_case {
                 a_waiting_contender_gets_its_turn:
                     "acquire() waits while the key is held and has it soon after its release, under a higher fence.",
                 waiting_ends_with_the_time_limit:
-                    "acquire() gives a held key up with AcquisitionTimeout when its time is over, and changes nothing.",
+                    "acquire() gives a held key up with AcquisitionTimeout when its time is over, changes nothing, and names the holder if it waited.",
             }
             expiration Expiration {
                 a_lock_is_live_within_the_tolerance:
@@ -123,6 +123,8 @@ macro_rules! __for_each_case {
                     "An auto-extended guard keeps its lock beyond TTL and tolerance, and frees the key when it is released.",
                 an_extend_within_the_tolerance_succeeds:
                     "An extend succeeds until one second after the expiry, and the lock lives on for the new TTL.",
+                an_extended_lock_has_the_tolerance_again:
+                    "Until one second after the expiry of an extend as well, the lock is live, rivals are refused, and its holder extends and releases it.",
             }
             ownership Ownership {
                 an_unknown_id_releases_nothing:
@@ -171,6 +173,8 @@ macro_rules! __for_each_case {
                     "Exposed, a lookup gives the key as the user wrote it, not as the store names it, and the lock id.",
                 a_lookup_shows_the_holder_of_the_lock_or_none:
                     "A lookup and a listing show the holder that the lock was taken with, also after an extend. A store may keep no holders, but it never shows that of an earlier lock.",
+                no_look_shows_the_holder_of_another_lock:
+                    "Whoever takes and releases a key at the same time, a lookup and a listing never show the holder of another lock than the one that they describe.",
                 an_extend_keeps_the_time_of_acquisition:
                     "The time of acquisition stays what it was when the lock is extended.",
                 looking_changes_nothing:

@@ -4,8 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, ExtendRequest, FenceToken, IsLockedRequest, LookupRequest,
-    ReleaseRequest,
+    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
 use syncguard_core::{
     AcquisitionOptions, Backoff, CancellationToken, ErrorCode, Fence, Key, LockBackend, LockConfig,
@@ -13,17 +12,15 @@ use syncguard_core::{
 };
 
 use crate::client::Client;
-use crate::context::{CLOCK_SLACK, Context, LONG, PATIENCE, SOON, fresh_key};
-use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
+use crate::context::{CLOCK_SLACK, Context, Held, LONG, PATIENCE, SOON, fresh_key};
+use crate::outcome::{Checked, Outcome, Stop, ensure, ensure_eq};
 use crate::tasks::{pause, poll_times};
 
 /// How often an operation is polled before it is given up. Most operations need fewer polls to end, so they were
 /// interrupted at every point.
 const POLLS: usize = 8;
 
-pub(crate) async fn a_fired_token_stops_an_acquire<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_fired_token_stops_an_acquire(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     let request = AcquireRequest::new(&key, LONG)?.with_cancellation(fired());
@@ -32,18 +29,13 @@ pub(crate) async fn a_fired_token_stops_an_acquire<F: FenceToken>(
     client.free(&key).await?;
     client.powerless(lock_id).await?;
     let lock = client.take(&key, LONG).await?;
-    let first = if F::SUPPORTED { Some(Fence::new(1)?) } else { None };
+    let first = if client.fences() { Some(Fence::new(1)?) } else { None };
     ensure_eq!(lock.fence, first, "the fence of the next acquire");
     Ok(())
 }
 
-pub(crate) async fn a_fired_token_stops_a_release<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    let before = client.live(&key, lock.lock_id).await?;
+pub(crate) async fn a_fired_token_stops_a_release(context: &Context<'_>) -> Outcome {
+    let Held { client, key, lock, before, .. } = context.held().await?;
     let request = ReleaseRequest::new(lock.lock_id).with_cancellation(fired());
     aborted("release", client.backend().release(request).await)?;
     client.unchanged(&key, lock.lock_id, before).await?;
@@ -51,22 +43,15 @@ pub(crate) async fn a_fired_token_stops_a_release<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_fired_token_stops_an_extend<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    let before = client.live(&key, lock.lock_id).await?;
+pub(crate) async fn a_fired_token_stops_an_extend(context: &Context<'_>) -> Outcome {
+    let Held { client, key, lock, before, .. } = context.held().await?;
     let request = ExtendRequest::new(lock.lock_id, 2 * LONG)?.with_cancellation(fired());
     aborted("extend", client.backend().extend(request).await)?;
     client.unchanged(&key, lock.lock_id, before).await?;
     Ok(())
 }
 
-pub(crate) async fn a_fired_token_stops_is_locked<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_fired_token_stops_is_locked(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let (held, free) = (fresh_key()?, fresh_key()?);
     let lock = client.take(&held, LONG).await?;
@@ -79,13 +64,8 @@ pub(crate) async fn a_fired_token_stops_is_locked<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_fired_token_stops_a_lookup<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    let before = client.live(&key, lock.lock_id).await?;
+pub(crate) async fn a_fired_token_stops_a_lookup(context: &Context<'_>) -> Outcome {
+    let Held { client, key, lock, before, .. } = context.held().await?;
     for request in [LookupRequest::by_key(&key)?, LookupRequest::by_lock_id(lock.lock_id)] {
         let request = request.with_cancellation(fired());
         aborted("lookup", client.backend().lookup(request).await)?;
@@ -94,9 +74,7 @@ pub(crate) async fn a_fired_token_stops_a_lookup<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_quiet_token_changes_nothing<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_quiet_token_changes_nothing(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let backend = client.backend();
     let key = fresh_key()?;
@@ -121,9 +99,7 @@ pub(crate) async fn a_quiet_token_changes_nothing<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_token_fired_on_the_way_leaves_no_lock<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_token_fired_on_the_way_leaves_no_lock(context: &Context<'_>) -> Outcome {
     let (client, other) = context.pair().await;
     for polls in 0..=POLLS {
         let key = fresh_key()?;
@@ -150,8 +126,8 @@ pub(crate) async fn a_token_fired_on_the_way_leaves_no_lock<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_token_fired_on_the_way_leaves_a_whole_lock_or_none<F: FenceToken>(
-    context: &Context<'_, F>,
+pub(crate) async fn a_token_fired_on_the_way_leaves_a_whole_lock_or_none(
+    context: &Context<'_>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     for polls in 0..=POLLS {
@@ -185,9 +161,7 @@ pub(crate) async fn a_token_fired_on_the_way_leaves_a_whole_lock_or_none<F: Fenc
     Ok(())
 }
 
-pub(crate) async fn a_dropped_acquire_leaves_no_lock<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_dropped_acquire_leaves_no_lock(context: &Context<'_>) -> Outcome {
     let (client, other) = context.pair().await;
     for polls in 0..=POLLS {
         let key = fresh_key()?;
@@ -205,8 +179,8 @@ pub(crate) async fn a_dropped_acquire_leaves_no_lock<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_dropped_release_leaves_a_whole_lock_or_none<F: FenceToken>(
-    context: &Context<'_, F>,
+pub(crate) async fn a_dropped_release_leaves_a_whole_lock_or_none(
+    context: &Context<'_>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     for polls in 0..=POLLS {
@@ -229,9 +203,7 @@ pub(crate) async fn a_dropped_release_leaves_a_whole_lock_or_none<F: FenceToken>
     Ok(())
 }
 
-pub(crate) async fn a_dropped_extend_leaves_a_whole_lock<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_dropped_extend_leaves_a_whole_lock(context: &Context<'_>) -> Outcome {
     let (client, other) = context.pair().await;
     for polls in 0..=POLLS {
         let key = fresh_key()?;
@@ -260,9 +232,7 @@ pub(crate) async fn a_dropped_extend_leaves_a_whole_lock<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn aborted_tasks_leave_no_lock<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn aborted_tasks_leave_no_lock(context: &Context<'_>) -> Outcome {
     let clients = context.clients(3).await;
     let key = fresh_key()?;
     let restless = AcquisitionOptions::new()
@@ -300,13 +270,8 @@ pub(crate) async fn aborted_tasks_leave_no_lock<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_cancelled_wait_ends_at_once<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, rival) = context.pair().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    let before = client.live(&key, lock.lock_id).await?;
+pub(crate) async fn a_cancelled_wait_ends_at_once(context: &Context<'_>) -> Outcome {
+    let Held { client, other: rival, key, lock, before } = context.held().await?;
     let token = CancellationToken::new();
     let slow = AcquisitionOptions::new()
         .with_backoff(Backoff::Fixed)
@@ -344,11 +309,7 @@ fn aborted<T: Debug>(operation: &str, answer: Result<T, LockError>) -> Outcome {
 
 /// Waits for background work, and returns whether the lock is complete (`true`) or fully gone (`false`). A partial
 /// lock breaks the rule, unless it changes between two looks.
-async fn settled<F: FenceToken>(
-    client: &Client<F>,
-    key: &Key,
-    lock_id: LockId,
-) -> Result<bool, Unexpected> {
+async fn settled(client: &Client, key: &Key, lock_id: LockId) -> Checked<bool> {
     const LOOKS: u32 = 10;
     let mut look = 1;
     loop {
@@ -367,11 +328,7 @@ async fn settled<F: FenceToken>(
     }
 }
 
-async fn gone<F: FenceToken>(
-    client: &Client<F>,
-    key: &Key,
-    lock_id: LockId,
-) -> Result<(), Unexpected> {
+async fn gone(client: &Client, key: &Key, lock_id: LockId) -> Checked<()> {
     client.free(key).await?;
     client.powerless(lock_id).await?;
     Ok(())

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt::Debug;
 
 use syncguard_core::contract::{
-    AcquireRequest, ExtendRequest, FenceToken, IsLockedRequest, LookupRequest, ReleaseRequest,
+    AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
 use syncguard_core::{
     CancellationToken, ErrorCode, Fence, Key, LockBackend, LockConfig, LockError, LockId, acquire,
@@ -12,25 +12,22 @@ use syncguard_core::{
 };
 
 use crate::client::Client;
-use crate::context::{Context, LONG, SHORT, fresh_key, fresh_text};
+use crate::context::{Context, LONG, SHORT, fresh_text};
 use crate::logs::Watching;
-use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
+use crate::outcome::{Checked, Outcome, Stop, ensure, ensure_eq};
 
-pub(crate) async fn capabilities_are_truthful<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn capabilities_are_truthful(context: &Context<'_>) -> Outcome {
     let ([client, clone], other) = (context.clones().await, context.client().await);
     let capabilities = client.backend().capabilities();
     ensure!(!capabilities.backend.trim().is_empty(), "the backend has no name");
-    ensure_eq!(capabilities.supports_fencing, F::SUPPORTED, "whether the backend says it fences");
+    let fences = context.fences();
+    ensure_eq!(capabilities.supports_fencing, fences, "whether the backend says it fences");
     ensure_eq!(clone.backend().capabilities(), capabilities, "what a clone can do");
     ensure_eq!(other.backend().capabilities(), capabilities, "what another connection can do");
-    let lock = client.take(&fresh_key()?, LONG).await?;
-    ensure_eq!(lock.fence.is_some(), F::SUPPORTED, "whether an acquisition has a fence");
     Ok(())
 }
 
-pub(crate) async fn debug_output_hides_key_and_lock_id<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn debug_output_hides_key_and_lock_id(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let secret = Secret::new()?;
     let key = &secret.key;
@@ -60,13 +57,11 @@ pub(crate) async fn debug_output_hides_key_and_lock_id<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn errors_hide_key_and_lock_id<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn errors_hide_key_and_lock_id(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let secret = Secret::new()?;
     let mut errors = aborted(&client, &secret).await?;
-    if F::SUPPORTED {
+    if context.fences() {
         context.set_fence_counter(&secret.key, Fence::MAX).await;
         let request = AcquireRequest::new(&secret.key, LONG)?.with_lock_id(secret.lock_id);
         errors.extend(client.backend().acquire(request).await.err());
@@ -86,7 +81,7 @@ pub(crate) async fn errors_hide_key_and_lock_id<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn logs_hide_key_and_lock_id<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn logs_hide_key_and_lock_id(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
     let (secret, rivals, expired) = (Secret::new()?, Secret::new()?, Secret::new()?);
     let needles = [&secret, &rivals, &expired].map(Secret::forms).concat();
@@ -96,7 +91,7 @@ pub(crate) async fn logs_hide_key_and_lock_id<F: FenceToken>(context: &Context<'
 
     // A whole life of a lock, its end by the TTL, and each error that can come in between.
     let key = &secret.key;
-    if F::SUPPORTED {
+    if context.fences() {
         context.set_fence_counter(key, Fence::WARN).await;
     }
     let request = AcquireRequest::new(key, LONG)?.with_lock_id(secret.lock_id);
@@ -113,7 +108,7 @@ pub(crate) async fn logs_hide_key_and_lock_id<F: FenceToken>(context: &Context<'
     client.free(key).await?;
     lock(client.backend(), key, async |_| ()).await?;
     drop(acquire(client.backend(), LockConfig::new(key).with_ttl(LONG)).await?);
-    if F::SUPPORTED {
+    if context.fences() {
         context.set_fence_counter(&rivals.key, Fence::MAX).await;
         let request = AcquireRequest::new(&rivals.key, LONG)?.with_lock_id(rivals.lock_id);
         ensure!(rival.backend().acquire(request).await.is_err(), "an exhausted counter granted");
@@ -136,9 +131,7 @@ pub(crate) async fn logs_hide_key_and_lock_id<F: FenceToken>(context: &Context<'
     }
 }
 
-pub(crate) async fn a_corrupt_record_is_an_internal_error<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_corrupt_record_is_an_internal_error(context: &Context<'_>) -> Outcome {
     let (client, other) = context.pair().await;
     let secret = Secret::new()?;
     let request = AcquireRequest::new(&secret.key, LONG)?.with_lock_id(secret.lock_id);
@@ -155,9 +148,7 @@ pub(crate) async fn a_corrupt_record_is_an_internal_error<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_corrupt_record_is_never_cleared<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_corrupt_record_is_never_cleared(context: &Context<'_>) -> Outcome {
     let (client, other) = context.pair().await;
     let secret = Secret::new()?;
     let request = AcquireRequest::new(&secret.key, LONG)?.with_lock_id(secret.lock_id);
@@ -180,7 +171,7 @@ struct Secret {
 }
 
 impl Secret {
-    fn new() -> Result<Self, Unexpected> {
+    fn new() -> Checked<Self> {
         Ok(Self { key: Key::new(fresh_text()?)?, lock_id: LockId::generate()? })
     }
 
@@ -223,18 +214,15 @@ impl Secret {
 }
 
 /// Tries every operation under a cancelled token.
-async fn aborted<F: FenceToken>(
-    client: &Client<F>,
-    secret: &Secret,
-) -> Result<Vec<LockError>, Stop> {
+async fn aborted(client: &Client, secret: &Secret) -> Result<Vec<LockError>, Stop> {
     let fired = CancellationToken::new();
     fired.cancel();
     everything(client, secret, Some(&fired)).await
 }
 
 /// Tries every operation, expects it to fail, and collects the errors.
-async fn everything<F: FenceToken>(
-    client: &Client<F>,
+async fn everything(
+    client: &Client,
     secret: &Secret,
     token: Option<&CancellationToken>,
 ) -> Result<Vec<LockError>, Stop> {

@@ -2,24 +2,19 @@
 
 use std::time::Duration;
 
-use syncguard_core::contract::{FenceToken, TIME_TOLERANCE};
+use syncguard_core::contract::TIME_TOLERANCE;
 use syncguard_core::{AutoExtend, LockConfig, acquire};
 
 use crate::context::{
-    ATTEMPTS, CLOCK_SLACK, Context, LONG, SHORT, fresh_key, renewals_came_in_time, too_slow,
+    ATTEMPTS, CLOCK_SLACK, Context, Held, LONG, SHORT, fresh_key, renewals_came_in_time, too_slow,
     with_lateness,
 };
-use crate::outcome::{Outcome, Stop, ensure};
+use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 
-pub(crate) async fn a_lock_is_live_within_the_tolerance<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_lock_is_live_within_the_tolerance(context: &Context<'_>) -> Outcome {
     let (client, other) = context.pair().await;
     for _ in 0..ATTEMPTS {
-        let key = fresh_key()?;
-        let watch = context.watch();
-        let lock = client.take(&key, SHORT).await?;
-        watch.enter_tolerance(SHORT).await;
+        let (key, lock, watch) = context.in_tolerance(&client, SHORT).await?;
         let live = other.is_locked(&key).await?;
         let by_key = other.by_key(&key).await?;
         let by_id = other.by_id(lock.lock_id).await?;
@@ -33,15 +28,10 @@ pub(crate) async fn a_lock_is_live_within_the_tolerance<F: FenceToken>(
     Err(too_slow())
 }
 
-pub(crate) async fn a_rival_is_refused_within_the_tolerance<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_rival_is_refused_within_the_tolerance(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
     for _ in 0..ATTEMPTS {
-        let key = fresh_key()?;
-        let watch = context.watch();
-        client.take(&key, SHORT).await?;
-        watch.enter_tolerance(SHORT).await;
+        let (key, _, watch) = context.in_tolerance(&client, SHORT).await?;
         let granted = rival.acquire(&key, LONG).await?;
         if watch.within_tolerance(SHORT) {
             ensure!(granted.is_none(), "a rival got the key within the tolerance");
@@ -51,28 +41,19 @@ pub(crate) async fn a_rival_is_refused_within_the_tolerance<F: FenceToken>(
     Err(too_slow())
 }
 
-pub(crate) async fn a_lock_is_free_after_the_tolerance<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_lock_is_free_after_the_tolerance(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
-    let key = fresh_key()?;
-    client.take(&key, SHORT).await?;
-    context.outlive(SHORT).await;
+    let (key, _) = context.expired(&client).await?;
     rival.free(&key).await?;
     let next = rival.take(&key, LONG).await?;
     rival.live(&key, next.lock_id).await?;
     Ok(())
 }
 
-pub(crate) async fn a_release_within_the_tolerance_succeeds<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_release_within_the_tolerance_succeeds(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     for _ in 0..ATTEMPTS {
-        let key = fresh_key()?;
-        let watch = context.watch();
-        let lock = client.take(&key, SHORT).await?;
-        watch.enter_tolerance(SHORT).await;
+        let (key, lock, watch) = context.in_tolerance(&client, SHORT).await?;
         let result = client.release(lock.lock_id).await?;
         if watch.within_tolerance(SHORT) {
             ensure!(result.is_released(), "a release within the tolerance answered {result:?}");
@@ -83,9 +64,7 @@ pub(crate) async fn a_release_within_the_tolerance_succeeds<F: FenceToken>(
     Err(too_slow())
 }
 
-pub(crate) async fn a_release_after_the_tolerance_is_not_held<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_release_after_the_tolerance_is_not_held(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let lock = client.take(&fresh_key()?, SHORT).await?;
     context.outlive(SHORT).await;
@@ -94,15 +73,10 @@ pub(crate) async fn a_release_after_the_tolerance_is_not_held<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn an_extend_within_the_tolerance_succeeds<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn an_extend_within_the_tolerance_succeeds(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
     for _ in 0..ATTEMPTS {
-        let key = fresh_key()?;
-        let watch = context.watch();
-        let lock = client.take(&key, SHORT).await?;
-        watch.enter_tolerance(SHORT).await;
+        let (key, lock, watch) = context.in_tolerance(&client, SHORT).await?;
         let result = client.extend(lock.lock_id, LONG).await?;
         if watch.within_tolerance(SHORT) {
             ensure!(result.is_extended(), "an extend within the tolerance answered {result:?}");
@@ -116,13 +90,40 @@ pub(crate) async fn an_extend_within_the_tolerance_succeeds<F: FenceToken>(
     Err(too_slow())
 }
 
-pub(crate) async fn an_extend_after_the_tolerance_revives_nothing<F: FenceToken>(
-    context: &Context<'_, F>,
+pub(crate) async fn an_extended_lock_has_the_tolerance_again(context: &Context<'_>) -> Outcome {
+    let (client, rival) = context.pair().await;
+    for _ in 0..ATTEMPTS {
+        let (key, lock, _) = context.in_tolerance(&client, SHORT).await?;
+        let first = context.watch();
+        let extended = client.extend(lock.lock_id, SHORT).await?;
+        first.enter_tolerance(SHORT).await;
+        let seen = [
+            rival.is_locked(&key).await?,
+            rival.by_key(&key).await?.is_some(),
+            rival.by_id(lock.lock_id).await?.is_some(),
+            rival.acquire(&key, LONG).await?.is_none(),
+        ];
+        let second = context.watch();
+        let again = client.extend(lock.lock_id, SHORT).await?;
+        let is_in_time = first.within_tolerance(SHORT);
+        second.enter_tolerance(SHORT).await;
+        let released = client.release(lock.lock_id).await?;
+        if extended.is_extended() && is_in_time && second.within_tolerance(SHORT) {
+            ensure_eq!(seen, [true; 4], "whether a look or a rival met the extended lock");
+            ensure!(again.is_extended(), "an extend in the second tolerance answered {again:?}");
+            ensure!(released.is_released(), "a release in the third tolerance: {released:?}");
+            client.free(&key).await?;
+            return Ok(());
+        }
+    }
+    Err(too_slow())
+}
+
+pub(crate) async fn an_extend_after_the_tolerance_revives_nothing(
+    context: &Context<'_>,
 ) -> Outcome {
     let (client, rival) = context.pair().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, SHORT).await?;
-    context.outlive(SHORT).await;
+    let (key, lock) = context.expired(&client).await?;
     client.not_extended(lock.lock_id, LONG).await?;
     client.free(&key).await?;
     client.powerless(lock.lock_id).await?;
@@ -130,9 +131,7 @@ pub(crate) async fn an_extend_after_the_tolerance_revives_nothing<F: FenceToken>
     Ok(())
 }
 
-pub(crate) async fn an_extend_replaces_what_was_left<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn an_extend_replaces_what_was_left(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let watch = context.watch();
     let lock = client.take(&fresh_key()?, LONG).await?;
@@ -149,7 +148,7 @@ pub(crate) async fn an_extend_replaces_what_was_left<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn an_extend_can_shorten<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn an_extend_can_shorten(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, 2 * LONG).await?;
@@ -164,12 +163,8 @@ pub(crate) async fn an_extend_can_shorten<F: FenceToken>(context: &Context<'_, F
     Ok(())
 }
 
-pub(crate) async fn a_shortened_lock_ends_early<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, rival) = context.pair().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
+pub(crate) async fn a_shortened_lock_ends_early(context: &Context<'_>) -> Outcome {
+    let Held { client, other: rival, key, lock, .. } = context.held().await?;
     client.extended(lock.lock_id, SHORT).await?;
     context.outlive(SHORT).await;
     client.free(&key).await?;
@@ -178,9 +173,7 @@ pub(crate) async fn a_shortened_lock_ends_early<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn an_extended_lock_outlives_its_first_ttl<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn an_extended_lock_outlives_its_first_ttl(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
     for _ in 0..ATTEMPTS {
         let key = fresh_key()?;
@@ -202,13 +195,9 @@ pub(crate) async fn an_extended_lock_outlives_its_first_ttl<F: FenceToken>(
     Err(too_slow())
 }
 
-pub(crate) async fn an_expired_lock_stays_expired<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn an_expired_lock_stays_expired(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, SHORT).await?;
-    context.outlive(SHORT).await;
+    let (key, lock) = context.expired(&client).await?;
     let next = rival.take(&key, LONG).await?;
     rival.released(next.lock_id).await?;
     client.free(&key).await?;
@@ -217,14 +206,11 @@ pub(crate) async fn an_expired_lock_stays_expired<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn the_shortest_ttl_works<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn the_shortest_ttl_works(context: &Context<'_>) -> Outcome {
     const SHORTEST: Duration = Duration::from_millis(1);
     let (client, rival) = context.pair().await;
     for _ in 0..ATTEMPTS {
-        let key = fresh_key()?;
-        let watch = context.watch();
-        client.take(&key, SHORTEST).await?;
-        watch.enter_tolerance(SHORTEST).await;
+        let (key, _, watch) = context.in_tolerance(&client, SHORTEST).await?;
         let granted = rival.acquire(&key, LONG).await?;
         if watch.within_tolerance(SHORTEST) {
             ensure!(granted.is_none(), "the tolerance does not cover a lock of one millisecond");
@@ -236,9 +222,7 @@ pub(crate) async fn the_shortest_ttl_works<F: FenceToken>(context: &Context<'_, 
     Err(too_slow())
 }
 
-pub(crate) async fn auto_extend_outlives_the_ttl<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn auto_extend_outlives_the_ttl(context: &Context<'_>) -> Outcome {
     const TTL: Duration = Duration::from_secs(3);
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;

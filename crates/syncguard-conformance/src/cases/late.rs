@@ -4,9 +4,7 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::time::Duration;
 
-use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, ExtendRequest, FenceToken, ReleaseRequest,
-};
+use syncguard_core::contract::{AcquireRequest, AcquireResult, ExtendRequest, ReleaseRequest};
 use syncguard_core::{
     DynBackend, ErrorCode, Key, LockBackend, LockConfig, LockError, LockId, try_acquire,
 };
@@ -15,13 +13,11 @@ use tokio::time::Instant;
 
 use crate::client::Client;
 use crate::context::{Context, LONG, SHORT, SOON, fresh_key};
-use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
+use crate::outcome::{Checked, Outcome, Stop, ensure, ensure_eq};
 use crate::tasks::pause;
 use crate::{Late, LateLine};
 
-pub(crate) async fn a_request_that_is_a_little_late_is_served<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_request_that_is_a_little_late_is_served(context: &Context<'_>) -> Outcome {
     let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
     let (lock_id, acquire) = acquire_held_back(&late, &client, &key).await?;
@@ -48,9 +44,7 @@ pub(crate) async fn a_request_that_is_a_little_late_is_served<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_late_acquire_takes_no_lock<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_late_acquire_takes_no_lock(context: &Context<'_>) -> Outcome {
     let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
     let (lock_id, acquire) = acquire_held_back(&late, &client, &key).await?;
@@ -63,8 +57,8 @@ pub(crate) async fn a_late_acquire_takes_no_lock<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_late_acquire_leaves_nothing_after_the_clean_up<F: FenceToken>(
-    context: &Context<'_, F>,
+pub(crate) async fn a_late_acquire_leaves_nothing_after_the_clean_up(
+    context: &Context<'_>,
 ) -> Outcome {
     let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
@@ -83,9 +77,7 @@ pub(crate) async fn a_late_acquire_leaves_nothing_after_the_clean_up<F: FenceTok
     Ok(())
 }
 
-pub(crate) async fn the_first_of_two_acquires_comes_late<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn the_first_of_two_acquires_comes_late(context: &Context<'_>) -> Outcome {
     let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
     let (lock_id, acquire) = acquire_held_back(&late, &client, &key).await?;
@@ -106,9 +98,7 @@ pub(crate) async fn the_first_of_two_acquires_comes_late<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_late_extend_changes_nothing<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_late_extend_changes_nothing(context: &Context<'_>) -> Outcome {
     let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
     let lock = client.take(&key, 2 * LONG).await?;
@@ -120,9 +110,7 @@ pub(crate) async fn a_late_extend_changes_nothing<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_late_extend_gives_way_to_a_later_one<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_late_extend_gives_way_to_a_later_one(context: &Context<'_>) -> Outcome {
     let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
     let lock = client.take(&key, 2 * LONG).await?;
@@ -135,9 +123,7 @@ pub(crate) async fn a_late_extend_gives_way_to_a_later_one<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_late_release_frees_nothing<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_late_release_frees_nothing(context: &Context<'_>) -> Outcome {
     let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
     let lock = client.take(&key, 2 * LONG).await?;
@@ -149,9 +135,7 @@ pub(crate) async fn a_late_release_frees_nothing<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_grant_that_comes_too_late_is_given_back<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_grant_that_comes_too_late_is_given_back(context: &Context<'_>) -> Outcome {
     let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
     let (backend, config) = (client.backend().clone(), LockConfig::new(&key).with_ttl(SHORT));
@@ -180,11 +164,9 @@ const PAUSE: u64 = 40;
 const A_MOMENT: Duration = Duration::from_millis(500);
 
 /// The line, its client, and a second client whose requests are not held back.
-async fn lines<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Result<(Late<DynBackend<F>>, Client<F>, Client<F>), Stop> {
+async fn lines(context: &Context<'_>) -> Result<(Late<DynBackend>, Client, Client), Stop> {
     let late = context.late().await?;
-    let client = Client::new(late.backend.clone());
+    let client = Client::new(late.backend.clone(), context.fences());
     // From here on the client is connected and knows the store's clock.
     let key = fresh_key()?;
     for _ in 0..2 {
@@ -218,11 +200,11 @@ where
     Ok(sent)
 }
 
-async fn acquire_held_back<F: FenceToken>(
-    late: &Late<DynBackend<F>>,
-    client: &Client<F>,
+async fn acquire_held_back(
+    late: &Late<DynBackend>,
+    client: &Client,
     key: &Key,
-) -> Result<(LockId, JoinHandle<Result<AcquireResult<F>, LockError>>), Stop> {
+) -> Result<(LockId, JoinHandle<Result<AcquireResult, LockError>>), Stop> {
     let request = AcquireRequest::new(key, LONG)?;
     let (lock_id, backend) = (request.lock_id, client.backend().clone());
     let acquire = held_back(&*late.line, async move { backend.acquire(request).await }).await?;
@@ -242,10 +224,7 @@ async fn given_up<T: Debug>(what: &str, sent: JoinHandle<Result<T, LockError>>) 
 }
 
 /// The caller gives up, then the connection ends.
-async fn desert<F: FenceToken, T>(
-    late: &Late<DynBackend<F>>,
-    sent: JoinHandle<Result<T, LockError>>,
-) {
+async fn desert<T>(late: &Late<DynBackend>, sent: JoinHandle<Result<T, LockError>>) {
     sent.abort();
     let _ = sent.await;
     late.line.cut();
@@ -253,7 +232,7 @@ async fn desert<F: FenceToken, T>(
 }
 
 /// Waits until the store may not carry out any held request any more.
-async fn overdue<F: FenceToken>(context: &Context<'_, F>, late: &Late<DynBackend<F>>) -> Outcome {
+async fn overdue(context: &Context<'_>, late: &Late<DynBackend>) -> Outcome {
     late.line.cut();
     context.pass(late.bound).await;
     ensure!(late.line.holds(), "the line has lost what it kept back");
@@ -261,22 +240,18 @@ async fn overdue<F: FenceToken>(context: &Context<'_, F>, late: &Late<DynBackend
 }
 
 /// Delivers the held requests, and looks for a lock on the key.
-async fn stays_free<F: FenceToken>(
-    late: &Late<DynBackend<F>>,
-    other: &Client<F>,
-    key: &Key,
-) -> Result<(), Unexpected> {
+async fn stays_free(late: &Late<DynBackend>, other: &Client, key: &Key) -> Checked<()> {
     late.line.deliver();
     still_free(other, key).await
 }
 
 /// Another client extends a lock. Then delivers the held requests, and checks whether they changed the lock.
-async fn stays_as_extended<F: FenceToken>(
-    late: &Late<DynBackend<F>>,
-    other: &Client<F>,
+async fn stays_as_extended(
+    late: &Late<DynBackend>,
+    other: &Client,
     key: &Key,
     lock_id: LockId,
-) -> Result<(), Unexpected> {
+) -> Checked<()> {
     other.extended(lock_id, 3 * LONG).await?;
     let before = other.live(key, lock_id).await?;
     late.line.deliver();
@@ -287,7 +262,7 @@ async fn stays_as_extended<F: FenceToken>(
     other.released(lock_id).await
 }
 
-async fn still_free<F: FenceToken>(other: &Client<F>, key: &Key) -> Result<(), Unexpected> {
+async fn still_free(other: &Client, key: &Key) -> Checked<()> {
     for _ in 0..LOOKS {
         other.free(key).await?;
         pause(PAUSE).await;
@@ -296,7 +271,7 @@ async fn still_free<F: FenceToken>(other: &Client<F>, key: &Key) -> Result<(), U
 }
 
 /// Waits until the backend has no background work left.
-async fn cleaned_up<F: FenceToken>(client: &Client<F>, late: &Late<DynBackend<F>>) -> bool {
+async fn cleaned_up(client: &Client, late: &Late<DynBackend>) -> bool {
     let clean_up = client.backend().client_state().clean_up();
     let started = Instant::now();
     while clean_up.waiting() > 0 {

@@ -2,37 +2,29 @@
 
 use std::time::Duration;
 
-use syncguard_core::contract::FenceToken;
 use syncguard_core::{LockConfig, Ttl, acquire, lock};
 
 use crate::client::Seen;
-use crate::context::{CLOCK_SLACK, Context, LONG, SOON, fresh_key};
+use crate::context::{CLOCK_SLACK, Context, Held, LONG, SOON, fresh_key};
 use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 use crate::tasks::pause;
 
-pub(crate) async fn acquire_takes_a_free_key<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
-    let client = context.client().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
+pub(crate) async fn acquire_takes_a_free_key(context: &Context<'_>) -> Outcome {
+    let Held { client, key, lock, .. } = context.held().await?;
     client.live(&key, lock.lock_id).await?;
     Ok(())
 }
 
-pub(crate) async fn release_frees_the_key<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
-    let (client, rival) = context.pair().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
+pub(crate) async fn release_frees_the_key(context: &Context<'_>) -> Outcome {
+    let Held { client, other: rival, key, lock, .. } = context.held().await?;
     client.released(lock.lock_id).await?;
     rival.free(&key).await?;
     rival.take(&key, LONG).await?;
     Ok(())
 }
 
-pub(crate) async fn extend_prolongs_the_lock<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
-    let client = context.client().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    let before = client.live(&key, lock.lock_id).await?;
+pub(crate) async fn extend_prolongs_the_lock(context: &Context<'_>) -> Outcome {
+    let Held { client, key, lock, before, .. } = context.held().await?;
     let expires_at = client.extended(lock.lock_id, 2 * LONG).await?;
     ensure!(expires_at > lock.expires_at, "the expiry went from {lock:?} to {expires_at:?}");
     let after = client.live(&key, lock.lock_id).await?;
@@ -41,7 +33,7 @@ pub(crate) async fn extend_prolongs_the_lock<F: FenceToken>(context: &Context<'_
     Ok(())
 }
 
-pub(crate) async fn is_locked_follows_the_lock<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn is_locked_follows_the_lock(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     ensure!(!client.is_locked(&key).await?, "a key that was never locked is locked");
@@ -52,9 +44,7 @@ pub(crate) async fn is_locked_follows_the_lock<F: FenceToken>(context: &Context<
     Ok(())
 }
 
-pub(crate) async fn a_key_can_be_locked_again_and_again<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_key_can_be_locked_again_and_again(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     for _ in 0..10 {
@@ -66,9 +56,7 @@ pub(crate) async fn a_key_can_be_locked_again_and_again<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn the_expiry_is_the_stores_time_plus_the_ttl<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn the_expiry_is_the_stores_time_plus_the_ttl(context: &Context<'_>) -> Outcome {
     const PASSED: Duration = Duration::from_millis(300);
     let client = context.client().await;
     let (first, second) = (fresh_key()?, fresh_key()?);
@@ -90,12 +78,8 @@ pub(crate) async fn the_expiry_is_the_stores_time_plus_the_ttl<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn the_reported_expiry_is_the_stored_one<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
+pub(crate) async fn the_reported_expiry_is_the_stored_one(context: &Context<'_>) -> Outcome {
+    let Held { client, key, lock, .. } = context.held().await?;
     let stored = client.live(&key, lock.lock_id).await?.expires_at;
     ensure_eq!(lock.expires_at, stored, "the expiry that acquire reports");
     let reported = client.extended(lock.lock_id, 2 * LONG).await?;
@@ -104,9 +88,7 @@ pub(crate) async fn the_reported_expiry_is_the_stored_one<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_lock_lives_for_exactly_its_ttl<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_lock_lives_for_exactly_its_ttl(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     for millis in [60_000, 60_001, 61_234] {
         let key = fresh_key()?;
@@ -118,7 +100,7 @@ pub(crate) async fn a_lock_lives_for_exactly_its_ttl<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn the_longest_ttl_works<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn the_longest_ttl_works(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, Ttl::MAX.as_duration()).await?;
@@ -140,7 +122,7 @@ pub(crate) async fn the_longest_ttl_works<F: FenceToken>(context: &Context<'_, F
     Ok(())
 }
 
-pub(crate) async fn clones_share_the_store<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn clones_share_the_store(context: &Context<'_>) -> Outcome {
     let [original, clone] = context.clones().await;
     let key = fresh_key()?;
     let lock = original.take(&key, LONG).await?;
@@ -153,12 +135,8 @@ pub(crate) async fn clones_share_the_store<F: FenceToken>(context: &Context<'_, 
     Ok(())
 }
 
-pub(crate) async fn connections_share_the_store<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, other) = context.pair().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
+pub(crate) async fn connections_share_the_store(context: &Context<'_>) -> Outcome {
+    let Held { client, other, key, lock, .. } = context.held().await?;
     // The lock id alone is enough, on a connection that never used the key.
     other.extended(lock.lock_id, LONG).await?;
     drop(client);
@@ -168,7 +146,7 @@ pub(crate) async fn connections_share_the_store<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn work_runs_under_the_lock<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn work_runs_under_the_lock(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let seen = lock(client.backend(), &key, async |held| {
@@ -182,9 +160,7 @@ pub(crate) async fn work_runs_under_the_lock<F: FenceToken>(context: &Context<'_
     Ok(())
 }
 
-pub(crate) async fn a_guard_extends_and_releases<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_guard_extends_and_releases(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let mut guard = acquire(client.backend(), LockConfig::new(&key).with_ttl(LONG)).await?;
@@ -200,9 +176,7 @@ pub(crate) async fn a_guard_extends_and_releases<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_dropped_guard_frees_the_key<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_dropped_guard_frees_the_key(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     drop(acquire(client.backend(), LockConfig::new(&key).with_ttl(LONG)).await?);

@@ -111,6 +111,7 @@ flaws! {
     extend_ignores_ownership => [an_old_id_cannot_extend_the_next_lock, an_old_holder_cannot_disturb_its_heirs];
     extend_always_succeeds => [an_unknown_id_extends_nothing, a_guard_learns_that_its_lock_is_gone];
     extend_ends_at_the_expiry => [an_extend_within_the_tolerance_succeeds];
+    an_extended_lock_has_no_tolerance => [an_extended_lock_has_the_tolerance_again];
     extend_does_nothing => [extend_prolongs_the_lock, an_extended_lock_outlives_its_first_ttl];
     extend_leaves_the_index_behind => [an_extended_lock_outlives_its_first_ttl, auto_extend_outlives_the_ttl];
     extend_renews_the_time_of_acquisition => [an_extend_keeps_the_time_of_acquisition];
@@ -236,6 +237,7 @@ flaws! {
     lookup_hides_the_holder => [a_lookup_shows_hashes, the_helpers_agree_with_the_lookup];
     keeps_the_first_holder => [a_lookup_shows_the_holder_of_the_lock_or_none];
     extend_forgets_the_holder => [a_lookup_shows_the_holder_of_the_lock_or_none];
+    reads_the_holder_later => [no_look_shows_the_holder_of_another_lock];
     lists_no_holders => [a_lookup_shows_the_holder_of_the_lock_or_none];
     lookup_shows_another_fence => [the_lookup_shows_the_fence, a_lookup_by_key_shows_the_lock];
     lookup_logs_the_key => [logs_hide_key_and_lock_id];
