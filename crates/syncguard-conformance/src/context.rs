@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use syncguard_core::contract::TIME_TOLERANCE;
-use syncguard_core::{DynBackend, Fence, Key, LockId};
+use syncguard_core::{AcquisitionOptions, Backoff, DynBackend, Fence, Key, LockId};
 use tokio::time::Instant;
 
 use crate::Late;
@@ -23,9 +23,6 @@ pub(crate) const SHORT: Duration = Duration::from_millis(100);
 /// How long work in the background may take on a healthy store. A busy machine needs some of this time; the TTL of a
 /// lock is much longer.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
-
-/// How long a caller waits that has to get the lock in the end.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How far the time between two readings of a store's clock may be from that of tokio's clock.
 pub(crate) const CLOCK_SLACK: Duration = Duration::from_millis(100);
@@ -183,6 +180,15 @@ pub(crate) fn fresh_text() -> Checked<String> {
 /// A random key that no other case, run or user has.
 pub(crate) fn fresh_key() -> Checked<Key> {
     Ok(Key::new(format!("conformance-{}", fresh_text()?))?)
+}
+
+/// The options of a caller that asks for a held key again and again, until the case is over.
+pub(crate) fn polling_every(pause: Duration) -> AcquisitionOptions {
+    AcquisitionOptions::new()
+        .with_backoff(Backoff::Fixed)
+        .with_retry_delay(pause)
+        .with_max_retries(100_000)
+        .with_timeout(LONG)
 }
 
 /// Runs a future, and returns the largest delay of this runtime's timers meanwhile. The backend's background work was

@@ -4,7 +4,8 @@ use syncguard_core::inventory::{Inventory, ListRequest};
 use syncguard_core::{Fence, Key, LockBackend, LockInfo};
 
 use crate::client::Client;
-use crate::outcome::{Checked, Stop, Unexpected, answer};
+use crate::context::Context;
+use crate::outcome::{Checked, Stop, Unexpected, answer, ensure};
 
 /// More pages than any listing of a case can have.
 const ENDLESS: usize = 1000;
@@ -14,19 +15,24 @@ const ENDLESS: usize = 1000;
 pub(crate) struct OverAll(Inventory);
 
 impl OverAll {
-    /// The case does not apply if the backend has none.
-    pub(crate) fn of(client: &Client) -> Result<Self, Stop> {
-        let inventory = client.backend().inventory();
-        inventory.map(Self).ok_or(Stop::NotApplicable("the backend cannot list its locks"))
+    /// A client, and the inventory of another connection. The case does not apply if the backend has none.
+    pub(crate) async fn of(context: &Context<'_>) -> Result<(Client, Self), Stop> {
+        let (client, other) = context.pair().await;
+        Ok((client, Self::of_client(&other)?))
     }
 
     /// Like [`of`](Self::of), but the case does not apply either if the backend does not fence.
-    pub(crate) fn with_counters(client: &Client) -> Result<Self, Stop> {
-        if client.fences() {
-            Self::of(client)
+    pub(crate) async fn with_counters(context: &Context<'_>) -> Result<(Client, Self), Stop> {
+        if context.fences() {
+            Self::of(context).await
         } else {
             Err(Stop::NotApplicable("the backend does not fence"))
         }
+    }
+
+    pub(crate) fn of_client(client: &Client) -> Result<Self, Stop> {
+        let inventory = client.backend().inventory();
+        inventory.map(Self).ok_or(Stop::NotApplicable("the backend cannot list its locks"))
     }
 
     /// The inventory itself, for single pages.
@@ -90,10 +96,8 @@ impl Pages<'_> {
         let Some(request) = self.next.take() else { return Ok(None) };
         let most = request.page_size();
         let page = answer("list_locks", self.inventory.list_locks(request).await)?;
-        self.left = self
-            .left
-            .checked_sub(1)
-            .ok_or_else(|| Unexpected::new("a listing of locks has no end"))?;
+        ensure!(self.left > 0, "a listing of locks has no end");
+        self.left -= 1;
         fits(page.entries.len(), most)?;
         self.next = page.next;
         Ok(Some(page.entries))
@@ -101,10 +105,8 @@ impl Pages<'_> {
 }
 
 fn fits(length: usize, most: usize) -> Checked<()> {
-    if length <= most {
-        return Ok(());
-    }
-    Err(Unexpected::new(format!("a page of at most {most} entries has {length}")))
+    ensure!(length <= most, "a page of at most {most} entries has {length}");
+    Ok(())
 }
 
 pub(crate) fn texts(locks: Vec<LockInfo>) -> Vec<String> {

@@ -16,13 +16,17 @@ conformance_tests!(bare, Postgres::direct());
 // The same cases, several at once, which is harder on the pools and faster.
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_connection() {
-    passes(Postgres::new(shared().port(), 1, false)).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unprepared_through_pgbouncer() {
     passes(Postgres::new(shared_pooler().port(), 3, true)).await;
+}
+
+mod long {
+    use super::{Postgres, passes, shared};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn one_connection() {
+        passes(Postgres::new(shared().port(), 1, false)).await;
+    }
 }
 
 async fn passes(harness: impl Harness) {

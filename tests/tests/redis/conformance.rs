@@ -16,7 +16,6 @@ use crate::line::ProxiedLine;
 use crate::support::{Raw, shared};
 
 conformance_tests!(bare, Redis::single().await);
-conformance_tests!(pool, Redis::pooled().await);
 
 /// What depends on the layout of the records: their names and hash tags, the way from a lock id to its key, the counters,
 /// signals and listings.
@@ -42,9 +41,14 @@ async fn sharded() {
     passes(Redis::sharded().await, Suite::new().only(depends_on_the_layout)).await;
 }
 
-/// The other cases found nothing on these layouts that the bare ones did not.
+/// Another client on the bare layout, and the cases that found nothing on the other layouts which the bare one did not.
 mod long {
     use super::{Redis, Suite, passes};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn pool() {
+        passes(Redis::pooled().await, Suite::new()).await;
+    }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn all_of_cluster() {

@@ -1,18 +1,19 @@
 //! Fired tokens and dropped futures.
 
 use std::fmt::Debug;
+use std::future::Future;
+use std::pin::pin;
 use std::time::Duration;
 
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
 use syncguard_core::{
-    AcquisitionOptions, Backoff, CancellationToken, ErrorCode, Fence, Key, LockBackend, LockConfig,
-    LockError, LockId, acquire,
+    CancellationToken, ErrorCode, Fence, Key, LockBackend, LockConfig, LockError, LockId, acquire,
 };
 
 use crate::client::Client;
-use crate::context::{CLOCK_SLACK, Context, Held, LONG, PATIENCE, SOON, fresh_key};
+use crate::context::{CLOCK_SLACK, Context, Held, LONG, SOON, fresh_key, polling_every};
 use crate::outcome::{Checked, Outcome, Stop, ensure, ensure_eq};
 use crate::tasks::{pause, poll_times};
 
@@ -51,26 +52,17 @@ pub(crate) async fn a_fired_token_stops_an_extend(context: &Context<'_>) -> Outc
     Ok(())
 }
 
-pub(crate) async fn a_fired_token_stops_is_locked(context: &Context<'_>) -> Outcome {
-    let client = context.client().await;
-    let (held, free) = (fresh_key()?, fresh_key()?);
-    let lock = client.take(&held, LONG).await?;
-    let before = client.live(&held, lock.lock_id).await?;
-    for key in [&held, &free] {
+pub(crate) async fn a_fired_token_stops_a_look(context: &Context<'_>) -> Outcome {
+    let Held { client, key: held, lock, before, .. } = context.held().await?;
+    for key in [&held, &fresh_key()?] {
         let request = IsLockedRequest::new(key)?.with_cancellation(fired());
         aborted("is_locked", client.backend().is_locked(request).await)?;
     }
-    client.unchanged(&held, lock.lock_id, before).await?;
-    Ok(())
-}
-
-pub(crate) async fn a_fired_token_stops_a_lookup(context: &Context<'_>) -> Outcome {
-    let Held { client, key, lock, before, .. } = context.held().await?;
-    for request in [LookupRequest::by_key(&key)?, LookupRequest::by_lock_id(lock.lock_id)] {
+    for request in [LookupRequest::by_key(&held)?, LookupRequest::by_lock_id(lock.lock_id)] {
         let request = request.with_cancellation(fired());
         aborted("lookup", client.backend().lookup(request).await)?;
     }
-    client.unchanged(&key, lock.lock_id, before).await?;
+    client.unchanged(&held, lock.lock_id, before).await?;
     Ok(())
 }
 
@@ -106,15 +98,7 @@ pub(crate) async fn a_token_fired_on_the_way_leaves_no_lock(context: &Context<'_
         let token = CancellationToken::new();
         let request = AcquireRequest::new(&key, LONG)?.with_cancellation(token.clone());
         let lock_id = request.lock_id;
-        let mut acquire = Box::pin(client.backend().acquire(request));
-        let answer = match poll_times(acquire.as_mut(), polls).await {
-            Some(answer) => answer,
-            None => {
-                token.cancel();
-                acquire.await
-            }
-        };
-        match answer {
+        match fired_after(polls, &token, client.backend().acquire(request)).await {
             Ok(AcquireResult::Acquired(_)) => client.released(lock_id).await?,
             answer => {
                 aborted("acquire", answer)?;
@@ -136,23 +120,17 @@ pub(crate) async fn a_token_fired_on_the_way_leaves_a_whole_lock_or_none(
 
         let token = CancellationToken::new();
         let request = ExtendRequest::new(lock.lock_id, LONG)?.with_cancellation(token.clone());
-        let mut extend = Box::pin(client.backend().extend(request));
-        if poll_times(extend.as_mut(), polls).await.is_none() {
-            token.cancel();
-            if extend.await.is_err() {
-                ensure!(settled(&other, &key, lock.lock_id).await?, "an aborted extend released");
-            }
+        let answer = fired_after(polls, &token, client.backend().extend(request)).await;
+        if answer.is_err() && token.is_cancelled() {
+            ensure!(settled(&other, &key, lock.lock_id).await?, "an aborted extend released");
         }
 
         let token = CancellationToken::new();
         let request = ReleaseRequest::new(lock.lock_id).with_cancellation(token.clone());
-        let mut release = Box::pin(client.backend().release(request));
-        if poll_times(release.as_mut(), polls).await.is_none() {
-            token.cancel();
-            if release.await.is_err() {
-                let whole = settled(&other, &key, lock.lock_id).await?;
-                ensure!(whole || polls > 0, "a release that was never sent released");
-            }
+        let answer = fired_after(polls, &token, client.backend().release(request)).await;
+        if answer.is_err() && token.is_cancelled() {
+            let whole = settled(&other, &key, lock.lock_id).await?;
+            ensure!(whole || polls > 0, "a release that was never sent released");
         }
         let _ = client.release(lock.lock_id).await?;
         other.free(&key).await?;
@@ -167,9 +145,7 @@ pub(crate) async fn a_dropped_acquire_leaves_no_lock(context: &Context<'_>) -> O
         let key = fresh_key()?;
         let request = AcquireRequest::new(&key, LONG)?;
         let lock_id = request.lock_id;
-        let mut acquire = Box::pin(client.backend().acquire(request));
-        let answer = poll_times(acquire.as_mut(), polls).await;
-        drop(acquire);
+        let answer = dropped_after(polls, client.backend().acquire(request)).await;
         match answer.transpose()? {
             Some(_) => client.released(lock_id).await?,
             None => context.soon_free(&other, &key).await?,
@@ -187,9 +163,7 @@ pub(crate) async fn a_dropped_release_leaves_a_whole_lock_or_none(
         let key = fresh_key()?;
         let lock = client.take(&key, LONG).await?;
         let request = ReleaseRequest::new(lock.lock_id);
-        let mut release = Box::pin(client.backend().release(request));
-        let answer = poll_times(release.as_mut(), polls).await;
-        drop(release);
+        let answer = dropped_after(polls, client.backend().release(request)).await;
         if answer.transpose()?.is_none() {
             let whole = settled(&other, &key, lock.lock_id).await?;
             ensure!(whole || polls > 0, "a release that was never sent released");
@@ -210,9 +184,7 @@ pub(crate) async fn a_dropped_extend_leaves_a_whole_lock(context: &Context<'_>) 
         let lock = client.take(&key, LONG).await?;
         let before = client.live(&key, lock.lock_id).await?;
         let request = ExtendRequest::new(lock.lock_id, 2 * LONG)?;
-        let mut extend = Box::pin(client.backend().extend(request));
-        let answer = poll_times(extend.as_mut(), polls).await;
-        drop(extend);
+        let answer = dropped_after(polls, client.backend().extend(request)).await;
         if answer.transpose()?.is_none() {
             ensure!(settled(&other, &key, lock.lock_id).await?, "a dropped extend released");
         }
@@ -235,11 +207,7 @@ pub(crate) async fn a_dropped_extend_leaves_a_whole_lock(context: &Context<'_>) 
 pub(crate) async fn aborted_tasks_leave_no_lock(context: &Context<'_>) -> Outcome {
     let clients = context.clients(3).await;
     let key = fresh_key()?;
-    let restless = AcquisitionOptions::new()
-        .with_backoff(Backoff::Fixed)
-        .with_retry_delay(Duration::from_millis(1))
-        .with_max_retries(10_000)
-        .with_timeout(PATIENCE);
+    let restless = polling_every(Duration::from_millis(1));
     let config = LockConfig::new(&key).with_ttl(LONG).with_acquisition(restless);
     for round in 0..20 {
         let tasks = clients.iter().cloned().map(|client| {
@@ -273,10 +241,7 @@ pub(crate) async fn aborted_tasks_leave_no_lock(context: &Context<'_>) -> Outcom
 pub(crate) async fn a_cancelled_wait_ends_at_once(context: &Context<'_>) -> Outcome {
     let Held { client, other: rival, key, lock, before } = context.held().await?;
     let token = CancellationToken::new();
-    let slow = AcquisitionOptions::new()
-        .with_backoff(Backoff::Fixed)
-        .with_retry_delay(LONG)
-        .with_timeout(2 * LONG);
+    let slow = polling_every(LONG);
     let config = LockConfig::new(&key).with_acquisition(slow).with_cancellation(token.clone());
     let waiting = tokio::spawn(async move { acquire(rival.backend(), config).await.map(drop) });
     pause(50).await;
@@ -290,6 +255,25 @@ pub(crate) async fn a_cancelled_wait_ends_at_once(context: &Context<'_>) -> Outc
     client.unchanged(&key, lock.lock_id, before).await?;
     client.released(lock.lock_id).await?;
     Ok(())
+}
+
+/// The answer of an operation whose token fires after this many polls, unless it ends before.
+async fn fired_after<F: Future>(
+    polls: usize,
+    token: &CancellationToken,
+    operation: F,
+) -> F::Output {
+    let mut operation = pin!(operation);
+    if let Some(answer) = poll_times(operation.as_mut(), polls).await {
+        return answer;
+    }
+    token.cancel();
+    operation.await
+}
+
+/// The answer of an operation that is dropped after this many polls, if it ends before.
+async fn dropped_after<F: Future>(polls: usize, operation: F) -> Option<F::Output> {
+    poll_times(pin!(operation), polls).await
 }
 
 fn fired() -> CancellationToken {

@@ -6,7 +6,7 @@ use syncguard_core::Fence;
 
 use crate::context::{Context, LONG, SHORT, fresh_key};
 use crate::outcome::{Outcome, ensure, ensure_eq};
-use crate::tasks::{at_once, pause};
+use crate::tasks::{all, pause};
 
 /// How long after a lock's end its record has to stay: a renewal that is late by another client's clock must not lose
 /// against the clean-up.
@@ -77,8 +77,9 @@ pub(crate) async fn asking_about_an_expired_lock_spares_the_next_one(
     }
     context.outlive(SHORT + GUARD).await;
     for key in keys {
-        let answers = at_once(&clients, ASKERS + 1, |index, client| {
-            let key = key.clone();
+        // Without a barrier, so that the askers come first.
+        let tasks = (0..=ASKERS).map(|index| {
+            let (client, key) = (clients[index % 2].clone(), key.clone());
             async move {
                 if index < ASKERS {
                     client.is_locked(&key).await.map(|_| None)
@@ -87,7 +88,7 @@ pub(crate) async fn asking_about_an_expired_lock_spares_the_next_one(
                 }
             }
         });
-        for next in answers.await?.into_iter().flatten() {
+        for next in all(tasks).await?.into_iter().flatten() {
             pause(10).await;
             let seen = clients[1].live(&key, next.lock_id).await?;
             ensure_eq!(seen.expires_at, next.expires_at, "the expiry of the next lock");

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use syncguard_core::contract::AcquireRequest;
-use syncguard_core::{AcquisitionOptions, Backoff, Key, LockConfig, LockId, lock};
+use syncguard_core::{Key, LockConfig, LockId, lock};
 
 use crate::client::{Client, Granted};
-use crate::context::{Context, LONG, SHORT, fresh_key};
+use crate::context::{Context, LONG, SHORT, fresh_key, polling_every};
 use crate::other_process::OtherProcess;
 use crate::outcome::{Checked, Outcome, Stop, Unexpected, ensure, ensure_eq};
 use crate::tasks::{Register, all, at_once, pause};
@@ -66,11 +66,7 @@ pub(crate) async fn locked_work_never_overlaps(context: &Context<'_>) -> Outcome
     const ROUNDS: usize = 25;
     let clients = context.clients(TASKS).await;
     let key = fresh_key()?;
-    let restless = AcquisitionOptions::new()
-        .with_backoff(Backoff::Fixed)
-        .with_retry_delay(Duration::from_millis(3))
-        .with_max_retries(100_000)
-        .with_timeout(LONG);
+    let restless = polling_every(Duration::from_millis(3));
     let config = LockConfig::new(&key).with_ttl(LONG).with_acquisition(restless);
     let register = Arc::new(Register::default());
     let workers = clients.iter().map(|client| {

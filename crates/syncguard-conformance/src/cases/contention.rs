@@ -5,11 +5,9 @@ use std::time::Duration;
 use syncguard_core::contract::{
     AcquireRequest, Holder, LookupRequest, TIME_TOLERANCE, WatchRequest,
 };
-use syncguard_core::{
-    AcquisitionOptions, Backoff, ErrorCode, LockBackend as _, LockConfig, acquire,
-};
+use syncguard_core::{AcquisitionOptions, ErrorCode, LockBackend as _, LockConfig, acquire};
 
-use crate::context::{CLOCK_SLACK, Context, Held, LONG, PATIENCE, SHORT, SOON, fresh_key};
+use crate::context::{CLOCK_SLACK, Context, Held, LONG, SHORT, SOON, fresh_key, polling_every};
 use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 use crate::tasks::pause;
 
@@ -86,20 +84,13 @@ pub(crate) async fn every_connection_is_refused(context: &Context<'_>) -> Outcom
 
 pub(crate) async fn a_refusal_changes_nothing(context: &Context<'_>) -> Outcome {
     let Held { client, other: rival, key, lock, before } = context.held().await?;
-    for ttl in [SHORT, LONG, 2 * LONG] {
-        rival.refused(&key, ttl).await?;
+    for _ in 0..17 {
+        for ttl in [SHORT, LONG, 2 * LONG] {
+            context.pass(Duration::from_millis(1)).await;
+            rival.refused(&key, ttl).await?;
+        }
         client.unchanged(&key, lock.lock_id, before).await?;
     }
-    Ok(())
-}
-
-pub(crate) async fn fifty_refusals_change_nothing(context: &Context<'_>) -> Outcome {
-    let Held { client, other: rival, key, lock, before } = context.held().await?;
-    for _ in 0..50 {
-        context.pass(Duration::from_millis(1)).await;
-        rival.refused(&key, LONG).await?;
-    }
-    client.unchanged(&key, lock.lock_id, before).await?;
     client.released(lock.lock_id).await?;
     rival.take(&key, LONG).await?;
     Ok(())
@@ -131,11 +122,7 @@ pub(crate) async fn a_refused_request_is_granted_once_the_key_is_free(
 
 pub(crate) async fn a_waiting_contender_gets_its_turn(context: &Context<'_>) -> Outcome {
     let Held { client, other: rival, key, lock, .. } = context.held().await?;
-    let often = AcquisitionOptions::new()
-        .with_backoff(Backoff::Fixed)
-        .with_retry_delay(Duration::from_millis(20))
-        .with_max_retries(10_000)
-        .with_timeout(PATIENCE);
+    let often = polling_every(Duration::from_millis(20));
     let patient = LockConfig::new(&key).with_ttl(LONG).with_acquisition(often);
     let waiting = tokio::spawn({
         let rival = rival.clone();

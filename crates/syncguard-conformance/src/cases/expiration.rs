@@ -3,48 +3,48 @@
 use std::time::Duration;
 
 use syncguard_core::contract::TIME_TOLERANCE;
-use syncguard_core::{AutoExtend, LockConfig, acquire};
+use syncguard_core::{AutoExtend, Key, LockConfig, acquire};
 
+use crate::client::{Client, Granted};
 use crate::context::{
     ATTEMPTS, CLOCK_SLACK, Context, Held, LONG, SHORT, fresh_key, renewals_came_in_time, too_slow,
     with_lateness,
 };
-use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
+use crate::outcome::{Checked, Outcome, Stop, ensure, ensure_eq};
 
 pub(crate) async fn a_lock_is_live_within_the_tolerance(context: &Context<'_>) -> Outcome {
-    let (client, other) = context.pair().await;
+    let (client, rival) = context.pair().await;
     for _ in 0..ATTEMPTS {
         let (key, lock, watch) = context.in_tolerance(&client, SHORT).await?;
-        let live = other.is_locked(&key).await?;
-        let by_key = other.by_key(&key).await?;
-        let by_id = other.by_id(lock.lock_id).await?;
+        let meets = meets(&rival, &key, &lock).await?;
         if watch.within_tolerance(SHORT) {
-            ensure!(live, "is_locked answered false within the tolerance");
-            ensure!(by_key.is_some(), "lookup by key found nothing within the tolerance");
-            ensure!(by_id.is_some(), "lookup by lock id found nothing within the tolerance");
+            ensure_eq!(meets, LIVE, "what a look and a rival meet within the tolerance");
             return Ok(());
         }
     }
     Err(too_slow())
 }
 
-pub(crate) async fn a_rival_is_refused_within_the_tolerance(context: &Context<'_>) -> Outcome {
-    let (client, rival) = context.pair().await;
-    for _ in 0..ATTEMPTS {
-        let (key, _, watch) = context.in_tolerance(&client, SHORT).await?;
-        let granted = rival.acquire(&key, LONG).await?;
-        if watch.within_tolerance(SHORT) {
-            ensure!(granted.is_none(), "a rival got the key within the tolerance");
-            return Ok(());
-        }
-    }
-    Err(too_slow())
+/// What a client meets that is not the holder: whether the key is locked, the lookup by key and the lookup by lock id
+/// find the lock, and an acquire is refused.
+async fn meets(client: &Client, key: &Key, lock: &Granted) -> Checked<[bool; 4]> {
+    Ok([
+        client.is_locked(key).await?,
+        client.by_key(key).await?.is_some(),
+        client.by_id(lock.lock_id).await?.is_some(),
+        client.acquire(key, LONG).await?.is_none(),
+    ])
 }
+
+const LIVE: [bool; 4] = [true; 4];
 
 pub(crate) async fn a_lock_is_free_after_the_tolerance(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
-    let (key, _) = context.expired(&client).await?;
-    rival.free(&key).await?;
+    let (key, old) = context.expired(&client).await?;
+    for client in [&client, &rival] {
+        client.free(&key).await?;
+        ensure_eq!(client.by_id(old.lock_id).await?, None, "the lookup by lock id");
+    }
     let next = rival.take(&key, LONG).await?;
     rival.live(&key, next.lock_id).await?;
     Ok(())
@@ -62,15 +62,6 @@ pub(crate) async fn a_release_within_the_tolerance_succeeds(context: &Context<'_
         }
     }
     Err(too_slow())
-}
-
-pub(crate) async fn a_release_after_the_tolerance_is_not_held(context: &Context<'_>) -> Outcome {
-    let client = context.client().await;
-    let lock = client.take(&fresh_key()?, SHORT).await?;
-    context.outlive(SHORT).await;
-    // Expired or not found: both are right, because the store may have removed the record.
-    client.not_released(lock.lock_id).await?;
-    Ok(())
 }
 
 pub(crate) async fn an_extend_within_the_tolerance_succeeds(context: &Context<'_>) -> Outcome {
@@ -97,19 +88,14 @@ pub(crate) async fn an_extended_lock_has_the_tolerance_again(context: &Context<'
         let first = context.watch();
         let extended = client.extend(lock.lock_id, SHORT).await?;
         first.enter_tolerance(SHORT).await;
-        let seen = [
-            rival.is_locked(&key).await?,
-            rival.by_key(&key).await?.is_some(),
-            rival.by_id(lock.lock_id).await?.is_some(),
-            rival.acquire(&key, LONG).await?.is_none(),
-        ];
+        let meets = meets(&rival, &key, &lock).await?;
         let second = context.watch();
         let again = client.extend(lock.lock_id, SHORT).await?;
         let is_in_time = first.within_tolerance(SHORT);
         second.enter_tolerance(SHORT).await;
         let released = client.release(lock.lock_id).await?;
         if extended.is_extended() && is_in_time && second.within_tolerance(SHORT) {
-            ensure_eq!(seen, [true; 4], "whether a look or a rival met the extended lock");
+            ensure_eq!(meets, LIVE, "what a look and a rival meet within the second tolerance");
             ensure!(again.is_extended(), "an extend in the second tolerance answered {again:?}");
             ensure!(released.is_released(), "a release in the third tolerance: {released:?}");
             client.free(&key).await?;

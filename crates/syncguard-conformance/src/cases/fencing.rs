@@ -1,10 +1,9 @@
 //! Fencing tokens and their counters. These cases do not apply to a backend that does not fence.
 
 use syncguard_core::contract::AcquireRequest;
-use syncguard_core::{ErrorCode, Fence, Key, LockBackend, LockError};
+use syncguard_core::{ErrorCode, Fence, LockBackend};
 use tracing::Level;
 
-use crate::client::Client;
 use crate::context::{Context, Held, LONG, SHORT, fresh_key};
 use crate::logs::Watching;
 use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
@@ -86,18 +85,6 @@ pub(crate) async fn an_extend_keeps_the_fence(context: &Context<'_>) -> Outcome 
     Ok(())
 }
 
-pub(crate) async fn the_lookup_shows_the_fence(context: &Context<'_>) -> Outcome {
-    let client = context.client().await;
-    let key = fresh_key()?;
-    for _ in 0..3 {
-        let lock = client.take(&key, LONG).await?;
-        let seen = client.live(&key, lock.lock_id).await?;
-        ensure_eq!(seen.fence, Some(lock.fence()?), "the fence that the lookup shows");
-        client.released(lock.lock_id).await?;
-    }
-    Ok(())
-}
-
 pub(crate) async fn the_next_fence_follows_the_counter(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
@@ -153,22 +140,15 @@ pub(crate) async fn a_fence_above_the_warning_level_is_logged(context: &Context<
 }
 
 pub(crate) async fn the_last_fence_is_granted(context: &Context<'_>) -> Outcome {
-    let client = context.client().await;
-    let key = last_but_one(context).await?;
-    let lock = client.take(&key, LONG).await?;
+    let (client, rival) = context.pair().await;
+    let key = fresh_key()?;
+    context.set_fence_counter(&key, Fence::new(Fence::MAX.get() - 1)?).await;
+    let request = AcquireRequest::new(&key, LONG)?;
+    let lock = client.send_granted(request.repeat()).await?;
     ensure_eq!(lock.fence()?, Fence::MAX, "the last fence");
     let seen = client.live(&key, lock.lock_id).await?;
     ensure_eq!(seen.fence, Some(Fence::MAX), "the last fence in the lookup");
-    Ok(())
-}
-
-pub(crate) async fn the_holder_of_the_last_fence_is_an_ordinary_holder(
-    context: &Context<'_>,
-) -> Outcome {
-    let (client, rival) = context.pair().await;
-    let key = last_but_one(context).await?;
-    let request = AcquireRequest::new(&key, LONG)?;
-    let lock = client.send_granted(request.repeat()).await?;
+    // An exhausted counter matters to the next acquisition alone.
     rival.refused(&key, LONG).await?;
     let again = client.send_granted(request).await?;
     ensure_eq!(again, lock, "the answer to the repeated request");
@@ -179,29 +159,26 @@ pub(crate) async fn the_holder_of_the_last_fence_is_an_ordinary_holder(
 }
 
 pub(crate) async fn an_exhausted_counter_grants_nothing(context: &Context<'_>) -> Outcome {
-    let client = context.client().await;
+    let (client, other) = context.pair().await;
     // The second value is above all granted fences, as after a move from another store.
     for last in [Fence::MAX, Fence::new(999_999_999_999_999)?] {
         let key = fresh_key()?;
         context.set_fence_counter(&key, last).await;
         for _ in 0..3 {
-            let error = exhausted(&client, AcquireRequest::new(&key, LONG)?).await?;
+            let request = AcquireRequest::new(&key, LONG)?;
+            let lock_id = request.lock_id;
+            let error = match client.backend().acquire(request).await {
+                Err(error) => error,
+                Ok(answer) => {
+                    return Err(Stop::failed(format!("above the last fence: {answer:?}")));
+                }
+            };
             ensure_eq!(error.code(), ErrorCode::Internal, "the code of {error}");
             ensure!(!error.is_outcome_unknown(), "the outcome of a refused fence is known");
+            other.free(&key).await?;
+            other.powerless(lock_id).await?;
         }
     }
-    Ok(())
-}
-
-pub(crate) async fn an_exhausted_counter_leaves_no_lock(context: &Context<'_>) -> Outcome {
-    let (client, other) = context.pair().await;
-    let key = fresh_key()?;
-    context.set_fence_counter(&key, Fence::MAX).await;
-    let request = AcquireRequest::new(&key, LONG)?;
-    let lock_id = request.lock_id;
-    exhausted(&client, request).await?;
-    other.free(&key).await?;
-    other.powerless(lock_id).await?;
     Ok(())
 }
 
@@ -214,21 +191,6 @@ pub(crate) async fn a_refusal_uses_up_no_fence(context: &Context<'_>) -> Outcome
     let next = rival.take(&key, LONG).await?;
     ensure_eq!(next.fence()?, lock.fence()?.next()?, "the fence of the next holder");
     Ok(())
-}
-
-/// Makes a key with one fence left.
-async fn last_but_one(context: &Context<'_>) -> Result<Key, Stop> {
-    let key = fresh_key()?;
-    context.set_fence_counter(&key, Fence::new(Fence::MAX.get() - 1)?).await;
-    Ok(key)
-}
-
-/// The error of an acquire that must not be granted.
-async fn exhausted(client: &Client, request: AcquireRequest) -> Result<LockError, Stop> {
-    match client.backend().acquire(request).await {
-        Err(error) => Ok(error),
-        Ok(answer) => Err(Stop::failed(format!("the answer above the last fence is {answer:?}"))),
-    }
 }
 
 fn grown(last: &mut Fence, fence: Fence) -> Outcome {

@@ -104,21 +104,13 @@ pub(crate) async fn a_wrong_hint_releases_the_lock_of_the_id(context: &Context<'
     Ok(())
 }
 
-pub(crate) async fn a_hint_gives_an_unknown_id_nothing(context: &Context<'_>) -> Outcome {
-    let Held { client, key, lock, before, .. } = context.held().await?;
-    is_powerless(&client, LockId::generate()?, &key).await?;
-    client.unchanged(&key, lock.lock_id, before).await?;
-    Ok(())
-}
-
-pub(crate) async fn a_hint_gives_an_old_id_nothing(context: &Context<'_>) -> Outcome {
-    let (client, rival) = context.pair().await;
-    let key = fresh_key()?;
-    let old = client.take(&key, LONG).await?;
+pub(crate) async fn a_hint_gives_other_ids_nothing(context: &Context<'_>) -> Outcome {
+    let Held { client, other: rival, key, lock: old, .. } = context.held().await?;
     client.released(old.lock_id).await?;
     let lock = rival.take(&key, LONG).await?;
     let before = rival.live(&key, lock.lock_id).await?;
     for client in [&client, &rival] {
+        is_powerless(client, LockId::generate()?, &key).await?;
         is_powerless(client, old.lock_id, &key).await?;
     }
     rival.unchanged(&key, lock.lock_id, before).await?;

@@ -16,6 +16,16 @@ fn keys(prefix: &str, count: usize) -> Checked<Vec<Key>> {
     (0..count).map(key).collect()
 }
 
+/// Holds this many keys with a prefix of their own.
+async fn take_keys(client: &Client, count: usize) -> Checked<(String, Vec<Key>)> {
+    let prefix = fresh_text()?;
+    let keys = keys(&prefix, count)?;
+    for key in &keys {
+        client.take(key, LONG).await?;
+    }
+    Ok((prefix, keys))
+}
+
 fn sorted(mut keys: Vec<String>) -> Vec<String> {
     keys.sort_unstable();
     keys
@@ -23,7 +33,7 @@ fn sorted(mut keys: Vec<String>) -> Vec<String> {
 
 pub(crate) async fn a_listing_shows_every_live_lock(context: &Context<'_>) -> Outcome {
     let (client, other) = context.pair().await;
-    let over_all = OverAll::of(&other)?;
+    let over_all = OverAll::of_client(&other)?;
     let prefix = fresh_text()?;
     let mut expected = BTreeMap::new();
     for key in keys(&prefix, 3)? {
@@ -49,8 +59,7 @@ pub(crate) async fn a_listing_shows_every_live_lock(context: &Context<'_>) -> Ou
 }
 
 pub(crate) async fn a_listing_shows_no_lock_that_is_over(context: &Context<'_>) -> Outcome {
-    let client = context.client().await;
-    let over_all = OverAll::of(&client)?;
+    let (client, over_all) = OverAll::of(context).await?;
     let prefix = fresh_text()?;
     let keys = keys(&prefix, 3)?;
     let released = client.take(&keys[0], LONG).await?;
@@ -63,8 +72,7 @@ pub(crate) async fn a_listing_shows_no_lock_that_is_over(context: &Context<'_>) 
 }
 
 pub(crate) async fn a_listing_shows_a_lock_within_the_tolerance(context: &Context<'_>) -> Outcome {
-    let client = context.client().await;
-    let over_all = OverAll::of(&client)?;
+    let (client, over_all) = OverAll::of(context).await?;
     for _ in 0..ATTEMPTS {
         let (key, _, watch) = context.in_tolerance(&client, SHORT).await?;
         let listed = over_all.keys(key.expose()).await?;
@@ -77,8 +85,7 @@ pub(crate) async fn a_listing_shows_a_lock_within_the_tolerance(context: &Contex
 }
 
 pub(crate) async fn a_listing_goes_by_the_beginning_of_keys(context: &Context<'_>) -> Outcome {
-    let client = context.client().await;
-    let over_all = OverAll::of(&client)?;
+    let (client, over_all) = OverAll::of(context).await?;
     let fresh = fresh_text()?;
     // Pattern characters of some stores are plain text here.
     for sign in ["*", "?", "%", "_", "\\", "[a", "[^x]", "'", "\"", "/", "\u{10ffff}"] {
@@ -100,8 +107,7 @@ pub(crate) async fn a_listing_goes_by_the_beginning_of_keys(context: &Context<'_
 }
 
 pub(crate) async fn a_listing_shows_keys_as_they_are(context: &Context<'_>) -> Outcome {
-    let client = context.client().await;
-    let over_all = OverAll::of(&client)?;
+    let (client, over_all) = OverAll::of(context).await?;
     let fresh = fresh_text()?;
     let longest = format!("{fresh}{}", "x".repeat(Key::MAX_LENGTH_BYTES - fresh.len()));
     let mut expected = vec![
@@ -128,13 +134,8 @@ pub(crate) async fn a_listing_shows_keys_as_they_are(context: &Context<'_>) -> O
 
 pub(crate) async fn pages_show_each_lock_once(context: &Context<'_>) -> Outcome {
     const LOCKS: usize = 23;
-    let client = context.client().await;
-    let over_all = OverAll::of(&client)?;
-    let prefix = fresh_text()?;
-    let expected = keys(&prefix, LOCKS)?;
-    for key in &expected {
-        client.take(key, LONG).await?;
-    }
+    let (client, over_all) = OverAll::of(context).await?;
+    let (prefix, expected) = take_keys(&client, LOCKS).await?;
     let expected: Vec<_> = expected.iter().map(|key| key.expose().to_owned()).collect();
     for size in [1, 7, LOCKS - 1, LOCKS, LOCKS + 1] {
         let request = ListRequest::new().with_prefix(&prefix).with_page_size(size);
@@ -147,7 +148,7 @@ pub(crate) async fn pages_show_each_lock_once(context: &Context<'_>) -> Outcome 
 pub(crate) async fn what_comes_and_goes_hides_no_lock(context: &Context<'_>) -> Outcome {
     const PAIRS: usize = 16;
     let (client, other) = context.pair().await;
-    let over_all = OverAll::of(&client)?;
+    let over_all = OverAll::of_client(&client)?;
     let prefix = fresh_text()?;
     let keys = keys(&prefix, 2 * PAIRS)?;
     let (mut stay, mut go) = (Vec::new(), Vec::new());
@@ -181,12 +182,8 @@ pub(crate) async fn what_comes_and_goes_hides_no_lock(context: &Context<'_>) -> 
 
 pub(crate) async fn the_next_page_begins_where_the_page_ended(context: &Context<'_>) -> Outcome {
     let (client, other) = context.pair().await;
-    let (over_all, others) = (OverAll::of(&client)?, OverAll::of(&other)?);
-    let prefix = fresh_text()?;
-    let keys = keys(&prefix, 5)?;
-    for key in &keys {
-        client.take(key, LONG).await?;
-    }
+    let (over_all, others) = (OverAll::of_client(&client)?, OverAll::of_client(&other)?);
+    let (prefix, keys) = take_keys(&client, 5).await?;
     let request = ListRequest::new().with_prefix(&prefix).with_page_size(2);
     let first = over_all.raw().list_locks(request).await?;
     let Some(next) = first.next else {
@@ -204,13 +201,8 @@ pub(crate) async fn the_next_page_begins_where_the_page_ended(context: &Context<
 }
 
 pub(crate) async fn a_corrupt_record_hides_no_other(context: &Context<'_>) -> Outcome {
-    let client = context.client().await;
-    let over_all = OverAll::of(&client)?;
-    let prefix = fresh_text()?;
-    let keys = keys(&prefix, 3)?;
-    for key in &keys {
-        client.take(key, LONG).await?;
-    }
+    let (client, over_all) = OverAll::of(context).await?;
+    let (prefix, keys) = take_keys(&client, 3).await?;
     context.corrupt(&keys[1]).await?;
     let request = ListRequest::new().with_prefix(&prefix);
     let page = over_all.raw().list_locks(request.clone()).await?;
@@ -223,8 +215,7 @@ pub(crate) async fn a_corrupt_record_hides_no_other(context: &Context<'_>) -> Ou
 }
 
 pub(crate) async fn looking_over_all_changes_nothing(context: &Context<'_>) -> Outcome {
-    let (client, other) = context.pair().await;
-    let over_all = OverAll::of(&other)?;
+    let (client, over_all) = OverAll::of(context).await?;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     let before = client.live(&key, lock.lock_id).await?;
@@ -246,8 +237,7 @@ pub(crate) async fn looking_over_all_changes_nothing(context: &Context<'_>) -> O
 }
 
 pub(crate) async fn the_counter_of_a_key_is_its_last_fence(context: &Context<'_>) -> Outcome {
-    let (client, other) = context.pair().await;
-    let over_all = OverAll::with_counters(&other)?;
+    let (client, over_all) = OverAll::with_counters(context).await?;
     let key = fresh_key()?;
     ensure_eq!(over_all.counter(&key).await?, None, "the counter of a key that was never locked");
     for _ in 0..3 {
@@ -262,8 +252,7 @@ pub(crate) async fn the_counter_of_a_key_is_its_last_fence(context: &Context<'_>
 
 pub(crate) async fn counters_of_free_keys_are_listed(context: &Context<'_>) -> Outcome {
     const KEYS: usize = 9;
-    let (client, other) = context.pair().await;
-    let over_all = OverAll::with_counters(&other)?;
+    let (client, over_all) = OverAll::with_counters(context).await?;
     let prefix = fresh_text()?;
     let mut expected = Vec::new();
     for (number, key) in keys(&prefix, KEYS)?.into_iter().enumerate() {
@@ -284,8 +273,7 @@ pub(crate) async fn counters_of_free_keys_are_listed(context: &Context<'_>) -> O
 }
 
 pub(crate) async fn a_raised_counter_gives_higher_fences(context: &Context<'_>) -> Outcome {
-    let (client, other) = context.pair().await;
-    let over_all = OverAll::with_counters(&other)?;
+    let (client, over_all) = OverAll::with_counters(context).await?;
     let (key, fresh) = (fresh_key()?, fresh_key()?);
     let lock = client.take(&key, LONG).await?;
     let before = client.live(&key, lock.lock_id).await?;
@@ -306,8 +294,7 @@ pub(crate) async fn a_raised_counter_gives_higher_fences(context: &Context<'_>) 
 }
 
 pub(crate) async fn a_raise_never_lowers_a_counter(context: &Context<'_>) -> Outcome {
-    let (client, other) = context.pair().await;
-    let over_all = OverAll::with_counters(&other)?;
+    let (client, over_all) = OverAll::with_counters(context).await?;
     let key = fresh_key()?;
     let high = Fence::new(1_000_000)?;
     over_all.raise(&key, high).await?;
@@ -321,8 +308,7 @@ pub(crate) async fn a_raise_never_lowers_a_counter(context: &Context<'_>) -> Out
 }
 
 pub(crate) async fn a_counter_raised_to_the_end_grants_nothing(context: &Context<'_>) -> Outcome {
-    let client = context.client().await;
-    let over_all = OverAll::with_counters(&client)?;
+    let (client, over_all) = OverAll::with_counters(context).await?;
     let key = fresh_key()?;
     over_all.raise(&key, Fence::MAX).await?;
     match client.acquire(&key, LONG).await {
@@ -337,8 +323,7 @@ pub(crate) async fn raises_and_acquires_at_once_keep_fences_growing(
     context: &Context<'_>,
 ) -> Outcome {
     const ROUNDS: u64 = 25;
-    let (client, other) = context.pair().await;
-    let over_all = OverAll::with_counters(&other)?;
+    let (client, over_all) = OverAll::with_counters(context).await?;
     let key = fresh_key()?;
     let acquires = async {
         let mut fences = Vec::new();

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use syncguard_core::contract::LookupRequest;
-use syncguard_core::{AcquisitionOptions, Backoff, Fence, Key, LockConfig, acquire};
+use syncguard_core::{Fence, Key, LockConfig, acquire};
 
-use crate::context::{Context, Held, LONG, fresh_text};
+use crate::context::{Context, Held, LONG, fresh_text, polling_every};
 use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 
 pub(crate) async fn both_normal_forms_are_one_key(context: &Context<'_>) -> Outcome {
@@ -106,11 +106,7 @@ async fn around(context: &Context<'_>, forms: &str) -> Outcome {
 pub(crate) async fn dots_are_keys(context: &Context<'_>) -> Outcome {
     let (client, other) = context.pair().await;
     // These two keys cannot be random: another run on the same store may hold them for a moment.
-    let patient = AcquisitionOptions::new()
-        .with_backoff(Backoff::Fixed)
-        .with_retry_delay(Duration::from_millis(20))
-        .with_max_retries(1000)
-        .with_timeout(Duration::from_secs(20));
+    let patient = polling_every(Duration::from_millis(20));
     let mut guards = Vec::new();
     for dots in [".", ".."] {
         let config =

@@ -8,22 +8,18 @@ use syncguard_core::{AutoExtend, LockConfig, LockId, LossReason, NotHeld, acquir
 use crate::context::{
     ATTEMPTS, Context, Held, LONG, SHORT, fresh_key, renewals_came_in_time, too_slow, with_lateness,
 };
-use crate::outcome::{Checked, Outcome, Stop, ensure, ensure_eq};
+use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 
-pub(crate) async fn an_unknown_id_releases_nothing(context: &Context<'_>) -> Outcome {
-    let Held { client, key, lock, before, .. } = context.held().await?;
-    let why = client.not_released(LockId::generate()?).await?;
-    ensure_eq!(why, NotHeld::NotFound, "why an unknown id holds nothing");
-    client.unchanged(&key, lock.lock_id, before).await?;
-    Ok(())
-}
-
-pub(crate) async fn an_unknown_id_extends_nothing(context: &Context<'_>) -> Outcome {
+pub(crate) async fn an_unknown_id_touches_nothing(context: &Context<'_>) -> Outcome {
     let Held { client, key, lock, before, .. } = context.held().await?;
     let unknown = LockId::generate()?;
-    let why = client.not_extended(unknown, 2 * LONG).await?;
-    ensure_eq!(why, NotHeld::NotFound, "why an unknown id holds nothing");
-    ensure!(client.by_id(unknown).await?.is_none(), "the extend made a lock");
+    for _ in 0..2 {
+        let why = client.not_released(unknown).await?;
+        ensure_eq!(why, NotHeld::NotFound, "why an unknown id releases nothing");
+        let why = client.not_extended(unknown, 2 * LONG).await?;
+        ensure_eq!(why, NotHeld::NotFound, "why an unknown id extends nothing");
+        ensure!(client.by_id(unknown).await?.is_none(), "the extend made a lock");
+    }
     client.unchanged(&key, lock.lock_id, before).await?;
     Ok(())
 }
@@ -54,28 +50,19 @@ pub(crate) async fn a_lock_id_touches_its_own_lock_alone(context: &Context<'_>) 
     Ok(())
 }
 
-pub(crate) async fn an_old_id_cannot_release_the_next_lock(context: &Context<'_>) -> Outcome {
-    let (old, Held { client: rival, other: client, key, lock, before }) =
-        succession(context).await?;
-    let why = client.not_released(old).await?;
-    ensure_eq!(why, NotHeld::NotFound, "why a lock that was taken over is not held");
-    rival.unchanged(&key, lock.lock_id, before).await?;
-    Ok(())
-}
-
-pub(crate) async fn an_old_id_cannot_extend_the_next_lock(context: &Context<'_>) -> Outcome {
-    let (old, Held { client: rival, other: client, key, lock, before }) =
-        succession(context).await?;
-    let why = client.not_extended(old, 2 * LONG).await?;
-    ensure_eq!(why, NotHeld::NotFound, "why a lock that was taken over is not held");
-    rival.unchanged(&key, lock.lock_id, before).await?;
-    Ok(())
-}
-
-pub(crate) async fn an_old_id_finds_nothing(context: &Context<'_>) -> Outcome {
-    let (old, Held { client: rival, other: client, key, lock, .. }) = succession(context).await?;
-    ensure_eq!(client.by_id(old).await?, None, "the lookup by the old lock id");
-    rival.live(&key, lock.lock_id).await?;
+pub(crate) async fn an_old_id_cannot_touch_the_next_lock(context: &Context<'_>) -> Outcome {
+    // The key of a lock that has expired is taken by another client.
+    let (client, rival) = context.pair().await;
+    let (key, old) = context.expired(&client).await?;
+    let next = rival.take(&key, LONG).await?;
+    let before = rival.live(&key, next.lock_id).await?;
+    ensure_eq!(client.by_id(old.lock_id).await?, None, "the lookup by the old lock id");
+    let why = client.not_released(old.lock_id).await?;
+    ensure_eq!(why, NotHeld::NotFound, "why the old id releases nothing");
+    rival.unchanged(&key, next.lock_id, before).await?;
+    let why = client.not_extended(old.lock_id, 2 * LONG).await?;
+    ensure_eq!(why, NotHeld::NotFound, "why the old id extends nothing");
+    rival.unchanged(&key, next.lock_id, before).await?;
     Ok(())
 }
 
@@ -93,30 +80,16 @@ pub(crate) async fn a_released_id_cannot_touch_the_next_lock(context: &Context<'
 }
 
 pub(crate) async fn the_same_request_gets_the_same_lock(context: &Context<'_>) -> Outcome {
-    let (client, other) = context.pair().await;
-    let request = AcquireRequest::new(fresh_key()?, LONG)?;
-    let lock = client.send_granted(request.repeat()).await?;
+    let Held { client, other, key, lock, before } = context.held().await?;
     // A resent request arrives later, and usually over another connection.
     context.pass(Duration::from_millis(20)).await;
     for client in [&other, &client] {
-        let again = client.send_granted(request.repeat()).await?;
-        ensure_eq!(again, lock, "the answer to the repeated request");
-    }
-    Ok(())
-}
-
-pub(crate) async fn the_same_request_does_not_extend(context: &Context<'_>) -> Outcome {
-    let client = context.client().await;
-    let key = fresh_key()?;
-    let request = AcquireRequest::new(&key, LONG)?;
-    let lock = client.send_granted(request.repeat()).await?;
-    let before = client.live(&key, lock.lock_id).await?;
-    context.pass(Duration::from_millis(20)).await;
-    for ttl in [LONG, 2 * LONG, SHORT] {
-        let again = AcquireRequest::new(&key, ttl)?.with_lock_id(request.lock_id);
-        let again = client.send_granted(again).await?;
-        ensure_eq!(again, lock, "the answer to the repeated request");
-        client.unchanged(&key, lock.lock_id, before).await?;
+        for ttl in [LONG, 2 * LONG, SHORT] {
+            let again = AcquireRequest::new(&key, ttl)?.with_lock_id(lock.lock_id);
+            let again = client.send_granted(again).await?;
+            ensure_eq!(again, lock, "the answer to the repeated request");
+            client.unchanged(&key, lock.lock_id, before).await?;
+        }
     }
     Ok(())
 }
@@ -186,13 +159,4 @@ pub(crate) async fn a_guard_learns_that_its_lock_is_gone(context: &Context<'_>) 
     }
     ensure_eq!(reason, LossReason::NotHeld, "the reason of the loss");
     Ok(())
-}
-
-/// A lock whose key is that of an expired one, and the id of that one.
-async fn succession(context: &Context<'_>) -> Checked<(LockId, Held)> {
-    let (client, other) = context.pair().await;
-    let (key, old) = context.expired(&other).await?;
-    let lock = client.take(&key, LONG).await?;
-    let before = client.live(&key, lock.lock_id).await?;
-    Ok((old.lock_id, Held { client, other, key, lock, before }))
 }

@@ -26,23 +26,15 @@ async fn heard(what: &str, signal: impl Future<Output = ()>) -> Checked<()> {
     in_time.map_err(|_| Unexpected::new(format!("{what} was not heard within {HEARD:?}")))
 }
 
-pub(crate) async fn a_release_by_another_client_is_heard(context: &Context<'_>) -> Outcome {
+pub(crate) async fn a_release_is_heard(context: &Context<'_>) -> Outcome {
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
-    for _ in 0..3 {
-        let lock = other.take(&key, LONG).await?;
+    for releaser in [&other, &other, &client, &other] {
+        let lock = releaser.take(&key, LONG).await?;
         let mut signal = watch(&client, &key).await?;
-        other.released(lock.lock_id).await?;
-        heard("a release by another client", signal.changed()).await?;
+        releaser.released(lock.lock_id).await?;
+        heard("a release", signal.changed()).await?;
     }
-    Ok(())
-}
-
-pub(crate) async fn a_release_by_the_same_client_is_heard(context: &Context<'_>) -> Outcome {
-    let Held { client, key, lock, .. } = context.held().await?;
-    let mut signal = watch(&client, &key).await?;
-    client.released(lock.lock_id).await?;
-    heard("a release by the same client", signal.changed()).await?;
     Ok(())
 }
 
