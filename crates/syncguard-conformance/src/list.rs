@@ -12,13 +12,11 @@ macro_rules! __for_each_case {
                 release_frees_the_key:
                     "After a release the key is free at once, for everybody, and no lookup shows the lock.",
                 extend_prolongs_the_lock:
-                    "An extend of a live lock answers its new expiry, and nothing but the expiry changes.",
+                    "Acquire and extend report the expiry that is stored; an extend of a live lock makes it later, and nothing else changes.",
                 is_locked_follows_the_lock:
                     "is_locked says whether the key's lock is live: false before, true while it is held, false after.",
                 the_expiry_is_the_stores_time_plus_the_ttl:
                     "The expiry of an acquisition is the store's time now plus the TTL.",
-                the_reported_expiry_is_the_stored_one:
-                    "Acquire and extend report the expiry that is stored.",
                 a_lock_lives_for_exactly_its_ttl:
                     "Expiry and time of acquisition come from one reading of the clock and are exactly the TTL apart.",
                 the_longest_ttl_works:
@@ -38,11 +36,9 @@ macro_rules! __for_each_case {
                 the_first_fence_is_one:
                     "The first acquisition of a key that was never locked has fence 000000000000001.",
                 fences_grow_with_every_acquisition:
-                    "Every acquisition of a key has a fence above all earlier ones.",
+                    "Every acquisition of a key has a fence above all earlier ones, no matter through which clone or connection the key is taken.",
                 fences_grow_across_expiry:
                     "A holder that follows an expired lock has a higher fence.",
-                fences_grow_across_connections:
-                    "Fences grow no matter through which clone or connection the key is taken.",
                 each_key_has_its_own_counter:
                     "Each key has its own fence counter.",
                 an_extend_keeps_the_fence:
@@ -64,9 +60,7 @@ macro_rules! __for_each_case {
             }
             contention Contention {
                 a_held_key_is_refused:
-                    "While a key is held, an acquire under another lock id answers Locked; contention is no error.",
-                every_connection_is_refused:
-                    "A key held through one connection is refused on every other.",
+                    "While a key is held, an acquire under another lock id answers Locked, on the same connection and on every other; contention is no error.",
                 a_refusal_says_how_long_at_most:
                     "The answer to an acquire of a held key says after how long the key is free at the latest: what is left of the TTL, and the tolerance.",
                 a_holder_of_this_library_does_not_poll:
@@ -75,10 +69,8 @@ macro_rules! __for_each_case {
                     "After the time that a refusal gave, the key can be taken if its holder has not extended the lock.",
                 a_refusal_changes_nothing:
                     "However often a held key is tried, holder, expiry and fence stay as they are, whatever TTL was asked for.",
-                a_refused_lock_id_holds_nothing:
-                    "The lock id of a refused acquire finds, extends and releases nothing.",
                 a_refused_request_is_granted_once_the_key_is_free:
-                    "A refused request may be sent again as it is, and is granted when the key is free.",
+                    "The lock id of a refused request finds, extends and releases nothing; sent again as it is, the request is granted when the key is free.",
                 a_waiting_contender_gets_its_turn:
                     "acquire() waits while the key is held and has it soon after its release, under a higher fence.",
                 waiting_ends_with_the_time_limit:
@@ -101,8 +93,6 @@ macro_rules! __for_each_case {
                     "A lock that was shortened is over, for its key and for its id, one second after its new expiry.",
                 an_extended_lock_outlives_its_first_ttl:
                     "An extended lock is live for its key and for its id when its first TTL and the tolerance have passed.",
-                an_expired_lock_stays_expired:
-                    "A lock that is over does not come back when its successor is released.",
                 the_shortest_ttl_works:
                     "A TTL of one millisecond is granted; the tolerance covers it like any other.",
                 auto_extend_outlives_the_ttl:
@@ -150,9 +140,7 @@ macro_rules! __for_each_case {
                 an_extend_keeps_the_time_of_acquisition:
                     "The time of acquisition stays what it was when the lock is extended.",
                 looking_changes_nothing:
-                    "A lookup only reads, by key and by lock id.",
-                asking_changes_nothing:
-                    "is_locked only reads: a live lock that is asked for fifty times stays as it is.",
+                    "is_locked, and lookups by key and by lock id, only read: a live lock that is looked at again and again stays as it is.",
                 looking_does_not_prolong_the_lock:
                     "A lock that is looked at all the time ends when it would have ended unseen.",
                 the_helpers_agree_with_the_lookup:

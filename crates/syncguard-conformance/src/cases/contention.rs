@@ -12,9 +12,16 @@ use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 use crate::tasks::pause;
 
 pub(crate) async fn a_held_key_is_refused(context: &Context<'_>) -> Outcome {
-    let Held { client, key, lock, .. } = context.held().await?;
-    client.refused(&key, LONG).await?;
-    client.live(&key, lock.lock_id).await?;
+    let clients = context.clients(3).await;
+    let key = fresh_key()?;
+    for holder in &clients {
+        let lock = holder.take(&key, LONG).await?;
+        for rival in &clients {
+            rival.refused(&key, LONG).await?;
+            rival.live(&key, lock.lock_id).await?;
+        }
+        holder.released(lock.lock_id).await?;
+    }
     Ok(())
 }
 
@@ -68,20 +75,6 @@ pub(crate) async fn a_holder_of_this_library_does_not_poll(context: &Context<'_>
     Ok(())
 }
 
-pub(crate) async fn every_connection_is_refused(context: &Context<'_>) -> Outcome {
-    let clients = context.clients(3).await;
-    let key = fresh_key()?;
-    for holder in &clients {
-        let lock = holder.take(&key, LONG).await?;
-        for rival in &clients {
-            rival.refused(&key, LONG).await?;
-            rival.live(&key, lock.lock_id).await?;
-        }
-        holder.released(lock.lock_id).await?;
-    }
-    Ok(())
-}
-
 pub(crate) async fn a_refusal_changes_nothing(context: &Context<'_>) -> Outcome {
     let Held { client, other: rival, key, lock, before } = context.held().await?;
     for _ in 0..17 {
@@ -96,24 +89,16 @@ pub(crate) async fn a_refusal_changes_nothing(context: &Context<'_>) -> Outcome 
     Ok(())
 }
 
-pub(crate) async fn a_refused_lock_id_holds_nothing(context: &Context<'_>) -> Outcome {
-    let Held { client, key, lock, before, .. } = context.held().await?;
-    let request = AcquireRequest::new(&key, LONG)?;
-    let refused = request.lock_id;
-    ensure!(client.send(request).await?.is_none(), "a held key was granted");
-    client.powerless(refused).await?;
-    client.unchanged(&key, lock.lock_id, before).await?;
-    Ok(())
-}
-
 pub(crate) async fn a_refused_request_is_granted_once_the_key_is_free(
     context: &Context<'_>,
 ) -> Outcome {
-    let Held { client, key, lock, .. } = context.held().await?;
+    let Held { client, key, lock, before, .. } = context.held().await?;
     let request = AcquireRequest::new(&key, LONG)?;
     for _ in 0..3 {
         ensure!(client.send(request.repeat()).await?.is_none(), "a held key was granted");
+        client.powerless(request.lock_id).await?;
     }
+    client.unchanged(&key, lock.lock_id, before).await?;
     client.released(lock.lock_id).await?;
     let next = client.send_granted(request).await?;
     client.live(&key, next.lock_id).await?;

@@ -181,17 +181,6 @@ pub(crate) async fn an_extended_lock_outlives_its_first_ttl(context: &Context<'_
     Err(too_slow())
 }
 
-pub(crate) async fn an_expired_lock_stays_expired(context: &Context<'_>) -> Outcome {
-    let (client, rival) = context.pair().await;
-    let (key, lock) = context.expired(&client).await?;
-    let next = rival.take(&key, LONG).await?;
-    rival.released(next.lock_id).await?;
-    client.free(&key).await?;
-    client.powerless(lock.lock_id).await?;
-    client.free(&key).await?;
-    Ok(())
-}
-
 pub(crate) async fn the_shortest_ttl_works(context: &Context<'_>) -> Outcome {
     const SHORTEST: Duration = Duration::from_millis(1);
     let (client, rival) = context.pair().await;

@@ -18,10 +18,10 @@ pub(crate) async fn the_first_fence_is_one(context: &Context<'_>) -> Outcome {
 }
 
 pub(crate) async fn fences_grow_with_every_acquisition(context: &Context<'_>) -> Outcome {
-    let client = context.client().await;
+    let clients = [context.clones().await, context.clones().await].concat();
     let key = fresh_key()?;
     let mut last = Fence::ZERO;
-    for _ in 0..20 {
+    for client in clients.iter().cycle().take(20) {
         let lock = client.take(&key, LONG).await?;
         grown(&mut last, lock.fence()?)?;
         client.released(lock.lock_id).await?;
@@ -42,20 +42,6 @@ pub(crate) async fn fences_grow_across_expiry(context: &Context<'_>) -> Outcome 
     grown(&mut last, client.take(&key, SHORT).await?.fence()?)?;
     context.outlive(SHORT).await;
     grown(&mut last, rival.take(&key, LONG).await?.fence()?)?;
-    Ok(())
-}
-
-pub(crate) async fn fences_grow_across_connections(context: &Context<'_>) -> Outcome {
-    let clients = [context.clones().await, context.clones().await].concat();
-    let key = fresh_key()?;
-    let mut last = Fence::ZERO;
-    for _ in 0..3 {
-        for client in &clients {
-            let lock = client.take(&key, LONG).await?;
-            grown(&mut last, lock.fence()?)?;
-            client.released(lock.lock_id).await?;
-        }
-    }
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use syncguard_core::contract::{KeyWatch, WatchRequest};
 use syncguard_core::{AcquisitionOptions, Jitter, Key, LockBackend, LockConfig, acquire};
 
 use crate::client::Client;
-use crate::context::{Context, Held, LONG, SHORT, fresh_key};
+use crate::context::{Context, LONG, SHORT, fresh_key};
 use crate::other_process::OtherProcess;
 use crate::outcome::{Checked, Outcome, Stop, Unexpected, ensure};
 
