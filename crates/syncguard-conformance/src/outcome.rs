@@ -46,16 +46,11 @@ impl Unexpected {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
-
-    /// An operation that failed.
-    pub(crate) fn error(operation: &str, error: &LockError) -> Self {
-        Self(format!("{operation} failed with {error}"))
-    }
 }
 
 /// The answer of an operation that must not fail.
 pub(crate) fn answer<T>(operation: &str, answer: Result<T, LockError>) -> Checked<T> {
-    answer.map_err(|error| Unexpected::error(operation, &error))
+    answer.map_err(|error| Unexpected(format!("{operation} failed with {error}")))
 }
 
 impl fmt::Display for Unexpected {

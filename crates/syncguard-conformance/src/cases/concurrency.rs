@@ -9,7 +9,7 @@ use syncguard_core::{Key, LockConfig, LockId, lock};
 use crate::client::{Client, Granted};
 use crate::context::{Context, LONG, SHORT, fresh_key, polling_every};
 use crate::other_process::OtherProcess;
-use crate::outcome::{Checked, Outcome, Stop, Unexpected, ensure, ensure_eq};
+use crate::outcome::{Checked, Outcome, Stop, answer, ensure, ensure_eq};
 use crate::tasks::{Register, all, at_once, pause};
 
 pub(crate) async fn one_of_many_racers_wins(context: &Context<'_>) -> Outcome {
@@ -75,11 +75,10 @@ pub(crate) async fn locked_work_never_overlaps(context: &Context<'_>) -> Outcome
         let process = OtherProcess::new(client.backend().clone());
         async move {
             for _ in 0..ROUNDS {
-                lock(&process, config.clone(), async |held| {
+                let work = lock(&process, config.clone(), async |held| {
                     register.work(fences.then_some(held.fence())).await
-                })
-                .await
-                .map_err(|error| Unexpected::error("lock()", &error))??;
+                });
+                answer("lock()", work.await)??;
             }
             Ok(())
         }

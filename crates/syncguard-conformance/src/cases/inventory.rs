@@ -32,8 +32,7 @@ fn sorted(mut keys: Vec<String>) -> Vec<String> {
 }
 
 pub(crate) async fn a_listing_shows_every_live_lock(context: &Context<'_>) -> Outcome {
-    let (client, other) = context.pair().await;
-    let over_all = OverAll::of_client(&other)?;
+    let (client, over_all) = OverAll::of(context).await?;
     let prefix = fresh_text()?;
     let mut expected = BTreeMap::new();
     for key in keys(&prefix, 3)? {

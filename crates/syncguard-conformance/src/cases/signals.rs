@@ -110,8 +110,7 @@ pub(crate) async fn no_release_is_lost_between_a_refusal_and_the_wait(
             continue;
         };
         released?;
-        let guard = guard.map_err(|error| Unexpected::error("acquire", &error))?;
-        guard.release().await.map_err(|error| Unexpected::error("release", &error))?;
+        guard?.release().await?;
     }
     Ok(())
 }
