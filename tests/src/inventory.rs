@@ -9,8 +9,7 @@ use syncguard::inventory::{Inventory, ListRequest};
 use syncguard::{CancellationToken, LockBackend};
 
 /// Locks that are held all the time: `key(prefix, 0)` to `key(prefix, count - 1)`.
-#[must_use]
-pub fn key(prefix: &str, number: usize) -> String {
+fn key(prefix: &str, number: usize) -> String {
     format!("{prefix}{number:06}")
 }
 

@@ -9,6 +9,35 @@ use syncguard_core::{DynBackend, Fence, Key, LockBackend};
 
 use crate::{Harness, Late};
 
+/// The harness in this field, with each of its backends wrapped.
+macro_rules! wrapping {
+    ($field:tt: $wrap:expr) => {
+        const PAUSED_CLOCK: bool = H::PAUSED_CLOCK;
+
+        async fn connect(&self) -> Self::Backend {
+            let wrap = $wrap;
+            wrap(self, self.$field.connect().await)
+        }
+
+        fn set_fence_counter(&self, key: &Key, last: Fence) -> impl Future<Output = ()> + Send {
+            self.$field.set_fence_counter(key, last)
+        }
+
+        fn corrupt(&self, key: &Key) -> impl Future<Output = bool> + Send {
+            self.$field.corrupt(key)
+        }
+
+        async fn connect_late(&self) -> Option<Late<Self::Backend>> {
+            let wrap = $wrap;
+            Some(self.$field.connect_late().await?.map(|backend| wrap(self, backend)))
+        }
+
+        fn pass(&self, time: Duration) -> impl Future<Output = ()> + Send {
+            self.$field.pass(time)
+        }
+    };
+}
+
 /// Runs the suite over the backend in an [`Arc`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shared<H>(pub H);
@@ -17,27 +46,7 @@ pub struct Shared<H>(pub H);
 impl<H: Harness> Harness for Shared<H> {
     type Backend = Arc<H::Backend>;
 
-    const PAUSED_CLOCK: bool = H::PAUSED_CLOCK;
-
-    async fn connect(&self) -> Self::Backend {
-        Arc::new(self.0.connect().await)
-    }
-
-    fn set_fence_counter(&self, key: &Key, last: Fence) -> impl Future<Output = ()> + Send {
-        self.0.set_fence_counter(key, last)
-    }
-
-    fn corrupt(&self, key: &Key) -> impl Future<Output = bool> + Send {
-        self.0.corrupt(key)
-    }
-
-    async fn connect_late(&self) -> Option<Late<Self::Backend>> {
-        Some(self.0.connect_late().await?.map(Arc::new))
-    }
-
-    fn pass(&self, time: Duration) -> impl Future<Output = ()> + Send {
-        self.0.pass(time)
-    }
+    wrapping!(0: |_: &Self, backend| Arc::new(backend));
 }
 
 /// Runs the suite over the backend as a [`DynBackend`].
@@ -48,27 +57,7 @@ pub struct Erased<H>(pub H);
 impl<H: Harness> Harness for Erased<H> {
     type Backend = DynBackend<<H::Backend as LockBackend>::Fence>;
 
-    const PAUSED_CLOCK: bool = H::PAUSED_CLOCK;
-
-    async fn connect(&self) -> Self::Backend {
-        DynBackend::new(self.0.connect().await)
-    }
-
-    fn set_fence_counter(&self, key: &Key, last: Fence) -> impl Future<Output = ()> + Send {
-        self.0.set_fence_counter(key, last)
-    }
-
-    fn corrupt(&self, key: &Key) -> impl Future<Output = bool> + Send {
-        self.0.corrupt(key)
-    }
-
-    async fn connect_late(&self) -> Option<Late<Self::Backend>> {
-        Some(self.0.connect_late().await?.map(DynBackend::new))
-    }
-
-    fn pass(&self, time: Duration) -> impl Future<Output = ()> + Send {
-        self.0.pass(time)
-    }
+    wrapping!(0: |_: &Self, backend| DynBackend::new(backend));
 }
 
 /// Runs the suite over the backend in a decorator, which has to keep the whole contract.
@@ -100,27 +89,7 @@ where
 {
     type Backend = D;
 
-    const PAUSED_CLOCK: bool = H::PAUSED_CLOCK;
-
-    async fn connect(&self) -> D {
-        (self.wrap)(self.harness.connect().await)
-    }
-
-    fn set_fence_counter(&self, key: &Key, last: Fence) -> impl Future<Output = ()> + Send {
-        self.harness.set_fence_counter(key, last)
-    }
-
-    fn corrupt(&self, key: &Key) -> impl Future<Output = bool> + Send {
-        self.harness.corrupt(key)
-    }
-
-    async fn connect_late(&self) -> Option<Late<Self::Backend>> {
-        Some(self.harness.connect_late().await?.map(&self.wrap))
-    }
-
-    fn pass(&self, time: Duration) -> impl Future<Output = ()> + Send {
-        self.harness.pass(time)
-    }
+    wrapping!(harness: |decorated: &Self, backend| (decorated.wrap)(backend));
 }
 
 impl<H: fmt::Debug, W> fmt::Debug for Decorated<H, W> {

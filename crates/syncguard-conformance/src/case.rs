@@ -1,10 +1,6 @@
 //! The catalogue of cases.
 
-use std::any::Any;
 use std::fmt;
-
-use syncguard_core::Fence;
-use syncguard_core::contract::{FenceToken, NoFence};
 
 use crate::context::Context;
 use crate::outcome::BoxedCase;
@@ -73,21 +69,6 @@ pub fn cases() -> &'static [Case] {
     CASES
 }
 
-/// Makes the case with a name ready to run.
-type Start<F> = for<'b> fn(&str, &'b Context<'b, F>) -> Option<BoxedCase<'b>>;
-
-/// The function that starts a case for backends with this kind of fence.
-pub(crate) fn starter<F: FenceToken>() -> Option<Start<F>> {
-    starters().into_iter().find_map(|start| start.downcast_ref().copied())
-}
-
-/// The two instances of [`start`]. The compiler makes them once, in this crate: the crates that run the suite would
-/// compile all cases again, which takes longer than to run them.
-#[inline(never)]
-fn starters() -> [Box<dyn Any>; 2] {
-    [Box::new(start::<Fence> as Start<Fence>), Box::new(start::<NoFence> as Start<NoFence>)]
-}
-
 macro_rules! catalogue {
     ([] $($module:ident $group:ident { $($case:ident: $clause:literal,)+ })+) => {
         const CASES: &[Case] = &[
@@ -95,10 +76,7 @@ macro_rules! catalogue {
         ];
 
         /// The case with this name, ready to run.
-        fn start<'b, F: FenceToken>(
-            name: &str,
-            context: &'b Context<'b, F>,
-        ) -> Option<BoxedCase<'b>> {
+        pub(crate) fn start<'b>(name: &str, context: &'b Context<'b>) -> Option<BoxedCase<'b>> {
             match name {
                 $($(stringify!($case) => Some(Box::pin(crate::cases::$module::$case(context))),)+)+
                 _ => None,

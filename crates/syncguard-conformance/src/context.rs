@@ -4,14 +4,14 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
-use syncguard_core::contract::{FenceToken, TIME_TOLERANCE};
-use syncguard_core::{DynBackend, Fence, Key, LockId};
+use syncguard_core::contract::TIME_TOLERANCE;
+use syncguard_core::{AcquisitionOptions, Backoff, DynBackend, Fence, Key, LockId};
 use tokio::time::Instant;
 
 use crate::Late;
-use crate::client::Client;
+use crate::client::{Client, Granted, Seen};
 use crate::dyn_harness::DynHarness;
-use crate::outcome::{Outcome, Stop, Unexpected};
+use crate::outcome::{Checked, Outcome, Stop, Unexpected};
 use crate::tasks::pause;
 
 /// Outlives every case, which may take three minutes, so such a lock never ends by its TTL.
@@ -24,22 +24,31 @@ pub(crate) const SHORT: Duration = Duration::from_millis(100);
 /// lock is much longer.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
-/// How long a caller waits that has to get the lock in the end.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
-
 /// How far the time between two readings of a store's clock may be from that of tokio's clock.
 pub(crate) const CLOCK_SLACK: Duration = Duration::from_millis(100);
 
 /// How often a case runs if its steps came too late to prove anything.
 pub(crate) const ATTEMPTS: usize = 30;
 
-/// One case's view of the harness.
-pub(crate) struct Context<'h, F> {
-    harness: &'h dyn DynHarness<F>,
+/// A held lock.
+pub(crate) struct Held {
+    /// Its holder.
+    pub(crate) client: Client,
+    /// Another connection.
+    pub(crate) other: Client,
+    pub(crate) key: Key,
+    pub(crate) lock: Granted,
+    /// The lock as the lookups showed it when it had been taken.
+    pub(crate) before: Seen,
 }
 
-impl<'h, F: FenceToken> Context<'h, F> {
-    pub(crate) const fn new(harness: &'h dyn DynHarness<F>) -> Self {
+/// One case's view of the harness.
+pub(crate) struct Context<'h> {
+    harness: &'h dyn DynHarness,
+}
+
+impl<'h> Context<'h> {
+    pub(crate) const fn new(harness: &'h dyn DynHarness) -> Self {
         Self { harness }
     }
 
@@ -47,27 +56,60 @@ impl<'h, F: FenceToken> Context<'h, F> {
         self.harness.has_paused_clock()
     }
 
-    pub(crate) async fn client(&self) -> Client<F> {
-        Client::new(self.harness.connect().await)
+    pub(crate) fn fences(&self) -> bool {
+        self.harness.fences()
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        Client::new(self.harness.connect().await, self.fences())
     }
 
     /// A handle and a clone of it.
-    pub(crate) async fn clones(&self) -> [Client<F>; 2] {
-        self.harness.connect_and_clone().await.map(Client::new)
+    pub(crate) async fn clones(&self) -> [Client; 2] {
+        self.harness.connect_and_clone().await.map(|backend| Client::new(backend, self.fences()))
     }
 
     /// Opens two connections.
-    pub(crate) async fn pair(&self) -> (Client<F>, Client<F>) {
+    pub(crate) async fn pair(&self) -> (Client, Client) {
         (self.client().await, self.client().await)
     }
 
     /// Opens connections for several tasks.
-    pub(crate) async fn clients(&self, count: usize) -> Vec<Client<F>> {
+    pub(crate) async fn clients(&self, count: usize) -> Vec<Client> {
         let mut clients = Vec::with_capacity(count);
         for _ in 0..count {
             clients.push(self.client().await);
         }
         clients
+    }
+
+    /// A fresh key, held for [`LONG`], and a second connection.
+    pub(crate) async fn held(&self) -> Checked<Held> {
+        let (client, other) = self.pair().await;
+        let key = fresh_key()?;
+        let lock = client.take(&key, LONG).await?;
+        let before = client.live(&key, lock.lock_id).await?;
+        Ok(Held { client, other, key, lock, before })
+    }
+
+    /// A fresh key whose lock has this TTL and has come into its tolerance, with the time since it was asked for.
+    pub(crate) async fn in_tolerance(
+        &self,
+        client: &Client,
+        ttl: Duration,
+    ) -> Checked<(Key, Granted, Watch<'_>)> {
+        let (key, watch) = (fresh_key()?, self.watch());
+        let lock = client.take(&key, ttl).await?;
+        watch.enter_tolerance(ttl).await;
+        Ok((key, lock, watch))
+    }
+
+    /// A fresh key whose lock is over.
+    pub(crate) async fn expired(&self, client: &Client) -> Checked<(Key, Granted)> {
+        let key = fresh_key()?;
+        let lock = client.take(&key, SHORT).await?;
+        self.outlive(SHORT).await;
+        Ok((key, lock))
     }
 
     pub(crate) async fn set_fence_counter(&self, key: &Key, last: Fence) {
@@ -84,7 +126,7 @@ impl<'h, F: FenceToken> Context<'h, F> {
     }
 
     /// A connection whose requests can be held back. The case does not apply if the harness has none.
-    pub(crate) async fn late(&self) -> Result<Late<DynBackend<F>>, Stop> {
+    pub(crate) async fn late(&self) -> Result<Late<DynBackend>, Stop> {
         let late = self.harness.connect_late().await;
         late.ok_or(Stop::NotApplicable("the harness cannot hold requests back"))
     }
@@ -100,13 +142,13 @@ impl<'h, F: FenceToken> Context<'h, F> {
     }
 
     /// Starts to measure. Call it before the lock is asked for.
-    pub(crate) fn watch(&self) -> Watch<'_, F> {
+    pub(crate) fn watch(&self) -> Watch<'_> {
         Watch { context: self, started: Instant::now() }
     }
 
     /// Checks that a key whose acquire was given up can be taken long before that lock's TTL is over, and that no
     /// late request disturbs the next holder.
-    pub(crate) async fn soon_free(&self, client: &Client<F>, key: &Key) -> Result<(), Unexpected> {
+    pub(crate) async fn soon_free(&self, client: &Client, key: &Key) -> Checked<()> {
         let started = Instant::now();
         let next = loop {
             if let Some(granted) = client.acquire(key, LONG).await? {
@@ -131,13 +173,22 @@ impl<'h, F: FenceToken> Context<'h, F> {
 }
 
 /// A random text of 22 characters that every store accepts and that no other case, run or user has.
-pub(crate) fn fresh_text() -> Result<String, Unexpected> {
+pub(crate) fn fresh_text() -> Checked<String> {
     Ok(LockId::generate()?.expose().to_owned())
 }
 
 /// A random key that no other case, run or user has.
-pub(crate) fn fresh_key() -> Result<Key, Unexpected> {
+pub(crate) fn fresh_key() -> Checked<Key> {
     Ok(Key::new(format!("conformance-{}", fresh_text()?))?)
+}
+
+/// The options of a caller that asks for a held key again and again, until the case is over.
+pub(crate) fn polling_every(pause: Duration) -> AcquisitionOptions {
+    AcquisitionOptions::new()
+        .with_backoff(Backoff::Fixed)
+        .with_retry_delay(pause)
+        .with_max_retries(100_000)
+        .with_timeout(LONG)
 }
 
 /// Runs a future, and returns the largest delay of this runtime's timers meanwhile. The backend's background work was
@@ -157,12 +208,12 @@ pub(crate) async fn with_lateness<T>(work: impl Future<Output = T>) -> (T, Durat
 }
 
 /// Measures a case by tokio's clock.
-pub(crate) struct Watch<'b, F> {
-    context: &'b Context<'b, F>,
+pub(crate) struct Watch<'b> {
+    context: &'b Context<'b>,
     started: Instant,
 }
 
-impl<F: FenceToken> Watch<'_, F> {
+impl Watch<'_> {
     pub(crate) fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }

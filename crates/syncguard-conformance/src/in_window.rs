@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use syncguard_core::contract::{AcquireRequest, AcquireResult, FenceToken, FenceWindow, Refusal};
+use syncguard_core::contract::{AcquireRequest, AcquireResult, FenceWindow, Refusal};
 use syncguard_core::{Contention, Fence, Key, LockBackend as _, LockError};
 
 use crate::client::{Client, Granted};
 use crate::context::LONG;
-use crate::outcome::{Stop, Unexpected};
+use crate::outcome::{Checked, Stop, Unexpected, answer};
 
 /// The first fence of the cases' windows. No plain acquire of a case gets that far.
 const FIRST: u64 = 1_780_000_000_000;
 
 /// A handle on a store that keeps windows.
 #[derive(Clone)]
-pub(crate) struct InWindow<F: FenceToken>(pub(crate) Client<F>);
+pub(crate) struct InWindow(pub(crate) Client);
 
 #[derive(Debug)]
 pub(crate) enum Answer {
@@ -24,9 +24,9 @@ pub(crate) enum Answer {
     TooEarly(Duration),
 }
 
-impl<F: FenceToken> InWindow<F> {
+impl InWindow {
     /// The case does not apply if the backend does not support windows.
-    pub(crate) fn of(client: Client<F>) -> Result<Self, Stop> {
+    pub(crate) fn of(client: Client) -> Result<Self, Stop> {
         if client.backend().capabilities().supports_fence_windows {
             Ok(Self(client))
         } else {
@@ -34,11 +34,12 @@ impl<F: FenceToken> InWindow<F> {
         }
     }
 
-    pub(crate) async fn send(&self, request: AcquireRequest) -> Result<Answer, Unexpected> {
+    pub(crate) async fn send(&self, request: AcquireRequest) -> Checked<Answer> {
         let lock_id = request.lock_id;
-        let answer = self.0.backend().acquire(request).await;
-        Ok(match answer.map_err(|error| Unexpected::error("acquire", &error))? {
-            AcquireResult::Acquired(acquired) => Answer::Granted(Granted::of(lock_id, &acquired)?),
+        Ok(match answer("acquire", self.0.backend().acquire(request).await)? {
+            AcquireResult::Acquired(acquired) => {
+                Answer::Granted(self.0.granted(lock_id, &acquired)?)
+            }
             AcquireResult::Locked(contention) => Answer::Held(contention),
             AcquireResult::Refused(Refusal::Taken { counter }) => Answer::Taken(counter),
             AcquireResult::Refused(Refusal::TooEarly { wait }) => Answer::TooEarly(wait),
@@ -46,55 +47,46 @@ impl<F: FenceToken> InWindow<F> {
     }
 
     /// One attempt under a fresh lock id.
-    pub(crate) async fn ask(&self, key: &Key, window: FenceWindow) -> Result<Answer, Unexpected> {
+    pub(crate) async fn ask(&self, key: &Key, window: FenceWindow) -> Checked<Answer> {
         self.send(request(key, window)?).await
     }
 
     /// Acquires a key that must be free, in a window that must be open.
-    pub(crate) async fn granted(
-        &self,
-        key: &Key,
-        window: FenceWindow,
-    ) -> Result<Granted, Unexpected> {
+    pub(crate) async fn granted(&self, key: &Key, window: FenceWindow) -> Checked<Granted> {
         match self.ask(key, window).await? {
             Answer::Granted(granted) => Ok(granted),
-            other => Err(Unexpected::new(format!("an acquire in an open window got {other:?}"))),
+            other => Err(other.unexpected("in an open window")),
         }
     }
 
     /// Tries for a window that must be used up, and returns the counter.
-    pub(crate) async fn taken(&self, key: &Key, window: FenceWindow) -> Result<Fence, Unexpected> {
+    pub(crate) async fn taken(&self, key: &Key, window: FenceWindow) -> Checked<Fence> {
         match self.ask(key, window).await? {
             Answer::Taken(counter) => Ok(counter),
-            other => Err(Unexpected::new(format!("an acquire in a used-up window got {other:?}"))),
+            other => Err(other.unexpected("in a used-up window")),
         }
     }
 
     /// Tries for a window whose time must not have come, and returns how long that takes.
-    pub(crate) async fn too_early(
-        &self,
-        key: &Key,
-        window: FenceWindow,
-    ) -> Result<Duration, Unexpected> {
+    pub(crate) async fn too_early(&self, key: &Key, window: FenceWindow) -> Checked<Duration> {
         match self.ask(key, window).await? {
             Answer::TooEarly(wait) => Ok(wait),
-            other => {
-                let message = format!("an acquire before the window's time got {other:?}");
-                Err(Unexpected::new(message))
-            }
+            other => Err(other.unexpected("before the window's time")),
         }
     }
 
     /// Tries for a key that must be held, in a window that must not be used up.
-    pub(crate) async fn held(
-        &self,
-        key: &Key,
-        window: FenceWindow,
-    ) -> Result<Contention, Unexpected> {
+    pub(crate) async fn held(&self, key: &Key, window: FenceWindow) -> Checked<Contention> {
         match self.ask(key, window).await? {
             Answer::Held(contention) => Ok(contention),
-            other => Err(Unexpected::new(format!("an acquire of a held key got {other:?}"))),
+            other => Err(other.unexpected("of a held key")),
         }
+    }
+}
+
+impl Answer {
+    pub(crate) fn unexpected(&self, when: &str) -> Unexpected {
+        Unexpected::new(format!("an acquire {when} got {self:?}"))
     }
 }
 

@@ -129,6 +129,7 @@ mod report;
 mod run;
 mod suite;
 mod tasks;
+mod unfenced;
 
 pub use self::adapters::{Decorated, Erased, Shared};
 pub use self::case::{Case, Group, cases};

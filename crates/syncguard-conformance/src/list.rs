@@ -10,17 +10,13 @@ macro_rules! __for_each_case {
                 acquire_takes_a_free_key:
                     "A key that nobody holds is granted at the first attempt, under the request's lock id, and is locked from then on.",
                 release_frees_the_key:
-                    "After a release the key is free at once, for everybody.",
+                    "After a release the key is free at once, for everybody, and no lookup shows the lock.",
                 extend_prolongs_the_lock:
-                    "An extend of a live lock answers its new expiry, and nothing but the expiry changes.",
+                    "Acquire and extend report the expiry that is stored; an extend of a live lock makes it later, and nothing else changes.",
                 is_locked_follows_the_lock:
                     "is_locked says whether the key's lock is live: false before, true while it is held, false after.",
-                a_key_can_be_locked_again_and_again:
-                    "A released key can be taken again, any number of times.",
                 the_expiry_is_the_stores_time_plus_the_ttl:
                     "The expiry of an acquisition is the store's time now plus the TTL.",
-                the_reported_expiry_is_the_stored_one:
-                    "Acquire and extend report the expiry that is stored.",
                 a_lock_lives_for_exactly_its_ttl:
                     "Expiry and time of acquisition come from one reading of the clock and are exactly the TTL apart.",
                 the_longest_ttl_works:
@@ -40,17 +36,13 @@ macro_rules! __for_each_case {
                 the_first_fence_is_one:
                     "The first acquisition of a key that was never locked has fence 000000000000001.",
                 fences_grow_with_every_acquisition:
-                    "Every acquisition of a key has a fence above all earlier ones.",
+                    "Every acquisition of a key has a fence above all earlier ones, no matter through which clone or connection the key is taken.",
                 fences_grow_across_expiry:
                     "A holder that follows an expired lock has a higher fence.",
-                fences_grow_across_connections:
-                    "Fences grow no matter through which clone or connection the key is taken.",
                 each_key_has_its_own_counter:
                     "Each key has its own fence counter.",
                 an_extend_keeps_the_fence:
                     "An extend leaves the fence as it is, and uses none up.",
-                the_lookup_shows_the_fence:
-                    "A lookup shows the fence of the acquisition.",
                 the_next_fence_follows_the_counter:
                     "The next fence is one above what the counter holds.",
                 large_fences_keep_every_digit:
@@ -60,21 +52,15 @@ macro_rules! __for_each_case {
                 a_fence_above_the_warning_level_is_logged:
                     "Above 090000000000000 every acquisition logs a warning that names the key's hash.",
                 the_last_fence_is_granted:
-                    "The highest fence, 900000000000000, is granted.",
-                the_holder_of_the_last_fence_is_an_ordinary_holder:
-                    "An exhausted counter matters to the next acquisition alone: rivals are refused, and the holder asks again, extends and releases.",
-                an_exhausted_counter_leaves_no_lock:
-                    "An acquire that fails for its exhausted counter leaves no lock behind.",
+                    "The highest fence, 900000000000000, is granted, and its holder is like any other: rivals are refused, and it asks again, extends and releases.",
                 a_refusal_uses_up_no_fence:
                     "A refused acquire uses up no fence: the next holder's is the next number.",
                 an_exhausted_counter_grants_nothing:
-                    "An acquire above the highest fence answers Internal, each time.",
+                    "An acquire above the highest fence answers Internal, each time, and leaves no lock behind.",
             }
             contention Contention {
                 a_held_key_is_refused:
-                    "While a key is held, an acquire under another lock id answers Locked; contention is no error.",
-                every_connection_is_refused:
-                    "A key held through one connection is refused on every other.",
+                    "While a key is held, an acquire under another lock id answers Locked, on the same connection and on every other; contention is no error.",
                 a_refusal_says_how_long_at_most:
                     "The answer to an acquire of a held key says after how long the key is free at the latest: what is left of the TTL, and the tolerance.",
                 a_holder_of_this_library_does_not_poll:
@@ -82,31 +68,23 @@ macro_rules! __for_each_case {
                 a_key_is_free_when_the_refusal_said:
                     "After the time that a refusal gave, the key can be taken if its holder has not extended the lock.",
                 a_refusal_changes_nothing:
-                    "A refused acquire writes nothing: holder, expiry and fence stay as they are, whatever TTL was asked for.",
-                fifty_refusals_change_nothing:
-                    "However often a held key is tried, its lock stays as it is and its holder can release it.",
-                a_refused_lock_id_holds_nothing:
-                    "The lock id of a refused acquire finds, extends and releases nothing.",
+                    "However often a held key is tried, holder, expiry and fence stay as they are, whatever TTL was asked for.",
                 a_refused_request_is_granted_once_the_key_is_free:
-                    "A refused request may be sent again as it is, and is granted when the key is free.",
+                    "The lock id of a refused request finds, extends and releases nothing; sent again as it is, the request is granted when the key is free.",
                 a_waiting_contender_gets_its_turn:
                     "acquire() waits while the key is held and has it soon after its release, under a higher fence.",
                 waiting_ends_with_the_time_limit:
-                    "acquire() gives a held key up with AcquisitionTimeout when its time is over, and changes nothing.",
+                    "acquire() gives a held key up with AcquisitionTimeout when its time is over, changes nothing, and names the holder if it waited.",
             }
             expiration Expiration {
                 a_lock_is_live_within_the_tolerance:
-                    "A lock is live until one second after its expiry: is_locked and both lookups see it.",
-                a_rival_is_refused_within_the_tolerance:
-                    "Until one second after the expiry nobody else gets the lock.",
+                    "Until one second after its expiry a lock is live: is_locked and both lookups see it, and nobody else gets it.",
                 a_lock_is_free_after_the_tolerance:
-                    "One second after its expiry a lock is over: it is neither seen nor in the way.",
+                    "One second after its expiry a lock is over: it is neither seen, by key or by lock id, nor in the way.",
                 a_release_within_the_tolerance_succeeds:
                     "A release succeeds until one second after the expiry.",
-                a_release_after_the_tolerance_is_not_held:
-                    "A release answers NotHeld once a lock is over.",
                 an_extend_after_the_tolerance_revives_nothing:
-                    "An extend answers NotHeld once a lock is over, and never brings it back.",
+                    "Once a lock is over, an extend and a release answer NotHeld, and an extend never brings it back.",
                 an_extend_replaces_what_was_left:
                     "The TTL of an extend counts from now; it is not added to what was left.",
                 an_extend_can_shorten:
@@ -115,36 +93,28 @@ macro_rules! __for_each_case {
                     "A lock that was shortened is over, for its key and for its id, one second after its new expiry.",
                 an_extended_lock_outlives_its_first_ttl:
                     "An extended lock is live for its key and for its id when its first TTL and the tolerance have passed.",
-                an_expired_lock_stays_expired:
-                    "A lock that is over does not come back when its successor is released.",
                 the_shortest_ttl_works:
                     "A TTL of one millisecond is granted; the tolerance covers it like any other.",
                 auto_extend_outlives_the_ttl:
                     "An auto-extended guard keeps its lock beyond TTL and tolerance, and frees the key when it is released.",
                 an_extend_within_the_tolerance_succeeds:
                     "An extend succeeds until one second after the expiry, and the lock lives on for the new TTL.",
+                an_extended_lock_has_the_tolerance_again:
+                    "Until one second after the expiry of an extend as well, the lock is live, rivals are refused, and its holder extends and releases it.",
             }
             ownership Ownership {
-                an_unknown_id_releases_nothing:
-                    "A release finds its lock by the lock id alone; an id that no lock has answers NotHeld(NotFound) and changes nothing.",
-                an_unknown_id_extends_nothing:
-                    "An extend finds its lock by the lock id alone; an id that no lock has answers NotHeld(NotFound) and changes nothing.",
+                an_unknown_id_touches_nothing:
+                    "Release and extend find their lock by the lock id alone; an id that no lock has answers NotHeld(NotFound) and changes nothing.",
                 a_lock_is_released_once:
                     "At most one release of a lock succeeds; later ones answer NotHeld(NotFound).",
                 a_lock_id_touches_its_own_lock_alone:
                     "Of several locks, release and extend touch the one with the lock id.",
-                an_old_id_cannot_release_the_next_lock:
-                    "After a lock expired and the key was taken by someone else, the old lock id releases nothing.",
-                an_old_id_cannot_extend_the_next_lock:
-                    "After a lock expired and the key was taken by someone else, the old lock id extends nothing.",
-                an_old_id_finds_nothing:
-                    "After a lock expired and the key was taken by someone else, a lookup by the old lock id finds nothing.",
+                an_old_id_cannot_touch_the_next_lock:
+                    "After a lock expired and the key was taken by someone else, the old lock id finds, releases and extends nothing.",
                 a_released_id_cannot_touch_the_next_lock:
                     "After a release, the lock id finds, extends and releases nothing, whoever holds the key next.",
                 the_same_request_gets_the_same_lock:
-                    "An acquire whose lock id the live lock carries already is answered with that lock: same fence, same expiry.",
-                the_same_request_does_not_extend:
-                    "An acquire whose lock id the live lock carries already changes nothing, whatever TTL it asks for.",
+                    "An acquire whose lock id the live lock carries already is answered with that lock, same fence and same expiry, and changes nothing, whatever TTL it asks for.",
                 the_same_request_within_the_tolerance_gets_the_same_lock:
                     "Until the tolerance after its expiry is over, a lock is live for an acquire that carries its lock id as well.",
                 a_released_request_takes_a_new_lock:
@@ -155,28 +125,22 @@ macro_rules! __for_each_case {
                     "A guard that renews its lock reports the loss when the store says that the lock is gone.",
             }
             lookup Lookup {
-                a_lookup_by_key_shows_the_lock:
-                    "A lookup by key shows who holds the key, since when and until when.",
-                a_lookup_by_lock_id_shows_the_same_lock:
-                    "A lookup by lock id shows what a lookup by key shows.",
+                a_lookup_shows_the_lock:
+                    "A lookup by key shows who holds the key, since when and until when, and under which fence; a lookup by lock id shows the same.",
                 a_lookup_of_nothing_is_none:
                     "A lookup of a key that was never locked, or of an id that no lock has, is None.",
-                a_lookup_after_release_is_none:
-                    "A lookup of a released lock is None, by key and by lock id.",
-                a_lookup_of_an_expired_lock_is_none:
-                    "A lookup of a lock that is over is None, by key and by lock id.",
                 a_lookup_shows_hashes:
                     "A lookup shows the hashes of the user's key and of the lock id.",
                 a_lookup_exposes_the_users_key_and_lock_id:
                     "Exposed, a lookup gives the key as the user wrote it, not as the store names it, and the lock id.",
                 a_lookup_shows_the_holder_of_the_lock_or_none:
                     "A lookup and a listing show the holder that the lock was taken with, also after an extend. A store may keep no holders, but it never shows that of an earlier lock.",
+                no_look_shows_the_holder_of_another_lock:
+                    "Whoever takes and releases a key at the same time, a lookup and a listing never show the holder of another lock than the one that they describe.",
                 an_extend_keeps_the_time_of_acquisition:
                     "The time of acquisition stays what it was when the lock is extended.",
                 looking_changes_nothing:
-                    "A lookup only reads, by key and by lock id.",
-                asking_changes_nothing:
-                    "is_locked only reads: a live lock that is asked for fifty times stays as it is.",
+                    "is_locked, and lookups by key and by lock id, only read: a live lock that is looked at again and again stays as it is.",
                 looking_does_not_prolong_the_lock:
                     "A lock that is looked at all the time ends when it would have ended unseen.",
                 the_helpers_agree_with_the_lookup:
@@ -191,10 +155,8 @@ macro_rules! __for_each_case {
                     "An extend with another key as a hint extends the lock with its id, and leaves the lock of that key alone.",
                 a_wrong_hint_releases_the_lock_of_the_id:
                     "A release with another key as a hint frees the lock with its id, and leaves the lock of that key alone.",
-                a_hint_gives_an_unknown_id_nothing:
-                    "An id that no lock has finds, extends and releases nothing, though its hint is a key that is held.",
-                a_hint_gives_an_old_id_nothing:
-                    "After a release, the lock id finds, extends and releases nothing, though its hint is its key, which somebody else holds.",
+                a_hint_gives_other_ids_nothing:
+                    "An id that no lock has, or whose lock was released, finds, extends and releases nothing, though its hint is a key that is held.",
                 any_key_can_be_a_hint:
                     "Every key is allowed as a hint, also one that the store does not let anybody lock.",
             }
@@ -223,10 +185,8 @@ macro_rules! __for_each_case {
                     "A release whose token has fired answers Aborted and releases nothing.",
                 a_fired_token_stops_an_extend:
                     "An extend whose token has fired answers Aborted and changes nothing.",
-                a_fired_token_stops_is_locked:
-                    "is_locked answers Aborted if the token has fired.",
-                a_fired_token_stops_a_lookup:
-                    "A lookup answers Aborted if the token has fired, by key and by lock id.",
+                a_fired_token_stops_a_look:
+                    "is_locked, and a lookup by key and by lock id, answer Aborted if the token has fired.",
                 a_quiet_token_changes_nothing:
                     "A token that does not fire makes no difference, and one that fires after the answer changes nothing.",
                 a_token_fired_on_the_way_leaves_no_lock:
@@ -315,10 +275,8 @@ macro_rules! __for_each_case {
                     "However many locks expire and are cleared away, live ones stay as they are.",
             }
             signals Signals {
-                a_release_by_another_client_is_heard:
-                    "A watch that was handed out hears of the next release by any client.",
-                a_release_by_the_same_client_is_heard:
-                    "A watch hears of releases by the client that made it, too.",
+                a_release_is_heard:
+                    "A watch that was handed out hears of the next release by any client, and by the client that made it.",
                 a_watch_does_not_take_a_free_key_for_locked:
                     "A watch says that the lock is live only if it was, when the store was asked after it began to listen.",
                 a_release_of_another_key_says_nothing_of_this_one:
@@ -367,10 +325,8 @@ macro_rules! __for_each_case {
                     "While the counter is below the window's limit, each acquire in the window gets the next fence; at the limit no acquire is granted.",
                 a_used_up_window_is_taken:
                     "A free key whose counter has reached the window's limit answers Taken, with the counter.",
-                a_used_up_window_is_taken_while_the_key_is_locked:
-                    "A locked key whose counter has reached the window's limit answers Taken, with the counter, and not Locked.",
-                a_used_up_window_is_taken_before_its_time:
-                    "A used-up window answers Taken before the window's time as well.",
+                a_used_up_window_is_taken_in_any_case:
+                    "A key whose counter has reached the window's limit answers Taken, with the counter, while it is locked and before the window's time as well.",
                 a_held_key_is_locked_below_the_limit:
                     "From the window's time on, a held key whose counter is below the window's limit answers Locked.",
                 a_window_is_too_early_before_its_time:

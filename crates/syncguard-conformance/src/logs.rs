@@ -11,7 +11,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 
 use crate::context::fresh_text;
-use crate::outcome::Unexpected;
+use crate::outcome::Checked;
 
 /// The layer through which the suite sees log lines.
 ///
@@ -44,7 +44,7 @@ static WATCHING: AtomicUsize = AtomicUsize::new(0);
 
 impl Watching {
     /// Starts to watch for these texts; `None` if the log cannot be seen.
-    pub(crate) fn start(needles: Vec<String>) -> Result<Option<Self>, Unexpected> {
+    pub(crate) fn start(needles: Vec<String>) -> Checked<Option<Self>> {
         static INSTALLED: Once = Once::new();
         INSTALLED.call_once(|| {
             // Fails if the process has a subscriber already; the probe finds that out.

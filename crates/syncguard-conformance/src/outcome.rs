@@ -9,6 +9,9 @@ use syncguard_core::LockError;
 
 pub(crate) type Outcome = Result<(), Stop>;
 
+/// The result of a step.
+pub(crate) type Checked<T> = Result<T, Unexpected>;
+
 /// A running case.
 pub(crate) type BoxedCase<'c> = Pin<Box<dyn Future<Output = Outcome> + Send + 'c>>;
 
@@ -43,11 +46,11 @@ impl Unexpected {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
+}
 
-    /// An operation that failed.
-    pub(crate) fn error(operation: &str, error: &LockError) -> Self {
-        Self(format!("{operation} failed with {error}"))
-    }
+/// The answer of an operation that must not fail.
+pub(crate) fn answer<T>(operation: &str, answer: Result<T, LockError>) -> Checked<T> {
+    answer.map_err(|error| Unexpected(format!("{operation} failed with {error}")))
 }
 
 impl fmt::Display for Unexpected {
@@ -76,17 +79,35 @@ impl From<LockError> for Stop {
     }
 }
 
-/// Fails the case unless the condition holds. The message says what was found, not what was expected.
+/// What a failed check becomes: the end of a case, or of a step that any case can take.
+pub(crate) trait Failing {
+    fn failing(message: String) -> Self;
+}
+
+impl Failing for Stop {
+    #[track_caller]
+    fn failing(message: String) -> Self {
+        Self::failed(message)
+    }
+}
+
+impl Failing for Unexpected {
+    fn failing(message: String) -> Self {
+        Self(message)
+    }
+}
+
+/// Fails the case or the step unless the condition holds. The message says what was found, not what was expected.
 macro_rules! ensure {
     ($condition:expr, $($message:tt)+) => {
         if $condition {
         } else {
-            return Err($crate::outcome::Stop::failed(format!($($message)+)));
+            return Err($crate::outcome::Failing::failing(format!($($message)+)));
         }
     };
 }
 
-/// Fails the case unless both values are equal, and shows them.
+/// Fails the case or the step unless both values are equal, and shows them.
 macro_rules! ensure_eq {
     ($found:expr, $expected:expr, $($message:tt)+) => {
         // A match keeps temporaries alive.

@@ -7,12 +7,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Poll;
 use std::time::Duration;
 
-use syncguard_core::LockBackend;
-use syncguard_core::contract::FenceToken as _;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::case::starter;
+use crate::case::start;
 use crate::context::Context;
+use crate::dyn_harness::DynHarness as _;
 use crate::outcome::{BoxedCase, Outcome, Stop};
 use crate::{Failure, Group, Harness, Verdict, cases};
 
@@ -35,12 +34,11 @@ pub async fn run<H: Harness>(name: &str, harness: &H) -> Result<Verdict, Failure
     let Some(case) = cases().iter().find(|case| case.name == name) else {
         return Err(no_such_case(name));
     };
-    if case.group == Group::Fencing && !<H::Backend as LockBackend>::Fence::SUPPORTED {
+    if case.group == Group::Fencing && !harness.fences() {
         return Ok(Verdict::NotApplicable("the backend does not fence"));
     }
     let context = Context::new(harness);
-    let running = starter().and_then(|start| start(case.name, &context));
-    let Some(running) = running else {
+    let Some(running) = start(case.name, &context) else {
         return Err(no_such_case(name));
     };
     match tokio::time::timeout(LIMIT, without_panic(running)).await {

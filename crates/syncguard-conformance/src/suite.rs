@@ -18,22 +18,8 @@ const AT_ONCE: usize = 16;
 ///
 /// ```
 /// use syncguard_conformance::{Group, Suite};
-/// # use syncguard_conformance::Harness;
-/// # use syncguard_memory::{Fence, Key, MemoryBackend};
-/// # #[derive(Default)]
-/// # struct Yours(MemoryBackend);
-/// # impl Harness for Yours {
-/// #     type Backend = MemoryBackend;
-/// #     const PAUSED_CLOCK: bool = true;
-/// #     async fn connect(&self) -> MemoryBackend { self.0.clone() }
-/// #     async fn set_fence_counter(&self, key: &Key, last: Fence) { self.0.set_fence_counter(key, last) }
-/// # }
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
+///
 /// let ownership = Suite::new().only(|case| case.group == Group::Ownership).at_once(4);
-/// let report = ownership.run(Yours::default()).await;
-/// assert!(report.is_success(), "{report}");
-/// # }
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "nothing runs until `run` is called"]

@@ -2,21 +2,23 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
 use syncguard_core::Fence;
+use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use crate::outcome::Unexpected;
+use crate::client::Client;
+use crate::outcome::{Checked, Unexpected};
 
 /// Runs all futures at once as tasks, and collects the answers in no particular order. The first failure ends the
 /// other tasks.
-pub(crate) async fn all<T, F>(futures: impl IntoIterator<Item = F>) -> Result<Vec<T>, Unexpected>
+pub(crate) async fn all<T, F>(futures: impl IntoIterator<Item = F>) -> Checked<Vec<T>>
 where
     T: Send + 'static,
-    F: Future<Output = Result<T, Unexpected>> + Send + 'static,
+    F: Future<Output = Checked<T>> + Send + 'static,
 {
     let mut tasks = futures.into_iter().collect::<JoinSet<_>>();
     let mut answers = Vec::with_capacity(tasks.len());
@@ -24,6 +26,28 @@ where
         answers.push(answer.map_err(|error| Unexpected::new(error.to_string()))??);
     }
     Ok(answers)
+}
+
+/// Starts this many tasks at the same moment, each with one of the clients in turn, and collects the answers.
+pub(crate) async fn at_once<T, F>(
+    clients: &[Client],
+    count: usize,
+    task: impl Fn(usize, Client) -> F,
+) -> Checked<Vec<T>>
+where
+    T: Send + 'static,
+    F: Future<Output = Checked<T>> + Send + 'static,
+{
+    let barrier = Arc::new(Barrier::new(count));
+    all((0..count).map(|index| {
+        let work = task(index, clients[index % clients.len()].clone());
+        let barrier = Arc::clone(&barrier);
+        async move {
+            barrier.wait().await;
+            work.await
+        }
+    }))
+    .await
 }
 
 /// Lets other tasks run. Unlike [`Harness::pass`](crate::Harness::pass), it does not advance the store's time.
@@ -64,7 +88,7 @@ struct State {
 
 impl Register {
     /// Work under a lock, with pauses in which a second holder would show.
-    pub(crate) async fn work(&self, fence: Option<Fence>) -> Result<(), Unexpected> {
+    pub(crate) async fn work(&self, fence: Option<Fence>) -> Checked<()> {
         self.enter(fence)?;
         for _ in 0..3 {
             tokio::task::yield_now().await;
@@ -77,7 +101,7 @@ impl Register {
         self.with(|state| state.entries)
     }
 
-    fn enter(&self, fence: Option<Fence>) -> Result<(), Unexpected> {
+    fn enter(&self, fence: Option<Fence>) -> Checked<()> {
         self.with(|state| {
             if state.occupied {
                 return Err(Unexpected::new("two held the lock at the same time"));

@@ -93,31 +93,38 @@ async fn an_expiry_that_a_late_extend_expects_is_extended_once_more() {
 }
 
 /// An extend can set the very expiry that a late extend expects. Before its answer comes, the late extend can then
-/// shorten the lock.
+/// shorten the lock. However many further extends with that expectation were given up since, the guard remembers it.
 #[tokio::test(start_paused = true)]
 async fn the_holder_does_not_rely_on_time_that_a_late_extend_may_take_away() {
-    let backend = FaultyBackend::new();
-    let mut guard = acquire(&backend, config(10_000)).await.unwrap();
-    let known = guard.expires_at();
-    backend.on_extend().before = ms(5_000);
-    assert!(timeout(ms(0), guard.extend(ms(1_000))).await.is_err());
-    backend.on_extend().before = ms(0);
-    assert!(guard.extend(ms(20_000)).await.unwrap().is_extended());
-    assert_eq!(guard.valid_for(), ms(20_000));
+    for given_up in [0, 40] {
+        let backend = FaultyBackend::new();
+        let trouble = |trouble| *backend.behaviour.extend.lock().unwrap() = trouble;
+        let mut guard = acquire(&backend, config(10_000)).await.unwrap();
+        let known = guard.expires_at();
+        trouble(Trouble { before: ms(5_000), ..Trouble::default() });
+        assert!(timeout(ms(0), guard.extend(ms(1_000))).await.is_err());
+        trouble(Trouble { fails: Some(ErrorCode::NetworkTimeout), ..Trouble::default() });
+        for _ in 0..given_up {
+            assert!(guard.extend(ms(20_000)).await.is_err());
+        }
+        trouble(Trouble::default());
+        assert!(guard.extend(ms(20_000)).await.unwrap().is_extended());
+        assert_eq!(guard.valid_for(), ms(20_000));
 
-    sleep(ms(2_000)).await;
-    backend.on_extend().after = ms(4_000);
-    let lost = guard.lost_token();
-    let extending = tokio::spawn(async move { guard.extend(ms(8_000)).await });
-    sleep(ms(500)).await;
-    let held = backend.lookup(LookupRequest::by_key(KEY).unwrap()).await.unwrap().unwrap();
-    assert_eq!(held.expires_at, known, "the former expiry is back");
-    assert!(!lost.is_cancelled());
-    sleep(ms(3_000)).await;
-    let held = backend.lookup(LookupRequest::by_key(KEY).unwrap()).await.unwrap().unwrap();
-    assert!(held.expires_at < known, "the late extend has shortened the lock");
-    assert!(lost.is_cancelled(), "the holder relied on less time");
-    let _ = extending.await.unwrap();
+        sleep(ms(2_000)).await;
+        trouble(Trouble { after: ms(4_000), ..Trouble::default() });
+        let lost = guard.lost_token();
+        let extending = tokio::spawn(async move { guard.extend(ms(8_000)).await });
+        sleep(ms(500)).await;
+        let held = backend.lookup(LookupRequest::by_key(KEY).unwrap()).await.unwrap().unwrap();
+        assert_eq!(held.expires_at, known, "the former expiry is back");
+        assert!(!lost.is_cancelled());
+        sleep(ms(3_000)).await;
+        let held = backend.lookup(LookupRequest::by_key(KEY).unwrap()).await.unwrap().unwrap();
+        assert!(held.expires_at < known, "the late extend has shortened the lock");
+        assert!(lost.is_cancelled(), "the holder relied on less time, after {given_up} others");
+        let _ = extending.await.unwrap();
+    }
 }
 
 /// A dead connection costs no renewal.
@@ -482,6 +489,7 @@ async fn a_release_that_panics_is_left_to_its_ttl_and_the_others_go_on() {
     assert!(!is_locked(&backend, KEY).await);
 }
 
+/// Only `cargo xtask test --full` runs these.
 mod long {
     use super::*;
 

@@ -61,14 +61,20 @@ async fn group_passes(group: Group) {
     all_pass(Firestore::new(), of_group).await;
 }
 
-async fn passes(harness: impl Harness) {
-    let _alone = alone().await;
-    all_pass(harness, Suite::new()).await;
-}
-
 async fn all_pass(harness: impl Harness, suite: Suite) {
     let report = suite.at_once(AT_ONCE).run(harness).await;
     assert!(report.is_success(), "{report}");
+}
+
+/// The suite once more, without a memory of locks.
+mod long {
+    use super::{Firestore, Suite, all_pass, alone};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn without_a_memory_of_locks() {
+        let _alone = alone().await;
+        all_pass(Firestore { remembered: 0, ..Firestore::new() }, Suite::new()).await;
+    }
 }
 
 struct Firestore {
@@ -119,15 +125,5 @@ impl Harness for Firestore {
         let fields = [("fence", text("not a fence")), ("key", text(key.expose()))];
         self.raw.set(&path, fields).await;
         true
-    }
-}
-
-/// Only `cargo xtask test --full` runs these.
-mod long {
-    use super::*;
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn without_a_memory_of_locks() {
-        passes(Firestore { remembered: 0, ..Firestore::new() }).await;
     }
 }

@@ -3,19 +3,9 @@
 use anyhow::Result;
 use syncguard_firestore::inventory::ListRequest;
 use syncguard_firestore::{Fence, FirestoreOptions};
-use syncguard_tests::inventory::{inventory, shows_each_once, take_all};
+use syncguard_tests::inventory::inventory;
 
-use crate::firestore::support::{Raw, backend, fresh, take};
-
-/// The emulator takes some milliseconds for each lock, so there are not a hundred thousand.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_locks_are_listed_while_others_come_and_go() -> Result<()> {
-    const COUNT: usize = 3000;
-    let url = fresh();
-    let (backend, others) = (backend(&url).await, backend(&url).await);
-    take_all(&backend, "bulk:", COUNT).await?;
-    shows_each_once(&backend, &others, "bulk:", COUNT).await
-}
+use crate::firestore::support::{Raw, fresh, take};
 
 #[tokio::test]
 async fn each_of_it_sends_what_it_says() -> Result<()> {

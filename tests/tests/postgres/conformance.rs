@@ -3,14 +3,21 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use syncguard_conformance::{Harness, Late, Suite, conformance_tests};
+use syncguard_conformance::{Group, Harness, Late, Suite, Verdict, conformance_tests, run};
 use syncguard_postgres::deadpool_postgres::Pool;
+use syncguard_postgres::tokio_postgres::NoTls;
 use syncguard_postgres::{Fence, Key, PostgresBackend, PostgresOptions};
 
 use crate::postgres::support::{pool, shared, shared_pooler, url_of};
 use crate::support::line::ProxiedLine;
 
 conformance_tests!(bare, Postgres::direct());
+
+/// A rule that does not apply passes, so this one shows that the backend has signals.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_rules_of_signals_apply() {
+    assert_eq!(run("a_release_is_heard", &Postgres::direct()).await, Ok(Verdict::Passed));
+}
 
 // The same cases, several at once, which is harder on the pools and faster.
 
@@ -19,29 +26,44 @@ async fn unprepared_through_pgbouncer() {
     passes(Postgres::new(shared_pooler().port(), 3, true)).await;
 }
 
+mod long {
+    use super::{Postgres, passes, shared};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn one_connection() {
+        passes(Postgres::new(shared().port(), 1, false)).await;
+    }
+}
+
 async fn passes(harness: impl Harness) {
     // Not more, because a case that waits for an expiry needs its answers in time.
     const AT_ONCE: usize = 3;
     let report = Suite::new().at_once(AT_ONCE).run(harness).await;
     assert!(report.is_success(), "{report}");
+    for (case, result) in report.results().filter(|(case, _)| case.group == Group::Signals) {
+        assert_eq!(*result, Ok(Verdict::Passed), "{}", case.name);
+    }
 }
 
 struct Postgres {
     port: u16,
     size: usize,
     unprepared: bool,
+    /// The backend makes its pool, with a connection for signals beside it; else the program hands it one.
+    pool_of_its_own: bool,
     admin: Pool,
     connected: AtomicUsize,
 }
 
 impl Postgres {
     fn direct() -> Self {
-        Self::new(shared().port(), 3, false)
+        Self { pool_of_its_own: true, ..Self::new(shared().port(), 3, false) }
     }
 
     fn new(port: u16, size: usize, unprepared: bool) -> Self {
         let admin = pool(&shared().url(), 1);
-        Self { port, size, unprepared, admin, connected: AtomicUsize::new(0) }
+        let connected = AtomicUsize::new(0);
+        Self { port, size, unprepared, pool_of_its_own: false, admin, connected }
     }
 
     fn options(&self) -> PostgresOptions {
@@ -56,8 +78,15 @@ impl Harness for Postgres {
         // Half of the handles remove expired locks, which no case may notice.
         let cleanup = self.connected.fetch_add(1, Ordering::Relaxed) % 2 == 1;
         let options = self.options().with_cleanup_in_is_locked(cleanup);
-        PostgresBackend::from_pool(pool(&url_of(self.port), self.size), options)
-            .expect("options in range")
+        let url = url_of(self.port);
+        if self.pool_of_its_own {
+            let options = options.with_pool_size(self.size);
+            return PostgresBackend::connect_with(&url, options).await.expect("a backend");
+        }
+        // Without a route of their own the signals of such a backend are off.
+        let route = url_of(shared().port()).parse().expect("a URL");
+        let options = options.with_signals_over(&route, NoTls);
+        PostgresBackend::from_pool(pool(&url, self.size), options).expect("options in range")
     }
 
     async fn set_fence_counter(&self, key: &Key, last: Fence) {
@@ -83,15 +112,5 @@ impl Harness for Postgres {
         let client = self.admin.get().await.expect("a connection");
         let sql = "UPDATE syncguard_locks SET fence = 'not a fence' WHERE key = $1";
         client.execute(sql, &[&key.expose()]).await.expect("an update") == 1
-    }
-}
-
-/// Only `cargo xtask test --full` runs these.
-mod long {
-    use super::*;
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn one_connection() {
-        passes(Postgres::new(shared().port(), 1, false)).await;
     }
 }

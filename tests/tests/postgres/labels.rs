@@ -1,88 +1,45 @@
-//! Processes with labels, processes without, and clients like the TypeScript library on the same keys, also while its
-//! tables get the column for labels.
+//! Labels beside the TypeScript library, whose upsert leaves the columns that it does not know as they are.
 
-#![allow(clippy::print_stdout, reason = "counts for a human eye")]
+use anyhow::{Context as _, Result, ensure};
+use syncguard_postgres::LockBackend as _;
+use syncguard_postgres::contract::{
+    AcquireRequest, AcquireResult, ExtendRequest, Holder, LookupRequest,
+};
+use syncguard_postgres::inventory::ListRequest;
+use syncguard_tests::inventory::inventory;
 
-use anyhow::Result;
-use syncguard_postgres::tokio_postgres::Client;
-use syncguard_postgres::{LockId, PostgresBackend, setup_schema};
-use syncguard_test_effort::either;
-use syncguard_tests::labels::{self, Other, Site, Size, run};
-
-use crate::postgres::schema::their_ddl;
-use crate::postgres::support::{Tables, connect, pool, shared};
+use crate::postgres::support::{MINUTE, Tables, connect, shared};
 use crate::postgres::typescript;
 
-struct Postgres {
-    tables: Tables,
-    admin: Client,
-}
-
-impl Postgres {
-    /// With the tables of the TypeScript library, which has no labels.
-    async fn new() -> Result<Self> {
-        let (tables, admin) = (Tables::fresh(), connect(&shared().url()).await);
-        admin.batch_execute(&their_ddl(&tables)).await?;
-        Ok(Self { tables, admin })
-    }
-}
-
-impl Site for Postgres {
-    type Other = TypeScript;
-
-    async fn connect(&self, label: &str) -> Result<syncguard::DynBackend> {
-        let options = self.tables.options().with_holder(label).with_pool_size(2);
-        let backend = PostgresBackend::connect_with(&shared().url(), options).await?;
-        Ok(syncguard::DynBackend::new(backend))
-    }
-
-    async fn other(&self) -> Result<TypeScript> {
-        let client = connect(&shared().url()).await;
-        Ok(TypeScript { client, tables: self.tables.clone() })
-    }
-
-    async fn expire(&self, key: &str) -> Result<bool> {
-        self.tables.age(&self.admin, key, 120_000).await;
-        Ok(true)
-    }
-
-    async fn migrate(&self) -> Result<()> {
-        Ok(setup_schema(&pool(&shared().url(), 1), &self.tables.options()).await?)
-    }
-}
-
-struct TypeScript {
-    client: Client,
-    tables: Tables,
-}
-
-impl Other for TypeScript {
-    async fn acquire(&mut self, key: &str, lock_id: LockId) -> Result<Option<u64>> {
-        let Self { client, tables } = self;
-        let taken = typescript::acquire_as(client, tables, key, lock_id, 60_000).await?;
-        Ok(taken.map(|fence| fence.parse()).transpose()?)
-    }
-
-    async fn release(&mut self, lock_id: LockId) -> Result<bool> {
-        typescript::release(&mut self.client, &self.tables, lock_id).await
-    }
-}
-
-fn size() -> Size {
-    Size { labelled: 2, unlabelled: 1, others: 2, rounds: either(40, 500) }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+/// A lock of theirs over the expired row of ours, and the next lock of ours over theirs.
+#[tokio::test]
 async fn no_lookup_shows_the_label_of_another_lock() -> Result<()> {
-    let site = Postgres::new().await?;
-    site.migrate().await?;
-    println!("{}", run(site, labels::Tables::Ours, size()).await?);
-    Ok(())
-}
+    let (tables, admin) = (Tables::fresh(), connect(&shared().url()).await);
+    let (backend, mut client) = (tables.backend(1).await, connect(&shared().url()).await);
+    for label in ["first", "second"] {
+        let holder = Holder::new(label)?.with_note("a note")?;
+        let request = AcquireRequest::new("k", MINUTE)?.with_holder(holder.clone());
+        let ours = request.lock_id;
+        ensure!(backend.acquire(request).await?.is_acquired(), "a free key");
+        ensure!(backend.extend(ExtendRequest::new(ours, MINUTE)?).await?.is_extended());
+        let found = backend.lookup(LookupRequest::by_lock_id(ours)).await?.context("our lock")?;
+        ensure!(found.holder == Some(holder), "{:?}", found.holder);
 
-/// The processes start on the tables of the TypeScript library, and connect anew one after the other after `setup_schema`.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_column_is_added_during_the_run() -> Result<()> {
-    println!("{}", run(Postgres::new().await?, labels::Tables::OfTypeScript, size()).await?);
+        tables.age(&admin, "k", 120_000).await;
+        let theirs = typescript::acquire(&mut client, &tables, "k", 60_000).await?;
+        let (theirs, _) = theirs.context("a free key")?;
+        for request in [LookupRequest::by_key("k")?, LookupRequest::by_lock_id(theirs)] {
+            let found = backend.lookup(request).await?.context("their lock")?;
+            ensure!(found.holder.is_none(), "{:?}", found.holder);
+        }
+        let listed = inventory(&backend).list_locks(ListRequest::new()).await?.entries;
+        ensure!(listed.len() == 1 && listed[0].holder.is_none(), "{listed:?}");
+        let refused = backend.acquire(AcquireRequest::new("k", MINUTE)?).await?;
+        ensure!(
+            matches!(&refused, AcquireResult::Locked(held) if held.holder_polls),
+            "{refused:?}"
+        );
+        tables.age(&admin, "k", 120_000).await;
+    }
     Ok(())
 }

@@ -4,7 +4,7 @@ use anyhow::Result;
 use syncguard_redis::inventory::ListRequest;
 use syncguard_redis::{ErrorCode, Fence, LockBackend as _, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::RedisServer;
-use syncguard_tests::inventory::{inventory, key, shows_each_once};
+use syncguard_tests::inventory::{inventory, shows_each_once};
 
 use crate::redis::support::{Raw, backend, backend_with, fresh, request, shared, take};
 
@@ -29,7 +29,8 @@ async fn fill(raw: &Raw, prefix: &str, count: usize) {
     }
 }
 
-/// 200 000 records of another kind, and keys of other programs, are in the same database.
+/// 200 000 records of another kind, and keys of other programs, are in the same database. So many names take more than one
+/// sweep, which no case of the contract has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_thousand_locks_are_listed_while_others_come_and_go() -> Result<()> {
     const COUNT: usize = 100_000;
@@ -43,7 +44,6 @@ async fn a_hundred_thousand_locks_are_listed_while_others_come_and_go() -> Resul
     // More names than a cursor keeps take more than one sweep, but not one for each page.
     let sweeps = (raw.calls("scan").await - scans) / 300;
     assert!((1..=3).contains(&sweeps), "{sweeps}");
-    assert_eq!(key("bulk:", 7), "bulk:000007");
     Ok(())
 }
 

@@ -2,20 +2,9 @@
 
 use anyhow::{Context as _, Result};
 use syncguard_sqlite::inventory::ListRequest;
-use syncguard_sqlite::{LockBackend as _, SqliteOptions, Synchronous, try_acquire};
-use syncguard_tests::inventory::{shows_each_once, take_all};
+use syncguard_sqlite::{LockBackend as _, try_acquire};
 
 use crate::sqlite::support::File;
-
-/// Through one handle, and through another one like another process.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_thousand_locks_are_listed_while_others_come_and_go() -> Result<()> {
-    let file = File::new();
-    let options = SqliteOptions::new().with_synchronous(Synchronous::Normal);
-    let (backend, others) = (file.open_with(options.clone()).await, file.open_with(options).await);
-    take_all(&backend, "bulk:", 100_000).await?;
-    shows_each_once(&backend, &others, "bulk:", 100_000).await
-}
 
 /// A page is found by the primary key, without a scan of the table.
 #[tokio::test]

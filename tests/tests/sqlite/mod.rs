@@ -7,8 +7,6 @@ mod durability;
 mod faults;
 mod inventory;
 mod late;
-mod model;
 mod support;
-mod ticks;
 mod torn;
 mod watch;

@@ -1,29 +1,27 @@
 //! Fired tokens and dropped futures.
 
 use std::fmt::Debug;
+use std::future::Future;
+use std::pin::pin;
 use std::time::Duration;
 
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, ExtendRequest, FenceToken, IsLockedRequest, LookupRequest,
-    ReleaseRequest,
+    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
 use syncguard_core::{
-    AcquisitionOptions, Backoff, CancellationToken, ErrorCode, Fence, Key, LockBackend, LockConfig,
-    LockError, LockId, acquire,
+    CancellationToken, ErrorCode, Fence, Key, LockBackend, LockConfig, LockError, LockId, acquire,
 };
 
 use crate::client::Client;
-use crate::context::{CLOCK_SLACK, Context, LONG, PATIENCE, SOON, fresh_key};
-use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
+use crate::context::{CLOCK_SLACK, Context, Held, LONG, SOON, fresh_key, polling_every};
+use crate::outcome::{Checked, Outcome, Stop, ensure, ensure_eq};
 use crate::tasks::{pause, poll_times};
 
 /// How often an operation is polled before it is given up. Most operations need fewer polls to end, so they were
 /// interrupted at every point.
 const POLLS: usize = 8;
 
-pub(crate) async fn a_fired_token_stops_an_acquire<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_fired_token_stops_an_acquire(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     let request = AcquireRequest::new(&key, LONG)?.with_cancellation(fired());
@@ -32,18 +30,13 @@ pub(crate) async fn a_fired_token_stops_an_acquire<F: FenceToken>(
     client.free(&key).await?;
     client.powerless(lock_id).await?;
     let lock = client.take(&key, LONG).await?;
-    let first = if F::SUPPORTED { Some(Fence::new(1)?) } else { None };
+    let first = if client.fences() { Some(Fence::new(1)?) } else { None };
     ensure_eq!(lock.fence, first, "the fence of the next acquire");
     Ok(())
 }
 
-pub(crate) async fn a_fired_token_stops_a_release<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    let before = client.live(&key, lock.lock_id).await?;
+pub(crate) async fn a_fired_token_stops_a_release(context: &Context<'_>) -> Outcome {
+    let Held { client, key, lock, before, .. } = context.held().await?;
     let request = ReleaseRequest::new(lock.lock_id).with_cancellation(fired());
     aborted("release", client.backend().release(request).await)?;
     client.unchanged(&key, lock.lock_id, before).await?;
@@ -51,52 +44,29 @@ pub(crate) async fn a_fired_token_stops_a_release<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_fired_token_stops_an_extend<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    let before = client.live(&key, lock.lock_id).await?;
+pub(crate) async fn a_fired_token_stops_an_extend(context: &Context<'_>) -> Outcome {
+    let Held { client, key, lock, before, .. } = context.held().await?;
     let request = ExtendRequest::new(lock.lock_id, 2 * LONG)?.with_cancellation(fired());
     aborted("extend", client.backend().extend(request).await)?;
     client.unchanged(&key, lock.lock_id, before).await?;
     Ok(())
 }
 
-pub(crate) async fn a_fired_token_stops_is_locked<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
-    let (held, free) = (fresh_key()?, fresh_key()?);
-    let lock = client.take(&held, LONG).await?;
-    let before = client.live(&held, lock.lock_id).await?;
-    for key in [&held, &free] {
+pub(crate) async fn a_fired_token_stops_a_look(context: &Context<'_>) -> Outcome {
+    let Held { client, key: held, lock, before, .. } = context.held().await?;
+    for key in [&held, &fresh_key()?] {
         let request = IsLockedRequest::new(key)?.with_cancellation(fired());
         aborted("is_locked", client.backend().is_locked(request).await)?;
+    }
+    for request in [LookupRequest::by_key(&held)?, LookupRequest::by_lock_id(lock.lock_id)] {
+        let request = request.with_cancellation(fired());
+        aborted("lookup", client.backend().lookup(request).await)?;
     }
     client.unchanged(&held, lock.lock_id, before).await?;
     Ok(())
 }
 
-pub(crate) async fn a_fired_token_stops_a_lookup<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    let before = client.live(&key, lock.lock_id).await?;
-    for request in [LookupRequest::by_key(&key)?, LookupRequest::by_lock_id(lock.lock_id)] {
-        let request = request.with_cancellation(fired());
-        aborted("lookup", client.backend().lookup(request).await)?;
-    }
-    client.unchanged(&key, lock.lock_id, before).await?;
-    Ok(())
-}
-
-pub(crate) async fn a_quiet_token_changes_nothing<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_quiet_token_changes_nothing(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let backend = client.backend();
     let key = fresh_key()?;
@@ -121,24 +91,14 @@ pub(crate) async fn a_quiet_token_changes_nothing<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_token_fired_on_the_way_leaves_no_lock<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_token_fired_on_the_way_leaves_no_lock(context: &Context<'_>) -> Outcome {
     let (client, other) = context.pair().await;
     for polls in 0..=POLLS {
         let key = fresh_key()?;
         let token = CancellationToken::new();
         let request = AcquireRequest::new(&key, LONG)?.with_cancellation(token.clone());
         let lock_id = request.lock_id;
-        let mut acquire = Box::pin(client.backend().acquire(request));
-        let answer = match poll_times(acquire.as_mut(), polls).await {
-            Some(answer) => answer,
-            None => {
-                token.cancel();
-                acquire.await
-            }
-        };
-        match answer {
+        match fired_after(polls, &token, client.backend().acquire(request)).await {
             Ok(AcquireResult::Acquired(_)) => client.released(lock_id).await?,
             answer => {
                 aborted("acquire", answer)?;
@@ -150,8 +110,8 @@ pub(crate) async fn a_token_fired_on_the_way_leaves_no_lock<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_token_fired_on_the_way_leaves_a_whole_lock_or_none<F: FenceToken>(
-    context: &Context<'_, F>,
+pub(crate) async fn a_token_fired_on_the_way_leaves_a_whole_lock_or_none(
+    context: &Context<'_>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     for polls in 0..=POLLS {
@@ -160,23 +120,17 @@ pub(crate) async fn a_token_fired_on_the_way_leaves_a_whole_lock_or_none<F: Fenc
 
         let token = CancellationToken::new();
         let request = ExtendRequest::new(lock.lock_id, LONG)?.with_cancellation(token.clone());
-        let mut extend = Box::pin(client.backend().extend(request));
-        if poll_times(extend.as_mut(), polls).await.is_none() {
-            token.cancel();
-            if extend.await.is_err() {
-                ensure!(settled(&other, &key, lock.lock_id).await?, "an aborted extend released");
-            }
+        let answer = fired_after(polls, &token, client.backend().extend(request)).await;
+        if answer.is_err() && token.is_cancelled() {
+            ensure!(settled(&other, &key, lock.lock_id).await?, "an aborted extend released");
         }
 
         let token = CancellationToken::new();
         let request = ReleaseRequest::new(lock.lock_id).with_cancellation(token.clone());
-        let mut release = Box::pin(client.backend().release(request));
-        if poll_times(release.as_mut(), polls).await.is_none() {
-            token.cancel();
-            if release.await.is_err() {
-                let whole = settled(&other, &key, lock.lock_id).await?;
-                ensure!(whole || polls > 0, "a release that was never sent released");
-            }
+        let answer = fired_after(polls, &token, client.backend().release(request)).await;
+        if answer.is_err() && token.is_cancelled() {
+            let whole = settled(&other, &key, lock.lock_id).await?;
+            ensure!(whole || polls > 0, "a release that was never sent released");
         }
         let _ = client.release(lock.lock_id).await?;
         other.free(&key).await?;
@@ -185,17 +139,13 @@ pub(crate) async fn a_token_fired_on_the_way_leaves_a_whole_lock_or_none<F: Fenc
     Ok(())
 }
 
-pub(crate) async fn a_dropped_acquire_leaves_no_lock<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_dropped_acquire_leaves_no_lock(context: &Context<'_>) -> Outcome {
     let (client, other) = context.pair().await;
     for polls in 0..=POLLS {
         let key = fresh_key()?;
         let request = AcquireRequest::new(&key, LONG)?;
         let lock_id = request.lock_id;
-        let mut acquire = Box::pin(client.backend().acquire(request));
-        let answer = poll_times(acquire.as_mut(), polls).await;
-        drop(acquire);
+        let answer = dropped_after(polls, client.backend().acquire(request)).await;
         match answer.transpose()? {
             Some(_) => client.released(lock_id).await?,
             None => context.soon_free(&other, &key).await?,
@@ -205,17 +155,15 @@ pub(crate) async fn a_dropped_acquire_leaves_no_lock<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_dropped_release_leaves_a_whole_lock_or_none<F: FenceToken>(
-    context: &Context<'_, F>,
+pub(crate) async fn a_dropped_release_leaves_a_whole_lock_or_none(
+    context: &Context<'_>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     for polls in 0..=POLLS {
         let key = fresh_key()?;
         let lock = client.take(&key, LONG).await?;
         let request = ReleaseRequest::new(lock.lock_id);
-        let mut release = Box::pin(client.backend().release(request));
-        let answer = poll_times(release.as_mut(), polls).await;
-        drop(release);
+        let answer = dropped_after(polls, client.backend().release(request)).await;
         if answer.transpose()?.is_none() {
             let whole = settled(&other, &key, lock.lock_id).await?;
             ensure!(whole || polls > 0, "a release that was never sent released");
@@ -229,18 +177,14 @@ pub(crate) async fn a_dropped_release_leaves_a_whole_lock_or_none<F: FenceToken>
     Ok(())
 }
 
-pub(crate) async fn a_dropped_extend_leaves_a_whole_lock<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_dropped_extend_leaves_a_whole_lock(context: &Context<'_>) -> Outcome {
     let (client, other) = context.pair().await;
     for polls in 0..=POLLS {
         let key = fresh_key()?;
         let lock = client.take(&key, LONG).await?;
         let before = client.live(&key, lock.lock_id).await?;
         let request = ExtendRequest::new(lock.lock_id, 2 * LONG)?;
-        let mut extend = Box::pin(client.backend().extend(request));
-        let answer = poll_times(extend.as_mut(), polls).await;
-        drop(extend);
+        let answer = dropped_after(polls, client.backend().extend(request)).await;
         if answer.transpose()?.is_none() {
             ensure!(settled(&other, &key, lock.lock_id).await?, "a dropped extend released");
         }
@@ -260,16 +204,10 @@ pub(crate) async fn a_dropped_extend_leaves_a_whole_lock<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn aborted_tasks_leave_no_lock<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn aborted_tasks_leave_no_lock(context: &Context<'_>) -> Outcome {
     let clients = context.clients(3).await;
     let key = fresh_key()?;
-    let restless = AcquisitionOptions::new()
-        .with_backoff(Backoff::Fixed)
-        .with_retry_delay(Duration::from_millis(1))
-        .with_max_retries(10_000)
-        .with_timeout(PATIENCE);
+    let restless = polling_every(Duration::from_millis(1));
     let config = LockConfig::new(&key).with_ttl(LONG).with_acquisition(restless);
     for round in 0..20 {
         let tasks = clients.iter().cloned().map(|client| {
@@ -300,18 +238,10 @@ pub(crate) async fn aborted_tasks_leave_no_lock<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_cancelled_wait_ends_at_once<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, rival) = context.pair().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    let before = client.live(&key, lock.lock_id).await?;
+pub(crate) async fn a_cancelled_wait_ends_at_once(context: &Context<'_>) -> Outcome {
+    let Held { client, other: rival, key, lock, before } = context.held().await?;
     let token = CancellationToken::new();
-    let slow = AcquisitionOptions::new()
-        .with_backoff(Backoff::Fixed)
-        .with_retry_delay(LONG)
-        .with_timeout(2 * LONG);
+    let slow = polling_every(LONG);
     let config = LockConfig::new(&key).with_acquisition(slow).with_cancellation(token.clone());
     let waiting = tokio::spawn(async move { acquire(rival.backend(), config).await.map(drop) });
     pause(50).await;
@@ -325,6 +255,25 @@ pub(crate) async fn a_cancelled_wait_ends_at_once<F: FenceToken>(
     client.unchanged(&key, lock.lock_id, before).await?;
     client.released(lock.lock_id).await?;
     Ok(())
+}
+
+/// The answer of an operation whose token fires after this many polls, unless it ends before.
+async fn fired_after<F: Future>(
+    polls: usize,
+    token: &CancellationToken,
+    operation: F,
+) -> F::Output {
+    let mut operation = pin!(operation);
+    if let Some(answer) = poll_times(operation.as_mut(), polls).await {
+        return answer;
+    }
+    token.cancel();
+    operation.await
+}
+
+/// The answer of an operation that is dropped after this many polls, if it ends before.
+async fn dropped_after<F: Future>(polls: usize, operation: F) -> Option<F::Output> {
+    poll_times(pin!(operation), polls).await
 }
 
 fn fired() -> CancellationToken {
@@ -344,11 +293,7 @@ fn aborted<T: Debug>(operation: &str, answer: Result<T, LockError>) -> Outcome {
 
 /// Waits for background work, and returns whether the lock is complete (`true`) or fully gone (`false`). A partial
 /// lock breaks the rule, unless it changes between two looks.
-async fn settled<F: FenceToken>(
-    client: &Client<F>,
-    key: &Key,
-    lock_id: LockId,
-) -> Result<bool, Unexpected> {
+async fn settled(client: &Client, key: &Key, lock_id: LockId) -> Checked<bool> {
     const LOOKS: u32 = 10;
     let mut look = 1;
     loop {
@@ -367,11 +312,7 @@ async fn settled<F: FenceToken>(
     }
 }
 
-async fn gone<F: FenceToken>(
-    client: &Client<F>,
-    key: &Key,
-    lock_id: LockId,
-) -> Result<(), Unexpected> {
+async fn gone(client: &Client, key: &Key, lock_id: LockId) -> Checked<()> {
     client.free(key).await?;
     client.powerless(lock_id).await?;
     Ok(())

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use syncguard_core::Fence;
-use syncguard_core::contract::FenceToken;
 
 use crate::context::{Context, LONG, SHORT, fresh_key};
 use crate::outcome::{Outcome, ensure, ensure_eq};
@@ -13,9 +12,7 @@ use crate::tasks::{all, pause};
 /// against the clean-up.
 const GUARD: Duration = Duration::from_millis(2100);
 
-pub(crate) async fn a_release_leaves_nothing_behind<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_release_leaves_nothing_behind(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, 2 * LONG).await?;
@@ -32,13 +29,9 @@ pub(crate) async fn a_release_leaves_nothing_behind<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn an_expiry_leaves_nothing_behind<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn an_expiry_leaves_nothing_behind(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
-    let key = fresh_key()?;
-    let old = client.take(&key, SHORT).await?;
-    context.outlive(SHORT).await;
+    let (key, old) = context.expired(&client).await?;
     let next = rival.take(&key, LONG).await?;
     let seen = rival.live(&key, next.lock_id).await?;
     ensure!(seen.acquired_at > old.expires_at, "the time of acquisition was inherited");
@@ -51,9 +44,7 @@ pub(crate) async fn an_expiry_leaves_nothing_behind<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_counter_outlives_the_cleanup<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_counter_outlives_the_cleanup(context: &Context<'_>) -> Outcome {
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
     for _ in 0..3 {
@@ -69,31 +60,26 @@ pub(crate) async fn a_counter_outlives_the_cleanup<F: FenceToken>(
         pause(20).await;
     }
     let next = other.take(&key, LONG).await?;
-    ensure!(
-        !F::SUPPORTED || next.fence > old.fence,
-        "fence {:?} follows fence {:?}",
-        next.fence,
-        old.fence
-    );
+    next.follows(&old)?;
     Ok(())
 }
 
-pub(crate) async fn asking_about_an_expired_lock_spares_the_next_one<F: FenceToken>(
-    context: &Context<'_, F>,
+pub(crate) async fn asking_about_an_expired_lock_spares_the_next_one(
+    context: &Context<'_>,
 ) -> Outcome {
     const ASKERS: usize = 4;
-    let (client, other) = context.pair().await;
+    let clients = context.clients(2).await;
     let mut keys = Vec::new();
     for _ in 0..8 {
         let key = fresh_key()?;
-        client.take(&key, SHORT).await?;
+        clients[0].take(&key, SHORT).await?;
         keys.push(key);
     }
     context.outlive(SHORT + GUARD).await;
     for key in keys {
+        // Without a barrier, so that the askers come first.
         let tasks = (0..=ASKERS).map(|index| {
-            let (client, key) =
-                (if index % 2 == 0 { &client } else { &other }.clone(), key.clone());
+            let (client, key) = (clients[index % 2].clone(), key.clone());
             async move {
                 if index < ASKERS {
                     client.is_locked(&key).await.map(|_| None)
@@ -104,17 +90,15 @@ pub(crate) async fn asking_about_an_expired_lock_spares_the_next_one<F: FenceTok
         });
         for next in all(tasks).await?.into_iter().flatten() {
             pause(10).await;
-            let seen = other.live(&key, next.lock_id).await?;
+            let seen = clients[1].live(&key, next.lock_id).await?;
             ensure_eq!(seen.expires_at, next.expires_at, "the expiry of the next lock");
-            client.released(next.lock_id).await?;
+            clients[0].released(next.lock_id).await?;
         }
     }
     Ok(())
 }
 
-pub(crate) async fn expired_locks_do_not_disturb_live_ones<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn expired_locks_do_not_disturb_live_ones(context: &Context<'_>) -> Outcome {
     const LIVE: usize = 10;
     const EXPIRED: usize = 60;
     let (client, other) = context.pair().await;
@@ -142,12 +126,7 @@ pub(crate) async fn expired_locks_do_not_disturb_live_ones<F: FenceToken>(
     }
     for (old, key) in expired {
         let next = other.take(&key, LONG).await?;
-        ensure!(
-            !F::SUPPORTED || next.fence > old.fence,
-            "fence {:?} follows fence {:?}",
-            next.fence,
-            old.fence
-        );
+        next.follows(&old)?;
     }
     Ok(())
 }

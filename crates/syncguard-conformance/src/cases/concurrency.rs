@@ -3,17 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use syncguard_core::contract::{AcquireRequest, FenceToken};
-use syncguard_core::{AcquisitionOptions, Backoff, Key, LockConfig, LockId, lock};
-use tokio::sync::Barrier;
+use syncguard_core::contract::AcquireRequest;
+use syncguard_core::{Key, LockConfig, LockId, lock};
 
 use crate::client::{Client, Granted};
-use crate::context::{Context, LONG, SHORT, fresh_key};
+use crate::context::{Context, LONG, SHORT, fresh_key, polling_every};
 use crate::other_process::OtherProcess;
-use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
-use crate::tasks::{Register, all, pause};
+use crate::outcome::{Checked, Outcome, Stop, answer, ensure, ensure_eq};
+use crate::tasks::{Register, all, at_once, pause};
 
-pub(crate) async fn one_of_many_racers_wins<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn one_of_many_racers_wins(context: &Context<'_>) -> Outcome {
     let clients = context.clients(4).await;
     for _ in 0..5 {
         let key = fresh_key()?;
@@ -23,27 +22,17 @@ pub(crate) async fn one_of_many_racers_wins<F: FenceToken>(context: &Context<'_,
     Ok(())
 }
 
-pub(crate) async fn an_expired_lock_has_one_heir<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn an_expired_lock_has_one_heir(context: &Context<'_>) -> Outcome {
     let clients = context.clients(4).await;
-    let mut expired = Vec::new();
-    for _ in 0..5 {
-        let key = fresh_key()?;
-        expired.push((clients[0].take(&key, SHORT).await?, key));
-    }
-    context.outlive(SHORT).await;
-    for (old, key) in expired {
+    for (old, key) in expired(context, &clients[0], 5).await? {
         let heir = race(&clients, &key, 16).await?;
         clients[0].live(&key, heir.lock_id).await?;
-        clients[0].powerless(old.lock_id).await?;
+        clients[0].powerless(old).await?;
     }
     Ok(())
 }
 
-pub(crate) async fn locks_of_one_key_never_overlap<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn locks_of_one_key_never_overlap(context: &Context<'_>) -> Outcome {
     const TASKS: usize = 8;
     const ROUNDS: usize = 25;
     let clients = context.clients(4).await;
@@ -72,28 +61,24 @@ pub(crate) async fn locks_of_one_key_never_overlap<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn locked_work_never_overlaps<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn locked_work_never_overlaps(context: &Context<'_>) -> Outcome {
     const TASKS: usize = 4;
     const ROUNDS: usize = 25;
     let clients = context.clients(TASKS).await;
     let key = fresh_key()?;
-    let restless = AcquisitionOptions::new()
-        .with_backoff(Backoff::Fixed)
-        .with_retry_delay(Duration::from_millis(3))
-        .with_max_retries(100_000)
-        .with_timeout(LONG);
+    let restless = polling_every(Duration::from_millis(3));
     let config = LockConfig::new(&key).with_ttl(LONG).with_acquisition(restless);
     let register = Arc::new(Register::default());
     let workers = clients.iter().map(|client| {
         let (config, register) = (config.clone(), Arc::clone(&register));
+        let fences = client.fences();
         let process = OtherProcess::new(client.backend().clone());
         async move {
             for _ in 0..ROUNDS {
-                lock(&process, config.clone(), async |held| {
-                    register.work(held.fence().fence()).await
-                })
-                .await
-                .map_err(|error| Unexpected::error("lock()", &error))??;
+                let work = lock(&process, config.clone(), async |held| {
+                    register.work(fences.then_some(held.fence())).await
+                });
+                answer("lock()", work.await)??;
             }
             Ok(())
         }
@@ -104,46 +89,26 @@ pub(crate) async fn locked_work_never_overlaps<F: FenceToken>(context: &Context<
     Ok(())
 }
 
-pub(crate) async fn different_keys_do_not_contend<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    const TASKS: usize = 32;
+pub(crate) async fn different_keys_do_not_contend(context: &Context<'_>) -> Outcome {
     let clients = context.clients(4).await;
-    let barrier = Arc::new(Barrier::new(TASKS));
-    let mut keys = Vec::new();
-    for _ in 0..TASKS {
-        keys.push(fresh_key()?);
-    }
-    let tasks = keys.into_iter().enumerate().map(|(index, key)| {
-        let (client, barrier) = (clients[index % clients.len()].clone(), Arc::clone(&barrier));
-        async move {
-            barrier.wait().await;
-            let lock = client.take(&key, LONG).await?;
-            Ok((key, lock))
-        }
+    let answers = at_once(&clients, 32, |_, client| async move {
+        let key = fresh_key()?;
+        let lock = client.take(&key, LONG).await?;
+        Ok((key, lock))
     });
-    for (key, lock) in all(tasks).await? {
+    for (key, lock) in answers.await? {
         clients[0].live(&key, lock.lock_id).await?;
     }
     Ok(())
 }
 
-pub(crate) async fn one_of_many_releases_succeeds<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn one_of_many_releases_succeeds(context: &Context<'_>) -> Outcome {
     let clients = context.clients(4).await;
     for _ in 0..5 {
         let key = fresh_key()?;
         let lock = clients[0].take(&key, LONG).await?;
-        let barrier = Arc::new(Barrier::new(16));
-        let releases = (0..16).map(|index| {
-            let (client, barrier) = (clients[index % clients.len()].clone(), Arc::clone(&barrier));
-            async move {
-                barrier.wait().await;
-                client.release(lock.lock_id).await
-            }
-        });
-        let answers = all(releases).await?;
+        let release = |_, client: Client| async move { client.release(lock.lock_id).await };
+        let answers = at_once(&clients, 16, release).await?;
         let successes = answers.into_iter().filter(|answer| answer.is_released()).count();
         ensure_eq!(successes, 1, "releases of one lock that succeeded");
         clients[0].free(&key).await?;
@@ -152,24 +117,16 @@ pub(crate) async fn one_of_many_releases_succeeds<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn racing_extends_leave_one_expiry<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn racing_extends_leave_one_expiry(context: &Context<'_>) -> Outcome {
     let clients = context.clients(4).await;
     for _ in 0..3 {
         let key = fresh_key()?;
         let lock = clients[0].take(&key, LONG).await?;
-        let barrier = Arc::new(Barrier::new(8));
-        let extends = (0..8_u32).map(|index| {
-            let client = clients[index as usize % clients.len()].clone();
-            let barrier = Arc::clone(&barrier);
-            async move {
-                barrier.wait().await;
-                let ttl = LONG + Duration::from_secs(10) * index;
-                client.extended(lock.lock_id, ttl).await
-            }
+        let answers = at_once(&clients, 8, |index, client| async move {
+            let ttl = LONG + Duration::from_secs(10 * index as u64);
+            client.extended(lock.lock_id, ttl).await
         });
-        let answers = all(extends).await?;
+        let answers = answers.await?;
         let stored = clients[0].live(&key, lock.lock_id).await?.expires_at;
         ensure!(
             answers.contains(&stored),
@@ -179,56 +136,41 @@ pub(crate) async fn racing_extends_leave_one_expiry<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn an_extend_never_undoes_a_release<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    const EXTENDS: usize = 3;
-    let clients = context.clients(4).await;
+pub(crate) async fn an_extend_never_undoes_a_release(context: &Context<'_>) -> Outcome {
+    const TASKS: usize = 4;
+    let clients = context.clients(TASKS).await;
     for round in 0..20 {
         let key = fresh_key()?;
         let lock = clients[0].take(&key, LONG).await?;
-        let barrier = Arc::new(Barrier::new(EXTENDS + 1));
-        let tasks = (0..=EXTENDS).map(|index| {
-            let (client, barrier) = (clients[index % clients.len()].clone(), Arc::clone(&barrier));
-            async move {
-                barrier.wait().await;
-                if index == round % (EXTENDS + 1) {
-                    client.released(lock.lock_id).await
-                } else {
-                    client.extend(lock.lock_id, 2 * LONG).await.map(|_| ())
-                }
+        let tasks = at_once(&clients, TASKS, |index, client| async move {
+            if index == round % TASKS {
+                client.released(lock.lock_id).await
+            } else {
+                client.extend(lock.lock_id, 2 * LONG).await.map(drop)
             }
         });
-        all(tasks).await?;
+        tasks.await?;
         clients[0].free(&key).await?;
         clients[1].powerless(lock.lock_id).await?;
     }
     Ok(())
 }
 
-pub(crate) async fn one_request_sent_many_times_at_once_is_one_lock<F: FenceToken>(
-    context: &Context<'_, F>,
+pub(crate) async fn one_request_sent_many_times_at_once_is_one_lock(
+    context: &Context<'_>,
 ) -> Outcome {
-    const COPIES: usize = 8;
     let clients = context.clients(4).await;
     for _ in 0..5 {
         let key = fresh_key()?;
         let request = AcquireRequest::new(&key, LONG)?;
-        let barrier = Arc::new(Barrier::new(COPIES));
-        let copies = (0..COPIES).map(|index| {
-            let (client, barrier) = (clients[index % clients.len()].clone(), Arc::clone(&barrier));
+        let answers = at_once(&clients, 8, |_, client| {
             let request = request.repeat();
-            async move {
-                barrier.wait().await;
-                client.send_granted(request).await
-            }
+            async move { client.send_granted(request).await }
         });
-        let answers = all(copies).await?;
-        let Some(first) = answers.first() else {
-            return Err(Stop::failed("no answer at all"));
-        };
+        let answers = answers.await?;
+        let first = answers[0];
         ensure!(
-            answers.iter().all(|answer| answer == first),
+            answers.iter().all(|answer| *answer == first),
             "one request was answered in several ways: {answers:?}"
         );
         let seen = clients[0].live(&key, request.lock_id).await?;
@@ -237,27 +179,20 @@ pub(crate) async fn one_request_sent_many_times_at_once_is_one_lock<F: FenceToke
     Ok(())
 }
 
-pub(crate) async fn an_old_holder_cannot_disturb_its_heirs<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn an_old_holder_cannot_disturb_its_heirs(context: &Context<'_>) -> Outcome {
     let clients = context.clients(4).await;
-    let mut expired = Vec::new();
-    for _ in 0..8 {
-        let key = fresh_key()?;
-        expired.push((clients[0].take(&key, SHORT).await?.lock_id, key));
-    }
-    context.outlive(SHORT).await;
-    for (old, key) in expired {
-        let barrier = Arc::new(Barrier::new(12));
-        let tasks = (0..12).map(|index| {
-            let client = clients[index % clients.len()].clone();
-            let (key, barrier) = (key.clone(), Arc::clone(&barrier));
+    for (old, key) in expired(context, &clients[0], 8).await? {
+        let answers = at_once(&clients, 12, |index, client| {
+            let key = key.clone();
             async move {
-                barrier.wait().await;
-                step(&client, index, &key, old).await
+                match index % 3 {
+                    0 => client.not_released(old).await.map(|_| None),
+                    1 => client.not_extended(old, 2 * LONG).await.map(|_| None),
+                    _ => client.acquire(&key, LONG).await,
+                }
             }
         });
-        let heir = only_one(all(tasks).await?)?;
+        let heir = only_one(answers.await?)?;
         let seen = clients[0].live(&key, heir.lock_id).await?;
         ensure_eq!(seen.expires_at, heir.expires_at, "the expiry of the heir's lock");
         clients[0].released(heir.lock_id).await?;
@@ -265,36 +200,28 @@ pub(crate) async fn an_old_holder_cannot_disturb_its_heirs<F: FenceToken>(
     Ok(())
 }
 
-/// The action of one racer for an expired lock.
-async fn step<F: FenceToken>(
-    client: &Client<F>,
-    index: usize,
-    key: &Key,
-    old: LockId,
-) -> Result<Option<Granted>, Unexpected> {
-    match index % 3 {
-        0 => client.not_released(old).await.map(|_| None),
-        1 => client.not_extended(old, 2 * LONG).await.map(|_| None),
-        _ => client.acquire(key, LONG).await,
+/// Locks that are over: their ids and keys.
+async fn expired(
+    context: &Context<'_>,
+    client: &Client,
+    count: usize,
+) -> Checked<Vec<(LockId, Key)>> {
+    let mut expired = Vec::new();
+    for _ in 0..count {
+        let key = fresh_key()?;
+        expired.push((client.take(&key, SHORT).await?.lock_id, key));
     }
+    context.outlive(SHORT).await;
+    Ok(expired)
 }
 
 /// Sends many acquires of one key at the same time, and returns the one that was granted.
-async fn race<F: FenceToken>(
-    clients: &[Client<F>],
-    key: &Key,
-    racers: usize,
-) -> Result<Granted, Stop> {
-    let barrier = Arc::new(Barrier::new(racers));
-    let tasks = (0..racers).map(|index| {
-        let client = clients[index % clients.len()].clone();
-        let (key, barrier) = (key.clone(), Arc::clone(&barrier));
-        async move {
-            barrier.wait().await;
-            client.acquire(&key, LONG).await
-        }
+async fn race(clients: &[Client], key: &Key, racers: usize) -> Result<Granted, Stop> {
+    let answers = at_once(clients, racers, |_, client| {
+        let key = key.clone();
+        async move { client.acquire(&key, LONG).await }
     });
-    only_one(all(tasks).await?)
+    only_one(answers.await?)
 }
 
 fn only_one(answers: Vec<Option<Granted>>) -> Result<Granted, Stop> {

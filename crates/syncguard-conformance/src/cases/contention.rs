@@ -2,27 +2,30 @@
 
 use std::time::Duration;
 
-use syncguard_core::contract::{AcquireRequest, FenceToken, Holder, TIME_TOLERANCE, WatchRequest};
-use syncguard_core::{
-    AcquisitionOptions, Backoff, ErrorCode, LockBackend as _, LockConfig, acquire,
+use syncguard_core::contract::{
+    AcquireRequest, Holder, LookupRequest, TIME_TOLERANCE, WatchRequest,
 };
+use syncguard_core::{AcquisitionOptions, ErrorCode, LockBackend as _, LockConfig, acquire};
 
-use crate::context::{CLOCK_SLACK, Context, LONG, PATIENCE, SHORT, SOON, fresh_key};
+use crate::context::{CLOCK_SLACK, Context, Held, LONG, SHORT, SOON, fresh_key, polling_every};
 use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 use crate::tasks::pause;
 
-pub(crate) async fn a_held_key_is_refused<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
-    let client = context.client().await;
+pub(crate) async fn a_held_key_is_refused(context: &Context<'_>) -> Outcome {
+    let clients = context.clients(3).await;
     let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    client.refused(&key, LONG).await?;
-    client.live(&key, lock.lock_id).await?;
+    for holder in &clients {
+        let lock = holder.take(&key, LONG).await?;
+        for rival in &clients {
+            rival.refused(&key, LONG).await?;
+            rival.live(&key, lock.lock_id).await?;
+        }
+        holder.released(lock.lock_id).await?;
+    }
     Ok(())
 }
 
-pub(crate) async fn a_refusal_says_how_long_at_most<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_refusal_says_how_long_at_most(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let watch = context.watch();
@@ -40,9 +43,7 @@ pub(crate) async fn a_refusal_says_how_long_at_most<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_key_is_free_when_the_refusal_said<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_key_is_free_when_the_refusal_said(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     client.take(&key, SHORT).await?;
@@ -53,9 +54,7 @@ pub(crate) async fn a_key_is_free_when_the_refusal_said<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_holder_of_this_library_does_not_poll<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_holder_of_this_library_does_not_poll(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
     let named = Holder::new("a \"holder\" \\")?.with_note("n\u{f6}te")?;
     for holder in [None, Some(named), Some(Holder::unnamed())] {
@@ -76,93 +75,39 @@ pub(crate) async fn a_holder_of_this_library_does_not_poll<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn every_connection_is_refused<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let clients = context.clients(3).await;
-    let key = fresh_key()?;
-    for holder in &clients {
-        let lock = holder.take(&key, LONG).await?;
-        for rival in &clients {
-            rival.refused(&key, LONG).await?;
-            rival.live(&key, lock.lock_id).await?;
+pub(crate) async fn a_refusal_changes_nothing(context: &Context<'_>) -> Outcome {
+    let Held { client, other: rival, key, lock, before } = context.held().await?;
+    for _ in 0..17 {
+        for ttl in [SHORT, LONG, 2 * LONG] {
+            context.pass(Duration::from_millis(1)).await;
+            rival.refused(&key, ttl).await?;
         }
-        holder.released(lock.lock_id).await?;
-    }
-    Ok(())
-}
-
-pub(crate) async fn a_refusal_changes_nothing<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
-    let (client, rival) = context.pair().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    let before = client.live(&key, lock.lock_id).await?;
-    for ttl in [SHORT, LONG, 2 * LONG] {
-        rival.refused(&key, ttl).await?;
         client.unchanged(&key, lock.lock_id, before).await?;
     }
-    Ok(())
-}
-
-pub(crate) async fn fifty_refusals_change_nothing<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, rival) = context.pair().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    let before = client.live(&key, lock.lock_id).await?;
-    for _ in 0..50 {
-        context.pass(Duration::from_millis(1)).await;
-        rival.refused(&key, LONG).await?;
-    }
-    client.unchanged(&key, lock.lock_id, before).await?;
     client.released(lock.lock_id).await?;
     rival.take(&key, LONG).await?;
     Ok(())
 }
 
-pub(crate) async fn a_refused_lock_id_holds_nothing<F: FenceToken>(
-    context: &Context<'_, F>,
+pub(crate) async fn a_refused_request_is_granted_once_the_key_is_free(
+    context: &Context<'_>,
 ) -> Outcome {
-    let client = context.client().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    let before = client.live(&key, lock.lock_id).await?;
-    let request = AcquireRequest::new(&key, LONG)?;
-    let refused = request.lock_id;
-    ensure!(client.send(request).await?.is_none(), "a held key was granted");
-    client.powerless(refused).await?;
-    client.unchanged(&key, lock.lock_id, before).await?;
-    Ok(())
-}
-
-pub(crate) async fn a_refused_request_is_granted_once_the_key_is_free<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
+    let Held { client, key, lock, before, .. } = context.held().await?;
     let request = AcquireRequest::new(&key, LONG)?;
     for _ in 0..3 {
         ensure!(client.send(request.repeat()).await?.is_none(), "a held key was granted");
+        client.powerless(request.lock_id).await?;
     }
+    client.unchanged(&key, lock.lock_id, before).await?;
     client.released(lock.lock_id).await?;
     let next = client.send_granted(request).await?;
     client.live(&key, next.lock_id).await?;
     Ok(())
 }
 
-pub(crate) async fn a_waiting_contender_gets_its_turn<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, rival) = context.pair().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    let often = AcquisitionOptions::new()
-        .with_backoff(Backoff::Fixed)
-        .with_retry_delay(Duration::from_millis(20))
-        .with_max_retries(10_000)
-        .with_timeout(PATIENCE);
+pub(crate) async fn a_waiting_contender_gets_its_turn(context: &Context<'_>) -> Outcome {
+    let Held { client, other: rival, key, lock, .. } = context.held().await?;
+    let often = polling_every(Duration::from_millis(20));
     let patient = LockConfig::new(&key).with_ttl(LONG).with_acquisition(often);
     let waiting = tokio::spawn({
         let rival = rival.clone();
@@ -178,29 +123,31 @@ pub(crate) async fn a_waiting_contender_gets_its_turn<F: FenceToken>(
     };
     ensure!(watch.elapsed() < SOON, "a free key was taken only after {:?}", watch.elapsed());
     let seen = client.live(&key, guard.lock_id()).await?;
-    ensure!(
-        !F::SUPPORTED || seen.fence > lock.fence,
-        "the fence went from {:?} to {:?}",
-        lock.fence,
-        seen.fence
-    );
+    let (was, is) = (lock.fence, seen.fence);
+    ensure!(is.is_none() || is > was, "the fence went from {was:?} to {is:?}");
     Ok(())
 }
 
-pub(crate) async fn waiting_ends_with_the_time_limit<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn waiting_ends_with_the_time_limit(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
+    let request = AcquireRequest::new(&key, LONG)?.with_holder(Holder::new("the holder")?);
+    let lock = client.send_granted(request).await?;
     let before = client.live(&key, lock.lock_id).await?;
+    let found = client.find(LookupRequest::by_lock_id(lock.lock_id)).await?;
+    let holder = found.and_then(|info| info.holder);
+    let label = holder.as_ref().map(Holder::label);
     let short = AcquisitionOptions::new().with_timeout(Duration::from_millis(300));
-    let impatient = LockConfig::new(&key).with_acquisition(short);
-    match acquire(rival.backend(), impatient).await {
-        Ok(_) => return Err(Stop::failed("a held key was granted")),
-        Err(error) => {
-            ensure_eq!(error.code(), ErrorCode::AcquisitionTimeout, "the error's code");
-        }
+    // Who does not wait asks the store once, and is not told the holder.
+    for (options, told) in [(short, label), (short.with_max_retries(0), None)] {
+        let impatient = LockConfig::new(&key).with_acquisition(options);
+        let Err(error) = acquire(rival.backend(), impatient).await else {
+            return Err(Stop::failed("a held key was granted"));
+        };
+        ensure_eq!(error.code(), ErrorCode::AcquisitionTimeout, "the error's code");
+        ensure_eq!(error.holder(), told, "the holder that the error names");
+        let names = told.is_none_or(|told| error.to_string().contains(told));
+        ensure!(names, "the error does not show the holder: {error}");
     }
     client.unchanged(&key, lock.lock_id, before).await?;
     Ok(())

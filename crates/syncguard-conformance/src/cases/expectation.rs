@@ -2,21 +2,15 @@
 
 use std::time::Duration;
 
-use syncguard_core::contract::FenceToken;
 use syncguard_core::{ExtendResult, LockConfig, LockId, Timestamp, acquire};
 use tokio::time::Instant;
 
-use crate::context::{ATTEMPTS, Context, LONG, SHORT, fresh_key, too_slow};
+use crate::context::{ATTEMPTS, Context, Held, LONG, SHORT, fresh_key, too_slow};
 use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
-use crate::tasks::all;
+use crate::tasks::at_once;
 
-pub(crate) async fn the_stored_expiry_is_expected_rightly<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, other) = context.pair().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    let before = client.live(&key, lock.lock_id).await?;
+pub(crate) async fn the_stored_expiry_is_expected_rightly(context: &Context<'_>) -> Outcome {
+    let Held { client, other, key, lock, before } = context.held().await?;
     let mut expected = lock.expires_at;
     // Longer and shorter extends, each with the expiry of the last answer.
     for ttl in [3 * LONG, LONG, 2 * LONG] {
@@ -32,9 +26,7 @@ pub(crate) async fn the_stored_expiry_is_expected_rightly<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn another_expected_expiry_changes_nothing<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn another_expected_expiry_changes_nothing(context: &Context<'_>) -> Outcome {
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, 2 * LONG).await?;
@@ -54,8 +46,8 @@ pub(crate) async fn another_expected_expiry_changes_nothing<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn an_older_extend_that_comes_late_never_shortens<F: FenceToken>(
-    context: &Context<'_, F>,
+pub(crate) async fn an_older_extend_that_comes_late_never_shortens(
+    context: &Context<'_>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
@@ -81,13 +73,9 @@ pub(crate) async fn an_older_extend_that_comes_late_never_shortens<F: FenceToken
     Ok(())
 }
 
-pub(crate) async fn every_extend_changes_the_expiry<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn every_extend_changes_the_expiry(context: &Context<'_>) -> Outcome {
     const EXTENDS: u32 = 40;
-    let client = context.client().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
+    let Held { client, key, lock, .. } = context.held().await?;
     let (started, mut known) = (Instant::now(), lock.expires_at);
     for _ in 0..EXTENDS {
         // Shorter by the time that has passed, so that many extends ask for the same millisecond.
@@ -106,9 +94,7 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-pub(crate) async fn a_lost_lock_is_not_held_whatever_is_expected<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_lost_lock_is_not_held_whatever_is_expected(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let unknown = LockId::generate()?;
@@ -140,9 +126,7 @@ pub(crate) async fn a_lost_lock_is_not_held_whatever_is_expected<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn the_expectation_counts_within_the_tolerance<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn the_expectation_counts_within_the_tolerance(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
     for _ in 0..ATTEMPTS {
         let key = fresh_key()?;
@@ -163,19 +147,19 @@ pub(crate) async fn the_expectation_counts_within_the_tolerance<F: FenceToken>(
     Err(too_slow())
 }
 
-pub(crate) async fn of_many_extends_with_one_expectation_one_applies<F: FenceToken>(
-    context: &Context<'_, F>,
+pub(crate) async fn of_many_extends_with_one_expectation_one_applies(
+    context: &Context<'_>,
 ) -> Outcome {
-    const EXTENDS: u32 = 8;
+    const EXTENDS: usize = 8;
     let clients = context.clients(4).await;
     for _ in 0..5 {
         let key = fresh_key()?;
         let lock = clients[0].take(&key, LONG).await?;
-        let extends = (0..EXTENDS).zip(clients.iter().cycle().cloned()).map(|(number, client)| {
-            let ttl = 2 * LONG + Duration::from_secs(number.into());
-            async move { client.extend_expecting(lock.lock_id, ttl, lock.expires_at).await }
+        let answers = at_once(&clients, EXTENDS, |number, client| async move {
+            let ttl = 2 * LONG + Duration::from_secs(number as u64);
+            client.extend_expecting(lock.lock_id, ttl, lock.expires_at).await
         });
-        let answers = all(extends).await?;
+        let answers = answers.await?;
         let applied: Vec<_> = answers.iter().filter(|answer| answer.is_extended()).collect();
         ensure!(applied.len() == 1, "of {EXTENDS} extends {} were applied", applied.len());
         let stored = clients[1].live(&key, lock.lock_id).await?.expires_at;
@@ -192,9 +176,7 @@ pub(crate) async fn of_many_extends_with_one_expectation_one_applies<F: FenceTok
     Ok(())
 }
 
-pub(crate) async fn a_guard_goes_on_from_the_stored_expiry<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_guard_goes_on_from_the_stored_expiry(context: &Context<'_>) -> Outcome {
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
     let config = LockConfig::new(&key).with_ttl(LONG);

@@ -2,77 +2,58 @@
 
 use std::time::Duration;
 
-use syncguard_core::contract::{FenceToken, TIME_TOLERANCE};
-use syncguard_core::{AutoExtend, LockConfig, acquire};
+use syncguard_core::contract::TIME_TOLERANCE;
+use syncguard_core::{AutoExtend, Key, LockConfig, acquire};
 
+use crate::client::{Client, Granted};
 use crate::context::{
-    ATTEMPTS, CLOCK_SLACK, Context, LONG, SHORT, fresh_key, renewals_came_in_time, too_slow,
+    ATTEMPTS, CLOCK_SLACK, Context, Held, LONG, SHORT, fresh_key, renewals_came_in_time, too_slow,
     with_lateness,
 };
-use crate::outcome::{Outcome, Stop, ensure};
+use crate::outcome::{Checked, Outcome, Stop, ensure, ensure_eq};
 
-pub(crate) async fn a_lock_is_live_within_the_tolerance<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, other) = context.pair().await;
+pub(crate) async fn a_lock_is_live_within_the_tolerance(context: &Context<'_>) -> Outcome {
+    let (client, rival) = context.pair().await;
     for _ in 0..ATTEMPTS {
-        let key = fresh_key()?;
-        let watch = context.watch();
-        let lock = client.take(&key, SHORT).await?;
-        watch.enter_tolerance(SHORT).await;
-        let live = other.is_locked(&key).await?;
-        let by_key = other.by_key(&key).await?;
-        let by_id = other.by_id(lock.lock_id).await?;
+        let (key, lock, watch) = context.in_tolerance(&client, SHORT).await?;
+        let meets = meets(&rival, &key, &lock).await?;
         if watch.within_tolerance(SHORT) {
-            ensure!(live, "is_locked answered false within the tolerance");
-            ensure!(by_key.is_some(), "lookup by key found nothing within the tolerance");
-            ensure!(by_id.is_some(), "lookup by lock id found nothing within the tolerance");
+            ensure_eq!(meets, LIVE, "what a look and a rival meet within the tolerance");
             return Ok(());
         }
     }
     Err(too_slow())
 }
 
-pub(crate) async fn a_rival_is_refused_within_the_tolerance<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, rival) = context.pair().await;
-    for _ in 0..ATTEMPTS {
-        let key = fresh_key()?;
-        let watch = context.watch();
-        client.take(&key, SHORT).await?;
-        watch.enter_tolerance(SHORT).await;
-        let granted = rival.acquire(&key, LONG).await?;
-        if watch.within_tolerance(SHORT) {
-            ensure!(granted.is_none(), "a rival got the key within the tolerance");
-            return Ok(());
-        }
-    }
-    Err(too_slow())
+/// What a client meets that is not the holder: whether the key is locked, the lookup by key and the lookup by lock id
+/// find the lock, and an acquire is refused.
+async fn meets(client: &Client, key: &Key, lock: &Granted) -> Checked<[bool; 4]> {
+    Ok([
+        client.is_locked(key).await?,
+        client.by_key(key).await?.is_some(),
+        client.by_id(lock.lock_id).await?.is_some(),
+        client.acquire(key, LONG).await?.is_none(),
+    ])
 }
 
-pub(crate) async fn a_lock_is_free_after_the_tolerance<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+const LIVE: [bool; 4] = [true; 4];
+
+pub(crate) async fn a_lock_is_free_after_the_tolerance(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
-    let key = fresh_key()?;
-    client.take(&key, SHORT).await?;
-    context.outlive(SHORT).await;
-    rival.free(&key).await?;
+    let (key, old) = context.expired(&client).await?;
+    for client in [&client, &rival] {
+        client.free(&key).await?;
+        ensure_eq!(client.by_id(old.lock_id).await?, None, "the lookup by lock id");
+    }
     let next = rival.take(&key, LONG).await?;
     rival.live(&key, next.lock_id).await?;
     Ok(())
 }
 
-pub(crate) async fn a_release_within_the_tolerance_succeeds<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_release_within_the_tolerance_succeeds(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     for _ in 0..ATTEMPTS {
-        let key = fresh_key()?;
-        let watch = context.watch();
-        let lock = client.take(&key, SHORT).await?;
-        watch.enter_tolerance(SHORT).await;
+        let (key, lock, watch) = context.in_tolerance(&client, SHORT).await?;
         let result = client.release(lock.lock_id).await?;
         if watch.within_tolerance(SHORT) {
             ensure!(result.is_released(), "a release within the tolerance answered {result:?}");
@@ -83,26 +64,10 @@ pub(crate) async fn a_release_within_the_tolerance_succeeds<F: FenceToken>(
     Err(too_slow())
 }
 
-pub(crate) async fn a_release_after_the_tolerance_is_not_held<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
-    let lock = client.take(&fresh_key()?, SHORT).await?;
-    context.outlive(SHORT).await;
-    // Expired or not found: both are right, because the store may have removed the record.
-    client.not_released(lock.lock_id).await?;
-    Ok(())
-}
-
-pub(crate) async fn an_extend_within_the_tolerance_succeeds<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn an_extend_within_the_tolerance_succeeds(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
     for _ in 0..ATTEMPTS {
-        let key = fresh_key()?;
-        let watch = context.watch();
-        let lock = client.take(&key, SHORT).await?;
-        watch.enter_tolerance(SHORT).await;
+        let (key, lock, watch) = context.in_tolerance(&client, SHORT).await?;
         let result = client.extend(lock.lock_id, LONG).await?;
         if watch.within_tolerance(SHORT) {
             ensure!(result.is_extended(), "an extend within the tolerance answered {result:?}");
@@ -116,13 +81,35 @@ pub(crate) async fn an_extend_within_the_tolerance_succeeds<F: FenceToken>(
     Err(too_slow())
 }
 
-pub(crate) async fn an_extend_after_the_tolerance_revives_nothing<F: FenceToken>(
-    context: &Context<'_, F>,
+pub(crate) async fn an_extended_lock_has_the_tolerance_again(context: &Context<'_>) -> Outcome {
+    let (client, rival) = context.pair().await;
+    for _ in 0..ATTEMPTS {
+        let (key, lock, _) = context.in_tolerance(&client, SHORT).await?;
+        let first = context.watch();
+        let extended = client.extend(lock.lock_id, SHORT).await?;
+        first.enter_tolerance(SHORT).await;
+        let meets = meets(&rival, &key, &lock).await?;
+        let second = context.watch();
+        let again = client.extend(lock.lock_id, SHORT).await?;
+        let is_in_time = first.within_tolerance(SHORT);
+        second.enter_tolerance(SHORT).await;
+        let released = client.release(lock.lock_id).await?;
+        if extended.is_extended() && is_in_time && second.within_tolerance(SHORT) {
+            ensure_eq!(meets, LIVE, "what a look and a rival meet within the second tolerance");
+            ensure!(again.is_extended(), "an extend in the second tolerance answered {again:?}");
+            ensure!(released.is_released(), "a release in the third tolerance: {released:?}");
+            client.free(&key).await?;
+            return Ok(());
+        }
+    }
+    Err(too_slow())
+}
+
+pub(crate) async fn an_extend_after_the_tolerance_revives_nothing(
+    context: &Context<'_>,
 ) -> Outcome {
     let (client, rival) = context.pair().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, SHORT).await?;
-    context.outlive(SHORT).await;
+    let (key, lock) = context.expired(&client).await?;
     client.not_extended(lock.lock_id, LONG).await?;
     client.free(&key).await?;
     client.powerless(lock.lock_id).await?;
@@ -130,9 +117,7 @@ pub(crate) async fn an_extend_after_the_tolerance_revives_nothing<F: FenceToken>
     Ok(())
 }
 
-pub(crate) async fn an_extend_replaces_what_was_left<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn an_extend_replaces_what_was_left(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let watch = context.watch();
     let lock = client.take(&fresh_key()?, LONG).await?;
@@ -149,7 +134,7 @@ pub(crate) async fn an_extend_replaces_what_was_left<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn an_extend_can_shorten<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn an_extend_can_shorten(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, 2 * LONG).await?;
@@ -164,12 +149,8 @@ pub(crate) async fn an_extend_can_shorten<F: FenceToken>(context: &Context<'_, F
     Ok(())
 }
 
-pub(crate) async fn a_shortened_lock_ends_early<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, rival) = context.pair().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
+pub(crate) async fn a_shortened_lock_ends_early(context: &Context<'_>) -> Outcome {
+    let Held { client, other: rival, key, lock, .. } = context.held().await?;
     client.extended(lock.lock_id, SHORT).await?;
     context.outlive(SHORT).await;
     client.free(&key).await?;
@@ -178,9 +159,7 @@ pub(crate) async fn a_shortened_lock_ends_early<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn an_extended_lock_outlives_its_first_ttl<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn an_extended_lock_outlives_its_first_ttl(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
     for _ in 0..ATTEMPTS {
         let key = fresh_key()?;
@@ -202,29 +181,11 @@ pub(crate) async fn an_extended_lock_outlives_its_first_ttl<F: FenceToken>(
     Err(too_slow())
 }
 
-pub(crate) async fn an_expired_lock_stays_expired<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, rival) = context.pair().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, SHORT).await?;
-    context.outlive(SHORT).await;
-    let next = rival.take(&key, LONG).await?;
-    rival.released(next.lock_id).await?;
-    client.free(&key).await?;
-    client.powerless(lock.lock_id).await?;
-    client.free(&key).await?;
-    Ok(())
-}
-
-pub(crate) async fn the_shortest_ttl_works<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn the_shortest_ttl_works(context: &Context<'_>) -> Outcome {
     const SHORTEST: Duration = Duration::from_millis(1);
     let (client, rival) = context.pair().await;
     for _ in 0..ATTEMPTS {
-        let key = fresh_key()?;
-        let watch = context.watch();
-        client.take(&key, SHORTEST).await?;
-        watch.enter_tolerance(SHORTEST).await;
+        let (key, _, watch) = context.in_tolerance(&client, SHORTEST).await?;
         let granted = rival.acquire(&key, LONG).await?;
         if watch.within_tolerance(SHORTEST) {
             ensure!(granted.is_none(), "the tolerance does not cover a lock of one millisecond");
@@ -236,9 +197,7 @@ pub(crate) async fn the_shortest_ttl_works<F: FenceToken>(context: &Context<'_, 
     Err(too_slow())
 }
 
-pub(crate) async fn auto_extend_outlives_the_ttl<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn auto_extend_outlives_the_ttl(context: &Context<'_>) -> Outcome {
     const TTL: Duration = Duration::from_secs(3);
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;

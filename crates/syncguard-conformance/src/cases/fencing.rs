@@ -1,15 +1,14 @@
 //! Fencing tokens and their counters. These cases do not apply to a backend that does not fence.
 
-use syncguard_core::contract::{AcquireRequest, FenceToken};
-use syncguard_core::{ErrorCode, Fence, Key, LockBackend, LockError};
+use syncguard_core::contract::AcquireRequest;
+use syncguard_core::{ErrorCode, Fence, LockBackend};
 use tracing::Level;
 
-use crate::client::Client;
-use crate::context::{Context, LONG, SHORT, fresh_key};
+use crate::context::{Context, Held, LONG, SHORT, fresh_key};
 use crate::logs::Watching;
 use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 
-pub(crate) async fn the_first_fence_is_one<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn the_first_fence_is_one(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     for _ in 0..3 {
         let fence = client.take(&fresh_key()?, LONG).await?.fence()?;
@@ -18,13 +17,11 @@ pub(crate) async fn the_first_fence_is_one<F: FenceToken>(context: &Context<'_, 
     Ok(())
 }
 
-pub(crate) async fn fences_grow_with_every_acquisition<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
+pub(crate) async fn fences_grow_with_every_acquisition(context: &Context<'_>) -> Outcome {
+    let clients = [context.clones().await, context.clones().await].concat();
     let key = fresh_key()?;
     let mut last = Fence::ZERO;
-    for _ in 0..20 {
+    for client in clients.iter().cycle().take(20) {
         let lock = client.take(&key, LONG).await?;
         grown(&mut last, lock.fence()?)?;
         client.released(lock.lock_id).await?;
@@ -32,7 +29,7 @@ pub(crate) async fn fences_grow_with_every_acquisition<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn fences_grow_across_expiry<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn fences_grow_across_expiry(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let mut last = Fence::ZERO;
@@ -48,25 +45,7 @@ pub(crate) async fn fences_grow_across_expiry<F: FenceToken>(context: &Context<'
     Ok(())
 }
 
-pub(crate) async fn fences_grow_across_connections<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let clients = [context.clones().await, context.clones().await].concat();
-    let key = fresh_key()?;
-    let mut last = Fence::ZERO;
-    for _ in 0..3 {
-        for client in &clients {
-            let lock = client.take(&key, LONG).await?;
-            grown(&mut last, lock.fence()?)?;
-            client.released(lock.lock_id).await?;
-        }
-    }
-    Ok(())
-}
-
-pub(crate) async fn each_key_has_its_own_counter<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn each_key_has_its_own_counter(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let (busy, quiet) = (fresh_key()?, fresh_key()?);
     for expected in 1..=5 {
@@ -79,10 +58,8 @@ pub(crate) async fn each_key_has_its_own_counter<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn an_extend_keeps_the_fence<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
-    let client = context.client().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
+pub(crate) async fn an_extend_keeps_the_fence(context: &Context<'_>) -> Outcome {
+    let Held { client, key, lock, .. } = context.held().await?;
     for _ in 0..3 {
         client.extended(lock.lock_id, LONG).await?;
         let seen = client.live(&key, lock.lock_id).await?;
@@ -94,21 +71,7 @@ pub(crate) async fn an_extend_keeps_the_fence<F: FenceToken>(context: &Context<'
     Ok(())
 }
 
-pub(crate) async fn the_lookup_shows_the_fence<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
-    let client = context.client().await;
-    let key = fresh_key()?;
-    for _ in 0..3 {
-        let lock = client.take(&key, LONG).await?;
-        let seen = client.live(&key, lock.lock_id).await?;
-        ensure_eq!(seen.fence, Some(lock.fence()?), "the fence that the lookup shows");
-        client.released(lock.lock_id).await?;
-    }
-    Ok(())
-}
-
-pub(crate) async fn the_next_fence_follows_the_counter<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn the_next_fence_follows_the_counter(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     context.set_fence_counter(&key, Fence::new(41)?).await;
@@ -117,9 +80,7 @@ pub(crate) async fn the_next_fence_follows_the_counter<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn large_fences_keep_every_digit<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn large_fences_keep_every_digit(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     context.set_fence_counter(&key, Fence::new(123_456_789_012_343)?).await;
@@ -138,9 +99,7 @@ pub(crate) async fn large_fences_keep_every_digit<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_fence_above_the_warning_level_is_granted<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_fence_above_the_warning_level_is_granted(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     context.set_fence_counter(&key, Fence::WARN).await;
@@ -151,9 +110,7 @@ pub(crate) async fn a_fence_above_the_warning_level_is_granted<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_fence_above_the_warning_level_is_logged<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_fence_above_the_warning_level_is_logged(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     let Some(watching) = Watching::start(vec![key.hash_id().to_string()])? else {
@@ -168,23 +125,16 @@ pub(crate) async fn a_fence_above_the_warning_level_is_logged<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn the_last_fence_is_granted<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
-    let client = context.client().await;
-    let key = last_but_one(context).await?;
-    let lock = client.take(&key, LONG).await?;
+pub(crate) async fn the_last_fence_is_granted(context: &Context<'_>) -> Outcome {
+    let (client, rival) = context.pair().await;
+    let key = fresh_key()?;
+    context.set_fence_counter(&key, Fence::new(Fence::MAX.get() - 1)?).await;
+    let request = AcquireRequest::new(&key, LONG)?;
+    let lock = client.send_granted(request.repeat()).await?;
     ensure_eq!(lock.fence()?, Fence::MAX, "the last fence");
     let seen = client.live(&key, lock.lock_id).await?;
     ensure_eq!(seen.fence, Some(Fence::MAX), "the last fence in the lookup");
-    Ok(())
-}
-
-pub(crate) async fn the_holder_of_the_last_fence_is_an_ordinary_holder<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, rival) = context.pair().await;
-    let key = last_but_one(context).await?;
-    let request = AcquireRequest::new(&key, LONG)?;
-    let lock = client.send_granted(request.repeat()).await?;
+    // An exhausted counter matters to the next acquisition alone.
     rival.refused(&key, LONG).await?;
     let again = client.send_granted(request).await?;
     ensure_eq!(again, lock, "the answer to the repeated request");
@@ -194,41 +144,32 @@ pub(crate) async fn the_holder_of_the_last_fence_is_an_ordinary_holder<F: FenceT
     Ok(())
 }
 
-pub(crate) async fn an_exhausted_counter_grants_nothing<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
+pub(crate) async fn an_exhausted_counter_grants_nothing(context: &Context<'_>) -> Outcome {
+    let (client, other) = context.pair().await;
     // The second value is above all granted fences, as after a move from another store.
     for last in [Fence::MAX, Fence::new(999_999_999_999_999)?] {
         let key = fresh_key()?;
         context.set_fence_counter(&key, last).await;
         for _ in 0..3 {
-            let error = exhausted(&client, AcquireRequest::new(&key, LONG)?).await?;
+            let request = AcquireRequest::new(&key, LONG)?;
+            let lock_id = request.lock_id;
+            let error = match client.backend().acquire(request).await {
+                Err(error) => error,
+                Ok(answer) => {
+                    return Err(Stop::failed(format!("above the last fence: {answer:?}")));
+                }
+            };
             ensure_eq!(error.code(), ErrorCode::Internal, "the code of {error}");
             ensure!(!error.is_outcome_unknown(), "the outcome of a refused fence is known");
+            other.free(&key).await?;
+            other.powerless(lock_id).await?;
         }
     }
     Ok(())
 }
 
-pub(crate) async fn an_exhausted_counter_leaves_no_lock<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, other) = context.pair().await;
-    let key = fresh_key()?;
-    context.set_fence_counter(&key, Fence::MAX).await;
-    let request = AcquireRequest::new(&key, LONG)?;
-    let lock_id = request.lock_id;
-    exhausted(&client, request).await?;
-    other.free(&key).await?;
-    other.powerless(lock_id).await?;
-    Ok(())
-}
-
-pub(crate) async fn a_refusal_uses_up_no_fence<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
-    let (client, rival) = context.pair().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
+pub(crate) async fn a_refusal_uses_up_no_fence(context: &Context<'_>) -> Outcome {
+    let Held { client, other: rival, key, lock, .. } = context.held().await?;
     for _ in 0..5 {
         rival.refused(&key, LONG).await?;
     }
@@ -236,24 +177,6 @@ pub(crate) async fn a_refusal_uses_up_no_fence<F: FenceToken>(context: &Context<
     let next = rival.take(&key, LONG).await?;
     ensure_eq!(next.fence()?, lock.fence()?.next()?, "the fence of the next holder");
     Ok(())
-}
-
-/// Makes a key with one fence left.
-async fn last_but_one<F: FenceToken>(context: &Context<'_, F>) -> Result<Key, Stop> {
-    let key = fresh_key()?;
-    context.set_fence_counter(&key, Fence::new(Fence::MAX.get() - 1)?).await;
-    Ok(key)
-}
-
-/// The error of an acquire that must not be granted.
-async fn exhausted<F: FenceToken>(
-    client: &Client<F>,
-    request: AcquireRequest,
-) -> Result<LockError, Stop> {
-    match client.backend().acquire(request).await {
-        Err(error) => Ok(error),
-        Ok(answer) => Err(Stop::failed(format!("the answer above the last fence is {answer:?}"))),
-    }
 }
 
 fn grown(last: &mut Fence, fence: Fence) -> Outcome {

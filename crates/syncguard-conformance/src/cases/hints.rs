@@ -1,18 +1,14 @@
 //! Key hints. A hint says where to look first; the lock id alone decides.
 
-use syncguard_core::contract::{ExtendRequest, FenceToken, LookupRequest, ReleaseRequest};
+use syncguard_core::contract::{ExtendRequest, LookupRequest, ReleaseRequest};
 use syncguard_core::{ExtendResult, Key, LockBackend, LockId, NotHeld, ReleaseResult};
 
 use crate::client::{Client, Granted};
-use crate::context::{Context, LONG, fresh_key};
-use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
+use crate::context::{Context, Held, LONG, fresh_key};
+use crate::outcome::{Checked, Outcome, Stop, Unexpected, answer, ensure, ensure_eq};
 
 /// Returns true if a lookup finds the lock with this id.
-async fn find<F: FenceToken>(
-    client: &Client<F>,
-    lock_id: LockId,
-    hint: &Key,
-) -> Result<bool, Unexpected> {
+async fn find(client: &Client, lock_id: LockId, hint: &Key) -> Checked<bool> {
     let request = LookupRequest::by_lock_id(lock_id).with_key_hint(hint.clone());
     let Some(info) = client.find(request).await? else { return Ok(false) };
     if info.lock_id_hash() != lock_id.hash_id() {
@@ -21,28 +17,18 @@ async fn find<F: FenceToken>(
     Ok(true)
 }
 
-async fn extend<F: FenceToken>(
-    client: &Client<F>,
-    lock_id: LockId,
-    hint: &Key,
-) -> Result<ExtendResult, Unexpected> {
+async fn extend(client: &Client, lock_id: LockId, hint: &Key) -> Checked<ExtendResult> {
     let request = ExtendRequest::new(lock_id, 2 * LONG)?.with_key_hint(hint.clone());
-    let answer = client.backend().extend(request).await;
-    answer.map_err(|error| Unexpected::error("extend with a hint", &error))
+    answer("extend with a hint", client.backend().extend(request).await)
 }
 
-async fn release<F: FenceToken>(
-    client: &Client<F>,
-    lock_id: LockId,
-    hint: &Key,
-) -> Result<ReleaseResult, Unexpected> {
+async fn release(client: &Client, lock_id: LockId, hint: &Key) -> Checked<ReleaseResult> {
     let request = ReleaseRequest::new(lock_id).with_key_hint(hint.clone());
-    let answer = client.backend().release(request).await;
-    answer.map_err(|error| Unexpected::error("release with a hint", &error))
+    answer("release with a hint", client.backend().release(request).await)
 }
 
 /// Checks that a lock id holds nothing, by each operation with this hint.
-async fn is_powerless<F: FenceToken>(client: &Client<F>, lock_id: LockId, hint: &Key) -> Outcome {
+async fn is_powerless(client: &Client, lock_id: LockId, hint: &Key) -> Outcome {
     const NOT_FOUND: NotHeld = NotHeld::NotFound;
     ensure!(!find(client, lock_id, hint).await?, "a lookup with a hint found a lock");
     let extended = extend(client, lock_id, hint).await?;
@@ -53,18 +39,14 @@ async fn is_powerless<F: FenceToken>(client: &Client<F>, lock_id: LockId, hint: 
 }
 
 /// Takes two keys.
-async fn two_locks<F: FenceToken>(client: &Client<F>) -> Result<[(Key, Granted); 2], Stop> {
+async fn two_locks(client: &Client) -> Result<[(Key, Granted); 2], Stop> {
     let (first, second) = (fresh_key()?, fresh_key()?);
     let locks = [client.take(&first, LONG).await?, client.take(&second, LONG).await?];
     Ok([(first, locks[0]), (second, locks[1])])
 }
 
-pub(crate) async fn a_right_hint_changes_no_answer<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, other) = context.pair().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
+pub(crate) async fn a_right_hint_changes_no_answer(context: &Context<'_>) -> Outcome {
+    let Held { client, other, key, lock, .. } = context.held().await?;
     for client in [&other, &client] {
         ensure!(find(client, lock.lock_id, &key).await?, "a lookup with a hint found nothing");
         let extended = extend(client, lock.lock_id, &key).await?;
@@ -77,9 +59,7 @@ pub(crate) async fn a_right_hint_changes_no_answer<F: FenceToken>(
     is_powerless(&client, lock.lock_id, &key).await
 }
 
-pub(crate) async fn a_wrong_hint_finds_the_lock_of_the_id<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_wrong_hint_finds_the_lock_of_the_id(context: &Context<'_>) -> Outcome {
     let (client, other) = context.pair().await;
     let [(_, lock), (hint, _)] = two_locks(&client).await?;
     for client in [&client, &other] {
@@ -90,9 +70,7 @@ pub(crate) async fn a_wrong_hint_finds_the_lock_of_the_id<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_wrong_hint_extends_the_lock_of_the_id<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_wrong_hint_extends_the_lock_of_the_id(context: &Context<'_>) -> Outcome {
     let (client, other) = context.pair().await;
     let [(key, lock), (hint, hinted)] = two_locks(&client).await?;
     let before = client.live(&hint, hinted.lock_id).await?;
@@ -112,9 +90,7 @@ pub(crate) async fn a_wrong_hint_extends_the_lock_of_the_id<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_wrong_hint_releases_the_lock_of_the_id<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_wrong_hint_releases_the_lock_of_the_id(context: &Context<'_>) -> Outcome {
     let (client, other) = context.pair().await;
     for (from, free) in [(&client, false), (&client, true), (&other, false), (&other, true)] {
         let [(key, lock), (held, hinted)] = two_locks(&client).await?;
@@ -128,35 +104,20 @@ pub(crate) async fn a_wrong_hint_releases_the_lock_of_the_id<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_hint_gives_an_unknown_id_nothing<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    let before = client.live(&key, lock.lock_id).await?;
-    is_powerless(&client, LockId::generate()?, &key).await?;
-    client.unchanged(&key, lock.lock_id, before).await?;
-    Ok(())
-}
-
-pub(crate) async fn a_hint_gives_an_old_id_nothing<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, rival) = context.pair().await;
-    let key = fresh_key()?;
-    let old = client.take(&key, LONG).await?;
+pub(crate) async fn a_hint_gives_other_ids_nothing(context: &Context<'_>) -> Outcome {
+    let Held { client, other: rival, key, lock: old, .. } = context.held().await?;
     client.released(old.lock_id).await?;
     let lock = rival.take(&key, LONG).await?;
     let before = rival.live(&key, lock.lock_id).await?;
     for client in [&client, &rival] {
+        is_powerless(client, LockId::generate()?, &key).await?;
         is_powerless(client, old.lock_id, &key).await?;
     }
     rival.unchanged(&key, lock.lock_id, before).await?;
     Ok(())
 }
 
-pub(crate) async fn any_key_can_be_a_hint<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn any_key_can_be_a_hint(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let id = LockId::generate()?;
     // Among them are names that a store uses for its own records and may refuse as keys.

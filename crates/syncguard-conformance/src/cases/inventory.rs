@@ -2,19 +2,28 @@
 
 use std::collections::BTreeMap;
 
-use syncguard_core::contract::FenceToken;
 use syncguard_core::inventory::ListRequest;
 use syncguard_core::{Fence, Key};
 
-use crate::client::{Client, Granted, Seen};
+use crate::client::{Client, Granted};
 use crate::context::{ATTEMPTS, Context, LONG, SHORT, fresh_key, fresh_text, too_slow};
-use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
+use crate::outcome::{Checked, Outcome, Stop, Unexpected, ensure, ensure_eq};
 use crate::over_all::{OverAll, texts};
 use crate::tasks::pause;
 
-fn keys(prefix: &str, count: usize) -> Result<Vec<Key>, Unexpected> {
+fn keys(prefix: &str, count: usize) -> Checked<Vec<Key>> {
     let key = |number| Ok(Key::new(format!("{prefix}{number:03}"))?);
     (0..count).map(key).collect()
+}
+
+/// Holds this many keys with a prefix of their own.
+async fn take_keys(client: &Client, count: usize) -> Checked<(String, Vec<Key>)> {
+    let prefix = fresh_text()?;
+    let keys = keys(&prefix, count)?;
+    for key in &keys {
+        client.take(key, LONG).await?;
+    }
+    Ok((prefix, keys))
 }
 
 fn sorted(mut keys: Vec<String>) -> Vec<String> {
@@ -22,11 +31,8 @@ fn sorted(mut keys: Vec<String>) -> Vec<String> {
     keys
 }
 
-pub(crate) async fn a_listing_shows_every_live_lock<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, other) = context.pair().await;
-    let over_all = OverAll::of(&other)?;
+pub(crate) async fn a_listing_shows_every_live_lock(context: &Context<'_>) -> Outcome {
+    let (client, over_all) = OverAll::of(context).await?;
     let prefix = fresh_text()?;
     let mut expected = BTreeMap::new();
     for key in keys(&prefix, 3)? {
@@ -36,7 +42,7 @@ pub(crate) async fn a_listing_shows_every_live_lock<F: FenceToken>(
     }
     let listed = over_all.locks(ListRequest::new().with_prefix(&prefix)).await?;
     let listed = listed.into_iter().map(|info| {
-        let seen = Seen::new(&info);
+        let seen = client.seen(&info);
         let raw = info.expose();
         (raw.key.expose().to_owned(), (raw.lock_id, seen))
     });
@@ -51,11 +57,8 @@ pub(crate) async fn a_listing_shows_every_live_lock<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_listing_shows_no_lock_that_is_over<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
-    let over_all = OverAll::of(&client)?;
+pub(crate) async fn a_listing_shows_no_lock_that_is_over(context: &Context<'_>) -> Outcome {
+    let (client, over_all) = OverAll::of(context).await?;
     let prefix = fresh_text()?;
     let keys = keys(&prefix, 3)?;
     let released = client.take(&keys[0], LONG).await?;
@@ -67,16 +70,10 @@ pub(crate) async fn a_listing_shows_no_lock_that_is_over<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_listing_shows_a_lock_within_the_tolerance<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
-    let over_all = OverAll::of(&client)?;
+pub(crate) async fn a_listing_shows_a_lock_within_the_tolerance(context: &Context<'_>) -> Outcome {
+    let (client, over_all) = OverAll::of(context).await?;
     for _ in 0..ATTEMPTS {
-        let key = fresh_key()?;
-        let watch = context.watch();
-        client.take(&key, SHORT).await?;
-        watch.enter_tolerance(SHORT).await;
+        let (key, _, watch) = context.in_tolerance(&client, SHORT).await?;
         let listed = over_all.keys(key.expose()).await?;
         if watch.within_tolerance(SHORT) {
             ensure_eq!(listed, [key.expose()], "the keys of the live locks");
@@ -86,11 +83,8 @@ pub(crate) async fn a_listing_shows_a_lock_within_the_tolerance<F: FenceToken>(
     Err(too_slow())
 }
 
-pub(crate) async fn a_listing_goes_by_the_beginning_of_keys<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
-    let over_all = OverAll::of(&client)?;
+pub(crate) async fn a_listing_goes_by_the_beginning_of_keys(context: &Context<'_>) -> Outcome {
+    let (client, over_all) = OverAll::of(context).await?;
     let fresh = fresh_text()?;
     // Pattern characters of some stores are plain text here.
     for sign in ["*", "?", "%", "_", "\\", "[a", "[^x]", "'", "\"", "/", "\u{10ffff}"] {
@@ -111,11 +105,8 @@ pub(crate) async fn a_listing_goes_by_the_beginning_of_keys<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_listing_shows_keys_as_they_are<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
-    let over_all = OverAll::of(&client)?;
+pub(crate) async fn a_listing_shows_keys_as_they_are(context: &Context<'_>) -> Outcome {
+    let (client, over_all) = OverAll::of(context).await?;
     let fresh = fresh_text()?;
     let longest = format!("{fresh}{}", "x".repeat(Key::MAX_LENGTH_BYTES - fresh.len()));
     let mut expected = vec![
@@ -132,7 +123,7 @@ pub(crate) async fn a_listing_shows_keys_as_they_are<F: FenceToken>(
     expected.push(format!("{fresh}caf\u{e9}"));
     let expected = sorted(expected);
     ensure_eq!(sorted(over_all.keys(&fresh).await?), expected, "the keys of the locks");
-    if F::SUPPORTED {
+    if client.fences() {
         let counters = over_all.counters(ListRequest::new().with_prefix(&fresh)).await?;
         let counters = counters.into_iter().map(|(key, _)| key).collect();
         ensure_eq!(sorted(counters), expected, "the keys of the counters");
@@ -140,15 +131,10 @@ pub(crate) async fn a_listing_shows_keys_as_they_are<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn pages_show_each_lock_once<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn pages_show_each_lock_once(context: &Context<'_>) -> Outcome {
     const LOCKS: usize = 23;
-    let client = context.client().await;
-    let over_all = OverAll::of(&client)?;
-    let prefix = fresh_text()?;
-    let expected = keys(&prefix, LOCKS)?;
-    for key in &expected {
-        client.take(key, LONG).await?;
-    }
+    let (client, over_all) = OverAll::of(context).await?;
+    let (prefix, expected) = take_keys(&client, LOCKS).await?;
     let expected: Vec<_> = expected.iter().map(|key| key.expose().to_owned()).collect();
     for size in [1, 7, LOCKS - 1, LOCKS, LOCKS + 1] {
         let request = ListRequest::new().with_prefix(&prefix).with_page_size(size);
@@ -158,12 +144,10 @@ pub(crate) async fn pages_show_each_lock_once<F: FenceToken>(context: &Context<'
     Ok(())
 }
 
-pub(crate) async fn what_comes_and_goes_hides_no_lock<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn what_comes_and_goes_hides_no_lock(context: &Context<'_>) -> Outcome {
     const PAIRS: usize = 16;
     let (client, other) = context.pair().await;
-    let over_all = OverAll::of(&client)?;
+    let over_all = OverAll::of_client(&client)?;
     let prefix = fresh_text()?;
     let keys = keys(&prefix, 2 * PAIRS)?;
     let (mut stay, mut go) = (Vec::new(), Vec::new());
@@ -195,16 +179,10 @@ pub(crate) async fn what_comes_and_goes_hides_no_lock<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn the_next_page_begins_where_the_page_ended<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn the_next_page_begins_where_the_page_ended(context: &Context<'_>) -> Outcome {
     let (client, other) = context.pair().await;
-    let (over_all, others) = (OverAll::of(&client)?, OverAll::of(&other)?);
-    let prefix = fresh_text()?;
-    let keys = keys(&prefix, 5)?;
-    for key in &keys {
-        client.take(key, LONG).await?;
-    }
+    let (over_all, others) = (OverAll::of_client(&client)?, OverAll::of_client(&other)?);
+    let (prefix, keys) = take_keys(&client, 5).await?;
     let request = ListRequest::new().with_prefix(&prefix).with_page_size(2);
     let first = over_all.raw().list_locks(request).await?;
     let Some(next) = first.next else {
@@ -221,16 +199,9 @@ pub(crate) async fn the_next_page_begins_where_the_page_ended<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_corrupt_record_hides_no_other<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
-    let over_all = OverAll::of(&client)?;
-    let prefix = fresh_text()?;
-    let keys = keys(&prefix, 3)?;
-    for key in &keys {
-        client.take(key, LONG).await?;
-    }
+pub(crate) async fn a_corrupt_record_hides_no_other(context: &Context<'_>) -> Outcome {
+    let (client, over_all) = OverAll::of(context).await?;
+    let (prefix, keys) = take_keys(&client, 3).await?;
     context.corrupt(&keys[1]).await?;
     let request = ListRequest::new().with_prefix(&prefix);
     let page = over_all.raw().list_locks(request.clone()).await?;
@@ -242,18 +213,15 @@ pub(crate) async fn a_corrupt_record_hides_no_other<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn looking_over_all_changes_nothing<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, other) = context.pair().await;
-    let over_all = OverAll::of(&other)?;
+pub(crate) async fn looking_over_all_changes_nothing(context: &Context<'_>) -> Outcome {
+    let (client, over_all) = OverAll::of(context).await?;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     let before = client.live(&key, lock.lock_id).await?;
     let request = ListRequest::new().with_prefix(key.expose());
     for _ in 0..10 {
         over_all.locks(request.clone()).await?;
-        if F::SUPPORTED {
+        if client.fences() {
             over_all.counters(request.clone()).await?;
             over_all.counter(&key).await?;
         }
@@ -267,11 +235,8 @@ pub(crate) async fn looking_over_all_changes_nothing<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn the_counter_of_a_key_is_its_last_fence<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, other) = context.pair().await;
-    let over_all = OverAll::with_counters(&other)?;
+pub(crate) async fn the_counter_of_a_key_is_its_last_fence(context: &Context<'_>) -> Outcome {
+    let (client, over_all) = OverAll::with_counters(context).await?;
     let key = fresh_key()?;
     ensure_eq!(over_all.counter(&key).await?, None, "the counter of a key that was never locked");
     for _ in 0..3 {
@@ -284,12 +249,9 @@ pub(crate) async fn the_counter_of_a_key_is_its_last_fence<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn counters_of_free_keys_are_listed<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn counters_of_free_keys_are_listed(context: &Context<'_>) -> Outcome {
     const KEYS: usize = 9;
-    let (client, other) = context.pair().await;
-    let over_all = OverAll::with_counters(&other)?;
+    let (client, over_all) = OverAll::with_counters(context).await?;
     let prefix = fresh_text()?;
     let mut expected = Vec::new();
     for (number, key) in keys(&prefix, KEYS)?.into_iter().enumerate() {
@@ -309,11 +271,8 @@ pub(crate) async fn counters_of_free_keys_are_listed<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_raised_counter_gives_higher_fences<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, other) = context.pair().await;
-    let over_all = OverAll::with_counters(&other)?;
+pub(crate) async fn a_raised_counter_gives_higher_fences(context: &Context<'_>) -> Outcome {
+    let (client, over_all) = OverAll::with_counters(context).await?;
     let (key, fresh) = (fresh_key()?, fresh_key()?);
     let lock = client.take(&key, LONG).await?;
     let before = client.live(&key, lock.lock_id).await?;
@@ -333,11 +292,8 @@ pub(crate) async fn a_raised_counter_gives_higher_fences<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_raise_never_lowers_a_counter<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, other) = context.pair().await;
-    let over_all = OverAll::with_counters(&other)?;
+pub(crate) async fn a_raise_never_lowers_a_counter(context: &Context<'_>) -> Outcome {
+    let (client, over_all) = OverAll::with_counters(context).await?;
     let key = fresh_key()?;
     let high = Fence::new(1_000_000)?;
     over_all.raise(&key, high).await?;
@@ -350,11 +306,8 @@ pub(crate) async fn a_raise_never_lowers_a_counter<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_counter_raised_to_the_end_grants_nothing<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
-    let over_all = OverAll::with_counters(&client)?;
+pub(crate) async fn a_counter_raised_to_the_end_grants_nothing(context: &Context<'_>) -> Outcome {
+    let (client, over_all) = OverAll::with_counters(context).await?;
     let key = fresh_key()?;
     over_all.raise(&key, Fence::MAX).await?;
     match client.acquire(&key, LONG).await {
@@ -365,12 +318,11 @@ pub(crate) async fn a_counter_raised_to_the_end_grants_nothing<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn raises_and_acquires_at_once_keep_fences_growing<F: FenceToken>(
-    context: &Context<'_, F>,
+pub(crate) async fn raises_and_acquires_at_once_keep_fences_growing(
+    context: &Context<'_>,
 ) -> Outcome {
     const ROUNDS: u64 = 25;
-    let (client, other) = context.pair().await;
-    let over_all = OverAll::with_counters(&other)?;
+    let (client, over_all) = OverAll::with_counters(context).await?;
     let key = fresh_key()?;
     let acquires = async {
         let mut fences = Vec::new();
@@ -413,10 +365,7 @@ pub(crate) async fn raises_and_acquires_at_once_keep_fences_growing<F: FenceToke
 }
 
 /// To some stores a raise looks like an acquire and a release by another client.
-async fn free_beside_raises<F: FenceToken>(
-    client: &Client<F>,
-    key: &Key,
-) -> Result<Granted, Unexpected> {
+async fn free_beside_raises(client: &Client, key: &Key) -> Checked<Granted> {
     const TRIES: usize = 200;
     for _ in 0..TRIES {
         if let Some(lock) = client.acquire(key, LONG).await? {

@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use syncguard_core::contract::{FenceToken, LookupRequest};
-use syncguard_core::{AcquisitionOptions, Backoff, Fence, Key, LockConfig, acquire};
+use syncguard_core::contract::LookupRequest;
+use syncguard_core::{Fence, Key, LockConfig, acquire};
 
-use crate::context::{Context, LONG, fresh_key, fresh_text};
+use crate::context::{Context, Held, LONG, fresh_text, polling_every};
 use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 
-pub(crate) async fn both_normal_forms_are_one_key<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn both_normal_forms_are_one_key(context: &Context<'_>) -> Outcome {
     let (client, other) = context.pair().await;
     for (composed, decomposed) in
         [("caf\u{e9}", "cafe\u{301}"), ("\u{d55c}", "\u{1112}\u{1161}\u{11ab}")]
@@ -23,44 +21,25 @@ pub(crate) async fn both_normal_forms_are_one_key<F: FenceToken>(
         other.live(&decomposed, lock.lock_id).await?;
         client.released(lock.lock_id).await?;
         let next = other.take(&decomposed, LONG).await?;
-        ensure!(next.fence > lock.fence || !F::SUPPORTED, "two spellings, two counters");
+        ensure!(next.fence > lock.fence || !client.fences(), "two spellings, two counters");
     }
     Ok(())
 }
 
-pub(crate) async fn similar_keys_are_different_keys<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn similar_keys_are_different_keys(context: &Context<'_>) -> Outcome {
     // Texts that collations, trimming and looser normal forms treat as equal.
-    let similar = [
-        "file",
-        "FILE",
-        "File",
-        "file ",
-        " file",
-        "file\t",
-        "file\n",
-        "file\r\n",
-        "fi le",
-        "\u{fb01}le",
-        "\u{ff46}ile",
-        "f\u{131}le",
-        "f\u{ed}le",
-        "fi\u{200b}le",
-        "fi\u{ad}le",
-        "\u{feff}file",
-        "file\u{301}",
-        "fil\u{435}",
-        "f\u{2071}le",
-    ];
-    let fresh = fresh_text()?;
+    const SIMILAR: &str = "file|FILE|File|file | file|file\t|file\n|file\r\n|fi le|\u{fb01}le|\u{ff46}ile\
+        |f\u{131}le|f\u{ed}le|fi\u{200b}le|fi\u{ad}le|\u{feff}file|file\u{301}|fil\u{435}|f\u{2071}le";
     // Keys that differ at the end, in the middle and at the beginning.
-    side_by_side(context, similar.map(|text| format!("{text}{fresh}{text}")).to_vec()).await?;
-    let fresh = fresh_text()?;
-    side_by_side(context, similar.map(|text| format!("{fresh}{text}")).to_vec()).await
+    for form in ["?{}?", "{}?"] {
+        let form = form.replace("{}", &fresh_text()?);
+        let texts = SIMILAR.split('|').map(|text| form.replace('?', text)).collect();
+        side_by_side(context, texts).await?;
+    }
+    Ok(())
 }
 
-pub(crate) async fn the_longest_keys_work<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn the_longest_keys_work(context: &Context<'_>) -> Outcome {
     let longest = |filler: &str| {
         let mut text = fresh_text()?;
         while text.len() + filler.len() <= Key::MAX_LENGTH_BYTES {
@@ -73,9 +52,7 @@ pub(crate) async fn the_longest_keys_work<F: FenceToken>(context: &Context<'_, F
     side_by_side(context, texts).await
 }
 
-pub(crate) async fn long_keys_are_told_apart_by_their_last_byte<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn long_keys_are_told_apart_by_their_last_byte(context: &Context<'_>) -> Outcome {
     let mut stem = fresh_text()?;
     stem.push_str(&"x".repeat(Key::MAX_LENGTH_BYTES - 1 - stem.len()));
     let mut texts = ["a", "b", "A", " "].map(|end| format!("{stem}{end}")).to_vec();
@@ -83,138 +60,53 @@ pub(crate) async fn long_keys_are_told_apart_by_their_last_byte<F: FenceToken>(
     side_by_side(context, texts).await
 }
 
-pub(crate) async fn keys_may_look_like_paths<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
-    let fresh = fresh_text()?;
-    let texts = [
-        "{}",
-        "{}/",
-        "/{}",
-        "{}/a",
-        "{}//a",
-        "a/{}",
-        "{}/a/b/c",
-        "./{}",
-        "../{}",
-        "{}/.",
-        "{}/..",
-        "{}:a",
-        "{}:a:b:c",
-        "{}:",
-        ":{}",
-        "{}.a",
-        "{}\\a",
-        "~{}",
-        "C:\\{}",
-        "https://{}/?q=a#b",
-    ];
-    side_by_side(context, texts.map(|text| text.replace("{}", &fresh)).to_vec()).await
+pub(crate) async fn keys_may_look_like_paths(context: &Context<'_>) -> Outcome {
+    around(
+        context,
+        "{} {}/ /{} {}/a {}//a a/{} {}/a/b/c ./{} ../{} {}/. {}/.. {}:a {}:a:b:c {}: :{} {}.a {}\\a ~{} \
+         C:\\{} https://{}/?q=a#b",
+    )
+    .await
 }
 
-pub(crate) async fn keys_may_look_like_the_stores_own_names<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let fresh = fresh_text()?;
-    let texts = [
-        "{}",
-        "fence:{}",
-        "fence:fence:{}",
-        "fence/{}",
-        "{}:fence",
-        "id:{}-lock",
-        "id:id:{}",
-        "lock:{}",
-        "locks/{}",
-        "__{}__",
-        "__id{}__",
-        "_{}",
-        "{{}}",
-        "{{}}:a",
-        "a{{}}",
-        "key:{}",
-        "null",
-        "true",
-        "0",
-    ];
-    // The last three keys begin with a fixed text, and must also differ from run to run.
-    let texts = texts.map(|text| {
-        if text.contains("{}") { text.replace("{}", &fresh) } else { format!("{text}{fresh}") }
-    });
-    side_by_side(context, texts.to_vec()).await
+pub(crate) async fn keys_may_look_like_the_stores_own_names(context: &Context<'_>) -> Outcome {
+    around(
+        context,
+        "{} fence:{} fence:fence:{} fence/{} {}:fence id:{}-lock id:id:{} lock:{} locks/{} __{}__ __id{}__ \
+         _{} {{}} {{}}:a a{{}} key:{} null{} true{} 0{}",
+    )
+    .await
 }
 
-pub(crate) async fn keys_may_hold_quotes_and_wildcards<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let fresh = fresh_text()?;
-    let texts = [
-        "{}",
-        "'{}'",
-        "\"{}\"",
-        "`{}`",
-        "{}'",
-        "{}''",
-        "{}\\'",
-        "{}\\",
-        "%{}",
-        "{}%",
-        "{}%41",
-        "{}_",
-        "{}*",
-        "{}?",
-        "{}[a]",
-        "$1{}",
-        "${}",
-        "?{}",
-        "'; DROP TABLE locks; -- {}",
-        "{\"lockId\":\"{}\"}",
-        "{}\\u0041",
-        "{}&a=b",
-        "{}+a",
-        "<{}>",
-        "{}\\n",
-        "${{}}",
-        "#{{}}",
-    ];
-    side_by_side(context, texts.map(|text| text.replace("{}", &fresh)).to_vec()).await
+pub(crate) async fn keys_may_hold_quotes_and_wildcards(context: &Context<'_>) -> Outcome {
+    around(
+        context,
+        "{} '{}' \"{}\" `{}` {}' {}'' {}\\' {}\\ %{} {}% {}%41 {}_ {}* {}? {}[a] $1{} ${} ?{} \
+         ';DROP/**/TABLE/**/locks;--{} {\"lockId\":\"{}\"} {}\\u0041 {}&a=b {}+a <{}> {}\\n ${{}} #{{}}",
+    )
+    .await
 }
 
-pub(crate) async fn keys_may_hold_control_characters_and_emoji<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let fresh = fresh_text()?;
-    let texts = [
-        "{}",
-        "{}\n",
-        "{}\r\n",
-        "\n{}",
-        "{}\t",
-        "{}\u{1}",
-        "{}\u{7f}",
-        "{}\u{85}",
-        "{}\u{a0}",
-        "{}\u{2028}",
-        "{}\u{200d}",
-        "{}\u{202e}",
-        "{}\u{fffd}",
-        "{}\u{ffff}",
-        "{}\u{e000}",
-        "{}\u{10ffff}",
-        "{}\u{1f980}",
-        "{}\u{1f469}\u{200d}\u{1f4bb}",
-        "{}\u{5d0}",
-        "{}\u{1b}[0m",
-    ];
-    side_by_side(context, texts.map(|text| text.replace("{}", &fresh)).to_vec()).await
+pub(crate) async fn keys_may_hold_control_characters_and_emoji(context: &Context<'_>) -> Outcome {
+    around(
+        context,
+        "{} {}\n {}\r\n \n{} {}\t {}\u{1} {}\u{7f} {}\u{85} {}\u{a0} {}\u{2028} {}\u{200d} {}\u{202e} \
+         {}\u{fffd} {}\u{ffff} {}\u{e000} {}\u{10ffff} {}\u{1f980} {}\u{1f469}\u{200d}\u{1f4bb} {}\u{5d0} \
+         {}\u{1b}[0m",
+    )
+    .await
 }
 
-pub(crate) async fn dots_are_keys<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+/// Holds keys of these forms, which spaces separate, around one text that is new.
+async fn around(context: &Context<'_>, forms: &str) -> Outcome {
+    let fresh = fresh_text()?;
+    side_by_side(context, forms.split(' ').map(|form| form.replace("{}", &fresh)).collect()).await
+}
+
+pub(crate) async fn dots_are_keys(context: &Context<'_>) -> Outcome {
     let (client, other) = context.pair().await;
     // These two keys cannot be random: another run on the same store may hold them for a moment.
-    let patient = AcquisitionOptions::new()
-        .with_backoff(Backoff::Fixed)
-        .with_retry_delay(Duration::from_millis(20))
-        .with_max_retries(1000)
-        .with_timeout(Duration::from_secs(20));
+    let patient = polling_every(Duration::from_millis(20));
     let mut guards = Vec::new();
     for dots in [".", ".."] {
         let config =
@@ -233,13 +125,8 @@ pub(crate) async fn dots_are_keys<F: FenceToken>(context: &Context<'_, F>) -> Ou
     Ok(())
 }
 
-pub(crate) async fn a_key_may_read_like_a_lock_id<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, other) = context.pair().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    let before = client.live(&key, lock.lock_id).await?;
+pub(crate) async fn a_key_may_read_like_a_lock_id(context: &Context<'_>) -> Outcome {
+    let Held { client, other, key, lock, before } = context.held().await?;
     let namesake = Key::new(lock.lock_id.expose())?;
     client.free(&namesake).await?;
     let other_lock = other.take(&namesake, LONG).await?;
@@ -252,14 +139,14 @@ pub(crate) async fn a_key_may_read_like_a_lock_id<F: FenceToken>(
 }
 
 /// Holds all these keys at the same time, and checks that they are separate locks.
-async fn side_by_side<F: FenceToken>(context: &Context<'_, F>, texts: Vec<String>) -> Outcome {
+async fn side_by_side(context: &Context<'_>, texts: Vec<String>) -> Outcome {
     let (client, other) = context.pair().await;
     let mut locks = Vec::new();
     for text in &texts {
         let key = Key::new(text)?;
         let about = |error| Stop::failed(format!("{text:?}: {error}"));
         let lock = client.take(&key, LONG).await.map_err(about)?;
-        if F::SUPPORTED {
+        if client.fences() {
             ensure_eq!(lock.fence()?, Fence::new(1)?, "the first fence of {text:?}");
         }
         locks.push((text, key, lock));

@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use syncguard_core::contract::FenceToken;
 use syncguard_core::{LockConfig, Ttl, acquire, lock};
 
 use crate::client::Seen;
-use crate::context::{CLOCK_SLACK, Context, LONG, SOON, fresh_key};
-use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
-use crate::tasks::pause;
+use crate::context::{CLOCK_SLACK, Context, Held, LONG, fresh_key};
+use crate::outcome::{Outcome, ensure, ensure_eq};
 
-pub(crate) async fn acquire_takes_a_free_key<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn acquire_takes_a_free_key(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
@@ -18,30 +16,28 @@ pub(crate) async fn acquire_takes_a_free_key<F: FenceToken>(context: &Context<'_
     Ok(())
 }
 
-pub(crate) async fn release_frees_the_key<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
-    let (client, rival) = context.pair().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
+pub(crate) async fn release_frees_the_key(context: &Context<'_>) -> Outcome {
+    let Held { client, other: rival, key, lock, .. } = context.held().await?;
     client.released(lock.lock_id).await?;
-    rival.free(&key).await?;
+    for client in [&client, &rival] {
+        client.free(&key).await?;
+        ensure_eq!(client.by_id(lock.lock_id).await?, None, "the lookup by lock id");
+    }
     rival.take(&key, LONG).await?;
     Ok(())
 }
 
-pub(crate) async fn extend_prolongs_the_lock<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
-    let client = context.client().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    let before = client.live(&key, lock.lock_id).await?;
+pub(crate) async fn extend_prolongs_the_lock(context: &Context<'_>) -> Outcome {
+    let Held { client, key, lock, before, .. } = context.held().await?;
+    ensure_eq!(lock.expires_at, before.expires_at, "the expiry that acquire reports");
     let expires_at = client.extended(lock.lock_id, 2 * LONG).await?;
     ensure!(expires_at > lock.expires_at, "the expiry went from {lock:?} to {expires_at:?}");
     let after = client.live(&key, lock.lock_id).await?;
-    let expected = Seen { expires_at: after.expires_at, ..before };
-    ensure_eq!(after, expected, "the lock after its extend");
+    ensure_eq!(after, Seen { expires_at, ..before }, "the lock after its extend");
     Ok(())
 }
 
-pub(crate) async fn is_locked_follows_the_lock<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn is_locked_follows_the_lock(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     ensure!(!client.is_locked(&key).await?, "a key that was never locked is locked");
@@ -52,23 +48,7 @@ pub(crate) async fn is_locked_follows_the_lock<F: FenceToken>(context: &Context<
     Ok(())
 }
 
-pub(crate) async fn a_key_can_be_locked_again_and_again<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
-    let key = fresh_key()?;
-    for _ in 0..10 {
-        let lock = client.take(&key, LONG).await?;
-        client.live(&key, lock.lock_id).await?;
-        client.released(lock.lock_id).await?;
-        client.free(&key).await?;
-    }
-    Ok(())
-}
-
-pub(crate) async fn the_expiry_is_the_stores_time_plus_the_ttl<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn the_expiry_is_the_stores_time_plus_the_ttl(context: &Context<'_>) -> Outcome {
     const PASSED: Duration = Duration::from_millis(300);
     let client = context.client().await;
     let (first, second) = (fresh_key()?, fresh_key()?);
@@ -90,23 +70,7 @@ pub(crate) async fn the_expiry_is_the_stores_time_plus_the_ttl<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn the_reported_expiry_is_the_stored_one<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    let stored = client.live(&key, lock.lock_id).await?.expires_at;
-    ensure_eq!(lock.expires_at, stored, "the expiry that acquire reports");
-    let reported = client.extended(lock.lock_id, 2 * LONG).await?;
-    let stored = client.live(&key, lock.lock_id).await?.expires_at;
-    ensure_eq!(reported, stored, "the expiry that extend reports");
-    Ok(())
-}
-
-pub(crate) async fn a_lock_lives_for_exactly_its_ttl<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_lock_lives_for_exactly_its_ttl(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     for millis in [60_000, 60_001, 61_234] {
         let key = fresh_key()?;
@@ -118,7 +82,7 @@ pub(crate) async fn a_lock_lives_for_exactly_its_ttl<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn the_longest_ttl_works<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn the_longest_ttl_works(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, Ttl::MAX.as_duration()).await?;
@@ -140,7 +104,7 @@ pub(crate) async fn the_longest_ttl_works<F: FenceToken>(context: &Context<'_, F
     Ok(())
 }
 
-pub(crate) async fn clones_share_the_store<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn clones_share_the_store(context: &Context<'_>) -> Outcome {
     let [original, clone] = context.clones().await;
     let key = fresh_key()?;
     let lock = original.take(&key, LONG).await?;
@@ -153,12 +117,8 @@ pub(crate) async fn clones_share_the_store<F: FenceToken>(context: &Context<'_, 
     Ok(())
 }
 
-pub(crate) async fn connections_share_the_store<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, other) = context.pair().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
+pub(crate) async fn connections_share_the_store(context: &Context<'_>) -> Outcome {
+    let Held { client, other, key, lock, .. } = context.held().await?;
     // The lock id alone is enough, on a connection that never used the key.
     other.extended(lock.lock_id, LONG).await?;
     drop(client);
@@ -168,7 +128,7 @@ pub(crate) async fn connections_share_the_store<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn work_runs_under_the_lock<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn work_runs_under_the_lock(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let seen = lock(client.backend(), &key, async |held| {
@@ -182,9 +142,7 @@ pub(crate) async fn work_runs_under_the_lock<F: FenceToken>(context: &Context<'_
     Ok(())
 }
 
-pub(crate) async fn a_guard_extends_and_releases<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_guard_extends_and_releases(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let mut guard = acquire(client.backend(), LockConfig::new(&key).with_ttl(LONG)).await?;
@@ -200,20 +158,10 @@ pub(crate) async fn a_guard_extends_and_releases<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_dropped_guard_frees_the_key<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_dropped_guard_frees_the_key(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     drop(acquire(client.backend(), LockConfig::new(&key).with_ttl(LONG)).await?);
-    let watch = context.watch();
-    while rival.is_locked(&key).await? {
-        if watch.elapsed() > SOON {
-            let message = format!("the key of a dropped guard is locked after {SOON:?}");
-            return Err(Stop::failed(message));
-        }
-        pause(10).await;
-    }
-    rival.take(&key, LONG).await?;
+    context.soon_free(&rival, &key).await?;
     Ok(())
 }

@@ -1,23 +1,24 @@
 //! Lookups, which change nothing.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use syncguard_core::authoring::hash_key;
-use syncguard_core::contract::{AcquireRequest, FenceToken, Holder, LookupRequest};
+use syncguard_core::contract::{AcquireRequest, HashId, Holder, LookupRequest};
 use syncguard_core::diagnostics::{get_by_id, get_by_id_raw, get_by_key, get_by_key_raw, owns};
 use syncguard_core::inventory::ListRequest;
-use syncguard_core::{Key, LockBackend, LockId};
+use syncguard_core::{Key, LockBackend as _, LockId, LockInfo};
 
 use crate::client::{Client, Seen};
-use crate::context::{ATTEMPTS, Context, LONG, SHORT, fresh_key, fresh_text, too_slow};
-use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
+use crate::context::{ATTEMPTS, Context, Held, LONG, SHORT, fresh_key, fresh_text, too_slow};
+use crate::outcome::{Checked, Outcome, Stop, Unexpected, answer, ensure, ensure_eq};
+use crate::tasks::{at_once, pause};
 
-pub(crate) async fn a_lookup_by_key_shows_the_lock<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, other) = context.pair().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
+pub(crate) async fn a_lookup_shows_the_lock(context: &Context<'_>) -> Outcome {
+    let Held { client, other, key, lock, .. } = context.held().await?;
+    // A lookup by lock id must not find another one, either.
+    client.take(&fresh_key()?, LONG).await?;
     let Some(seen) = other.by_key(&key).await? else {
         return Err(Stop::failed("lookup by key found nothing of a live lock"));
     };
@@ -30,25 +31,11 @@ pub(crate) async fn a_lookup_by_key_shows_the_lock<F: FenceToken>(
     };
     ensure_eq!(seen, expected, "the lock by its key");
     ensure!(seen.acquired_at < seen.expires_at, "the lock ends before it begins: {seen:?}");
+    ensure_eq!(other.by_id(lock.lock_id).await?, Some(seen), "the lock by its id");
     Ok(())
 }
 
-pub(crate) async fn a_lookup_by_lock_id_shows_the_same_lock<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, other) = context.pair().await;
-    let (key, decoy) = (fresh_key()?, fresh_key()?);
-    let lock = client.take(&key, LONG).await?;
-    client.take(&decoy, LONG).await?;
-    let by_key = other.by_key(&key).await?;
-    ensure!(by_key.is_some(), "lookup by key found nothing of a live lock");
-    ensure_eq!(other.by_id(lock.lock_id).await?, by_key, "the lock by its id");
-    Ok(())
-}
-
-pub(crate) async fn a_lookup_of_nothing_is_none<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_lookup_of_nothing_is_none(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     client.take(&fresh_key()?, LONG).await?;
     ensure_eq!(client.by_key(&fresh_key()?).await?, None, "the lookup of a fresh key");
@@ -56,95 +43,123 @@ pub(crate) async fn a_lookup_of_nothing_is_none<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_lookup_after_release_is_none<F: FenceToken>(
-    context: &Context<'_, F>,
+pub(crate) async fn a_lookup_shows_the_holder_of_the_lock_or_none(
+    context: &Context<'_>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    client.released(lock.lock_id).await?;
-    for client in [&client, &other] {
-        ensure_eq!(client.by_key(&key).await?, None, "the lookup by key");
-        ensure_eq!(client.by_id(lock.lock_id).await?, None, "the lookup by lock id");
+    let (first, second) = (Holder::new("first \"1\" \\ \u{e9}")?, Holder::new("second")?);
+    let first = first.with_note("run 1, its \u{1f980}")?;
+    let mut keeps = None;
+    // The second lock has no note, the third one no holder at all, and the fourth follows an expiry.
+    for (holder, ttl) in
+        [(Some(&first), LONG), (Some(&second), LONG), (None, SHORT), (Some(&first), LONG)]
+    {
+        let asked = holder.cloned().unwrap_or_else(Holder::unnamed);
+        let request = AcquireRequest::new(&key, ttl)?.with_holder(asked);
+        let lock_id = client.send_granted(request).await?.lock_id;
+        for after in ["the acquire", "an extend"] {
+            let seen = looks(&other, &key, Some(lock_id)).await?;
+            ensure!(seen.len() > 1, "lookup found nothing of a live lock");
+            let keeps = *keeps.get_or_insert(seen[0].holder.is_some());
+            let expected = holder.filter(|_| keeps);
+            let all = seen.iter().all(|info| info.holder.as_ref() == expected);
+            ensure!(all, "after {after} the holder is {seen:?}, not {expected:?}");
+            client.extended(lock_id, ttl).await?;
+        }
+        if ttl == SHORT {
+            context.outlive(SHORT).await;
+        } else {
+            client.released(lock_id).await?;
+        }
     }
     Ok(())
 }
 
-pub(crate) async fn a_lookup_of_an_expired_lock_is_none<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, SHORT).await?;
-    context.outlive(SHORT).await;
-    ensure_eq!(client.by_key(&key).await?, None, "the lookup by key");
-    ensure_eq!(client.by_id(lock.lock_id).await?, None, "the lookup by lock id");
+pub(crate) async fn no_look_shows_the_holder_of_another_lock(context: &Context<'_>) -> Outcome {
+    const TAKERS: usize = 3;
+    let clients = context.clients(TAKERS + 1).await;
+    let (key, asked) = (fresh_key()?, Asked::default());
+    let takers = at_once(&clients[..TAKERS], TAKERS, |number, client| {
+        let (key, asked) = (key.clone(), Arc::clone(&asked));
+        async move { take_and_release(number, &client, &key, &asked).await }
+    });
+    tokio::select! {
+        done = takers => drop(done?),
+        wrong = look_on(&clients[TAKERS], &key, &asked) => wrong?,
+    }
     Ok(())
 }
 
-pub(crate) async fn a_lookup_shows_the_holder_of_the_lock_or_none<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, other) = context.pair().await;
-    let key = fresh_key()?;
-    let first = Holder::new("first \"1\" \\ \u{e9}")?.with_note("run 1, its \u{1f980}")?;
-    let taken = client.send_granted(request(&key, LONG)?.with_holder(first.clone())).await?;
-    let seen = holders(&other, &key, taken.lock_id).await?;
-    let keeps = seen[0].is_some();
-    let shown = |holder: &Holder| keeps.then(|| holder.clone());
-    ensure!(
-        seen.iter().all(|seen| *seen == shown(&first)),
-        "the holder of the first lock: {seen:?}"
-    );
-    client.extended(taken.lock_id, LONG).await?;
-    let seen = holders(&other, &key, taken.lock_id).await?;
-    ensure!(seen.iter().all(|seen| *seen == shown(&first)), "after an extend: {seen:?}");
-    client.released(taken.lock_id).await?;
+/// The holder of each lock that was asked for, by the hash of its id.
+type Asked = Arc<Mutex<HashMap<HashId, Option<Holder>>>>;
 
-    // The second lock has no note, the third one no holder at all, and the fourth follows an expiry.
-    let second = Holder::new("second")?;
-    let taken = client.send_granted(request(&key, LONG)?.with_holder(second.clone())).await?;
-    let seen = holders(&other, &key, taken.lock_id).await?;
-    ensure!(seen.iter().all(|seen| *seen == shown(&second)), "of the second lock: {seen:?}");
-    client.released(taken.lock_id).await?;
-    let unnamed = request(&key, SHORT)?.with_holder(Holder::unnamed());
-    let taken = client.send_granted(unnamed).await?;
-    let seen = holders(&other, &key, taken.lock_id).await?;
-    ensure!(seen.iter().all(Option::is_none), "of a lock without a holder: {seen:?}");
-    context.outlive(SHORT).await;
-    let taken = client.send_granted(request(&key, LONG)?.with_holder(first.clone())).await?;
-    let seen = holders(&other, &key, taken.lock_id).await?;
-    ensure!(seen.iter().all(|seen| *seen == shown(&first)), "of the fourth lock: {seen:?}");
+async fn take_and_release(number: usize, client: &Client, key: &Key, asked: &Asked) -> Checked<()> {
+    let (mut taken, mut refused) = (0, 0);
+    while taken < 15 {
+        let request = AcquireRequest::new(key, LONG)?;
+        let lock_id = request.lock_id;
+        let holder = Holder::new(format!("taker {number}"))?.with_note(format!("lock {taken}"))?;
+        // The first taker has no name.
+        let holder = (number > 0).then_some(holder);
+        entries(asked).insert(lock_id.hash_id(), holder.clone());
+        let request = request.with_holder(holder.unwrap_or_else(Holder::unnamed));
+        if client.send(request).await?.is_some() {
+            shows_right_holders(&looks(client, key, Some(lock_id)).await?, asked)?;
+            client.released(lock_id).await?;
+            taken += 1;
+        } else {
+            refused += 1;
+            ensure!(
+                refused < 5000,
+                "a key that others take and release was refused {refused} times"
+            );
+        }
+        pause(number as u64 + 1 + refused / 10).await;
+    }
     Ok(())
 }
 
-fn request(key: &Key, ttl: Duration) -> Result<AcquireRequest, Stop> {
-    Ok(AcquireRequest::new(key, ttl)?)
+fn entries(asked: &Asked) -> MutexGuard<'_, HashMap<HashId, Option<Holder>>> {
+    asked.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The holder by key, by lock id, and in a listing if the backend has one.
-async fn holders<F: FenceToken>(
-    client: &Client<F>,
-    key: &Key,
-    lock_id: LockId,
-) -> Result<Vec<Option<Holder>>, Stop> {
-    let mut found = Vec::new();
-    for by in [LookupRequest::by_key(key)?, LookupRequest::by_lock_id(lock_id)] {
-        let Some(info) = client.find(by).await? else {
-            return Err(Stop::failed("lookup found nothing of a live lock"));
-        };
-        found.push(info.holder);
+/// Ends if a look shows another lock's holder.
+async fn look_on(client: &Client, key: &Key, asked: &Asked) -> Checked<()> {
+    loop {
+        shows_right_holders(&looks(client, key, None).await?, asked)?;
+        pause(3).await;
+    }
+}
+
+/// A store may keep no holders.
+fn shows_right_holders(seen: &[LockInfo], asked: &Asked) -> Checked<()> {
+    let asked = entries(asked);
+    for info in seen.iter().filter(|info| info.holder.is_some()) {
+        let own = asked.get(&info.lock_id_hash());
+        if own != Some(&info.holder) {
+            let message = format!("a lock of the holder {own:?} is shown as {info:?}");
+            return Err(Unexpected::new(message));
+        }
+    }
+    Ok(())
+}
+
+/// What is seen of a key's lock: by key, by lock id, and in a listing if the backend has one.
+async fn looks(client: &Client, key: &Key, lock_id: Option<LockId>) -> Checked<Vec<LockInfo>> {
+    let mut seen = Vec::from_iter(client.find(LookupRequest::by_key(key)?).await?);
+    if let Some(lock_id) = lock_id {
+        seen.extend(client.find(LookupRequest::by_lock_id(lock_id)).await?);
     }
     if let Some(inventory) = client.backend().inventory() {
         let request = ListRequest::new().with_prefix(key.expose());
-        let page = inventory.list_locks(request).await;
-        let page = page.map_err(|error| Unexpected::error("list_locks", &error))?;
-        found.extend(page.entries.into_iter().map(|info| info.holder));
+        let page = answer("list_locks", inventory.list_locks(request).await)?;
+        seen.extend(page.entries);
     }
-    Ok(found)
+    Ok(seen)
 }
 
-pub(crate) async fn a_lookup_shows_hashes<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn a_lookup_shows_hashes(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let fresh = fresh_text()?;
     // The hash is that of the normalised text.
@@ -156,9 +171,7 @@ pub(crate) async fn a_lookup_shows_hashes<F: FenceToken>(context: &Context<'_, F
     Ok(())
 }
 
-pub(crate) async fn a_lookup_exposes_the_users_key_and_lock_id<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_lookup_exposes_the_users_key_and_lock_id(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let fresh = fresh_text()?;
     let longest = format!("{fresh}{}", "x".repeat(Key::MAX_LENGTH_BYTES - fresh.len()));
@@ -177,13 +190,8 @@ pub(crate) async fn a_lookup_exposes_the_users_key_and_lock_id<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn an_extend_keeps_the_time_of_acquisition<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    let before = client.live(&key, lock.lock_id).await?;
+pub(crate) async fn an_extend_keeps_the_time_of_acquisition(context: &Context<'_>) -> Outcome {
+    let Held { client, key, lock, before, .. } = context.held().await?;
     context.pass(Duration::from_millis(20)).await;
     client.extended(lock.lock_id, LONG).await?;
     let after = client.live(&key, lock.lock_id).await?;
@@ -191,27 +199,12 @@ pub(crate) async fn an_extend_keeps_the_time_of_acquisition<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn looking_changes_nothing<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
-    let (client, other) = context.pair().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    let before = client.live(&key, lock.lock_id).await?;
+pub(crate) async fn looking_changes_nothing(context: &Context<'_>) -> Outcome {
+    let Held { client, other, key, lock, before } = context.held().await?;
     for _ in 0..25 {
         context.pass(Duration::from_millis(1)).await;
         ensure_eq!(other.by_key(&key).await?, Some(before), "the lock by its key");
         ensure_eq!(other.by_id(lock.lock_id).await?, Some(before), "the lock by its id");
-    }
-    client.released(lock.lock_id).await?;
-    Ok(())
-}
-
-pub(crate) async fn asking_changes_nothing<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
-    let (client, other) = context.pair().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    let before = client.live(&key, lock.lock_id).await?;
-    for _ in 0..50 {
-        context.pass(Duration::from_millis(1)).await;
         ensure!(other.is_locked(&key).await?, "is_locked answered false for a live lock");
     }
     client.unchanged(&key, lock.lock_id, before).await?;
@@ -219,9 +212,7 @@ pub(crate) async fn asking_changes_nothing<F: FenceToken>(context: &Context<'_, 
     Ok(())
 }
 
-pub(crate) async fn looking_does_not_prolong_the_lock<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn looking_does_not_prolong_the_lock(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     // The check needs two looks, and a slow store gets more time for them.
@@ -254,9 +245,7 @@ pub(crate) async fn looking_does_not_prolong_the_lock<F: FenceToken>(
     Err(too_slow())
 }
 
-pub(crate) async fn the_helpers_agree_with_the_lookup<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn the_helpers_agree_with_the_lookup(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let backend = client.backend();
     let key = fresh_key()?;
@@ -269,9 +258,7 @@ pub(crate) async fn the_helpers_agree_with_the_lookup<F: FenceToken>(
         ensure_eq!(found, Some((key.expose(), lock.lock_id)), "the raw key and lock id");
     }
     for info in infos.into_iter().chain(raw.map(|raw| raw.map(|raw| raw.info))) {
-        let found = info.map(|info| (info.expires_at, info.acquired_at, info.fence.fence()));
-        let expected = Some((seen.expires_at, seen.acquired_at, seen.fence));
-        ensure_eq!(found, expected, "what a helper found");
+        ensure_eq!(info.map(|info| client.seen(&info)), Some(seen), "what a helper found");
     }
     ensure!(owns(backend, lock.lock_id).await?, "owns answered false for a live lock");
     client.released(lock.lock_id).await?;

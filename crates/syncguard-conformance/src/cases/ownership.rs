@@ -2,44 +2,29 @@
 
 use std::time::Duration;
 
-use syncguard_core::contract::{AcquireRequest, FenceToken};
-use syncguard_core::{AutoExtend, Key, LockConfig, LockId, LossReason, NotHeld, acquire};
+use syncguard_core::contract::AcquireRequest;
+use syncguard_core::{AutoExtend, LockConfig, LockId, LossReason, NotHeld, acquire};
 
-use crate::client::{Client, Granted};
 use crate::context::{
-    ATTEMPTS, Context, LONG, SHORT, fresh_key, renewals_came_in_time, too_slow, with_lateness,
+    ATTEMPTS, Context, Held, LONG, SHORT, fresh_key, renewals_came_in_time, too_slow, with_lateness,
 };
-use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
+use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 
-pub(crate) async fn an_unknown_id_releases_nothing<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    let before = client.live(&key, lock.lock_id).await?;
-    let why = client.not_released(LockId::generate()?).await?;
-    ensure_eq!(why, NotHeld::NotFound, "why an unknown id holds nothing");
-    client.unchanged(&key, lock.lock_id, before).await?;
-    Ok(())
-}
-
-pub(crate) async fn an_unknown_id_extends_nothing<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    let before = client.live(&key, lock.lock_id).await?;
+pub(crate) async fn an_unknown_id_touches_nothing(context: &Context<'_>) -> Outcome {
+    let Held { client, key, lock, before, .. } = context.held().await?;
     let unknown = LockId::generate()?;
-    let why = client.not_extended(unknown, 2 * LONG).await?;
-    ensure_eq!(why, NotHeld::NotFound, "why an unknown id holds nothing");
-    ensure!(client.by_id(unknown).await?.is_none(), "the extend made a lock");
+    for _ in 0..2 {
+        let why = client.not_released(unknown).await?;
+        ensure_eq!(why, NotHeld::NotFound, "why an unknown id releases nothing");
+        let why = client.not_extended(unknown, 2 * LONG).await?;
+        ensure_eq!(why, NotHeld::NotFound, "why an unknown id extends nothing");
+        ensure!(client.by_id(unknown).await?.is_none(), "the extend made a lock");
+    }
     client.unchanged(&key, lock.lock_id, before).await?;
     Ok(())
 }
 
-pub(crate) async fn a_lock_is_released_once<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn a_lock_is_released_once(context: &Context<'_>) -> Outcome {
     let (client, other) = context.pair().await;
     let lock = client.take(&fresh_key()?, LONG).await?;
     client.released(lock.lock_id).await?;
@@ -50,68 +35,38 @@ pub(crate) async fn a_lock_is_released_once<F: FenceToken>(context: &Context<'_,
     Ok(())
 }
 
-pub(crate) async fn a_lock_id_touches_its_own_lock_alone<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_lock_id_touches_its_own_lock_alone(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
-    let keys = [fresh_key()?, fresh_key()?, fresh_key()?];
-    let mut locks = Vec::new();
-    for key in &keys {
-        let lock = client.take(key, LONG).await?;
-        locks.push((key, lock.lock_id, client.live(key, lock.lock_id).await?));
+    let [first, second, third] =
+        [context.held().await?, context.held().await?, context.held().await?];
+    client.extended(second.lock.lock_id, 2 * LONG).await?;
+    for Held { key, lock, before, .. } in [&first, &third] {
+        client.unchanged(key, lock.lock_id, *before).await?;
     }
-    let [(first, first_id, first_seen), (_, second_id, _), (third, third_id, third_seen)] =
-        locks[..]
-    else {
-        return Err(Stop::failed("three locks are not three"));
-    };
-    client.extended(second_id, 2 * LONG).await?;
-    client.unchanged(first, first_id, first_seen).await?;
-    client.unchanged(third, third_id, third_seen).await?;
-    client.released(second_id).await?;
-    client.unchanged(first, first_id, first_seen).await?;
-    client.unchanged(third, third_id, third_seen).await?;
+    client.released(second.lock.lock_id).await?;
+    for Held { key, lock, before, .. } in [&first, &third] {
+        client.unchanged(key, lock.lock_id, *before).await?;
+    }
     Ok(())
 }
 
-pub(crate) async fn an_old_id_cannot_release_the_next_lock<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn an_old_id_cannot_touch_the_next_lock(context: &Context<'_>) -> Outcome {
+    // The key of a lock that has expired is taken by another client.
     let (client, rival) = context.pair().await;
-    let key = fresh_key()?;
-    let (old, next) = succession(context, &client, &rival, &key).await?;
+    let (key, old) = context.expired(&client).await?;
+    let next = rival.take(&key, LONG).await?;
     let before = rival.live(&key, next.lock_id).await?;
-    let why = client.not_released(old.lock_id).await?;
-    ensure_eq!(why, NotHeld::NotFound, "why a lock that was taken over is not held");
-    rival.unchanged(&key, next.lock_id, before).await?;
-    Ok(())
-}
-
-pub(crate) async fn an_old_id_cannot_extend_the_next_lock<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, rival) = context.pair().await;
-    let key = fresh_key()?;
-    let (old, next) = succession(context, &client, &rival, &key).await?;
-    let before = rival.live(&key, next.lock_id).await?;
-    let why = client.not_extended(old.lock_id, 2 * LONG).await?;
-    ensure_eq!(why, NotHeld::NotFound, "why a lock that was taken over is not held");
-    rival.unchanged(&key, next.lock_id, before).await?;
-    Ok(())
-}
-
-pub(crate) async fn an_old_id_finds_nothing<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
-    let (client, rival) = context.pair().await;
-    let key = fresh_key()?;
-    let (old, next) = succession(context, &client, &rival, &key).await?;
     ensure_eq!(client.by_id(old.lock_id).await?, None, "the lookup by the old lock id");
-    rival.live(&key, next.lock_id).await?;
+    let why = client.not_released(old.lock_id).await?;
+    ensure_eq!(why, NotHeld::NotFound, "why the old id releases nothing");
+    rival.unchanged(&key, next.lock_id, before).await?;
+    let why = client.not_extended(old.lock_id, 2 * LONG).await?;
+    ensure_eq!(why, NotHeld::NotFound, "why the old id extends nothing");
+    rival.unchanged(&key, next.lock_id, before).await?;
     Ok(())
 }
 
-pub(crate) async fn a_released_id_cannot_touch_the_next_lock<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_released_id_cannot_touch_the_next_lock(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let old = client.take(&key, LONG).await?;
@@ -124,41 +79,23 @@ pub(crate) async fn a_released_id_cannot_touch_the_next_lock<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn the_same_request_gets_the_same_lock<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, other) = context.pair().await;
-    let request = AcquireRequest::new(fresh_key()?, LONG)?;
-    let lock = client.send_granted(request.repeat()).await?;
+pub(crate) async fn the_same_request_gets_the_same_lock(context: &Context<'_>) -> Outcome {
+    let Held { client, other, key, lock, before } = context.held().await?;
     // A resent request arrives later, and usually over another connection.
     context.pass(Duration::from_millis(20)).await;
     for client in [&other, &client] {
-        let again = client.send_granted(request.repeat()).await?;
-        ensure_eq!(again, lock, "the answer to the repeated request");
+        for ttl in [LONG, 2 * LONG, SHORT] {
+            let again = AcquireRequest::new(&key, ttl)?.with_lock_id(lock.lock_id);
+            let again = client.send_granted(again).await?;
+            ensure_eq!(again, lock, "the answer to the repeated request");
+            client.unchanged(&key, lock.lock_id, before).await?;
+        }
     }
     Ok(())
 }
 
-pub(crate) async fn the_same_request_does_not_extend<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let client = context.client().await;
-    let key = fresh_key()?;
-    let request = AcquireRequest::new(&key, LONG)?;
-    let lock = client.send_granted(request.repeat()).await?;
-    let before = client.live(&key, lock.lock_id).await?;
-    context.pass(Duration::from_millis(20)).await;
-    for ttl in [LONG, 2 * LONG, SHORT] {
-        let again = AcquireRequest::new(&key, ttl)?.with_lock_id(request.lock_id);
-        let again = client.send_granted(again).await?;
-        ensure_eq!(again, lock, "the answer to the repeated request");
-        client.unchanged(&key, lock.lock_id, before).await?;
-    }
-    Ok(())
-}
-
-pub(crate) async fn the_same_request_within_the_tolerance_gets_the_same_lock<F: FenceToken>(
-    context: &Context<'_, F>,
+pub(crate) async fn the_same_request_within_the_tolerance_gets_the_same_lock(
+    context: &Context<'_>,
 ) -> Outcome {
     let client = context.client().await;
     for _ in 0..ATTEMPTS {
@@ -175,25 +112,21 @@ pub(crate) async fn the_same_request_within_the_tolerance_gets_the_same_lock<F: 
     Err(too_slow())
 }
 
-pub(crate) async fn a_released_request_takes_a_new_lock<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_released_request_takes_a_new_lock(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     let request = AcquireRequest::new(&key, LONG)?;
     let lock = client.send_granted(request.repeat()).await?;
     client.released(lock.lock_id).await?;
     let again = client.send_granted(request).await?;
-    follows::<F>(again, lock)?;
+    again.follows(&lock)?;
     client.live(&key, again.lock_id).await?;
     client.released(again.lock_id).await?;
     client.free(&key).await?;
     Ok(())
 }
 
-pub(crate) async fn an_expired_request_takes_a_new_lock<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn an_expired_request_takes_a_new_lock(context: &Context<'_>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     let request = AcquireRequest::new(&key, SHORT)?;
@@ -201,7 +134,7 @@ pub(crate) async fn an_expired_request_takes_a_new_lock<F: FenceToken>(
     context.outlive(SHORT).await;
     let request = AcquireRequest::new(&key, LONG)?.with_lock_id(request.lock_id);
     let again = client.send_granted(request).await?;
-    follows::<F>(again, lock)?;
+    again.follows(&lock)?;
     ensure!(again.expires_at > lock.expires_at, "the expiry stayed {:?}", again.expires_at);
     let seen = client.live(&key, again.lock_id).await?;
     ensure!(seen.acquired_at > lock.expires_at, "the time of acquisition is that of the old lock");
@@ -210,9 +143,7 @@ pub(crate) async fn an_expired_request_takes_a_new_lock<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_guard_learns_that_its_lock_is_gone<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_guard_learns_that_its_lock_is_gone(context: &Context<'_>) -> Outcome {
     const TTL: Duration = Duration::from_secs(3);
     let (client, other) = context.pair().await;
     let config = LockConfig::new(fresh_key()?).with_ttl(TTL).with_auto_extend(AutoExtend::new());
@@ -227,29 +158,5 @@ pub(crate) async fn a_guard_learns_that_its_lock_is_gone<F: FenceToken>(
         renewals_came_in_time(TTL, lateness)?;
     }
     ensure_eq!(reason, LossReason::NotHeld, "the reason of the loss");
-    Ok(())
-}
-
-/// Lets a lock expire, and takes the key for another holder.
-async fn succession<F: FenceToken>(
-    context: &Context<'_, F>,
-    client: &Client<F>,
-    rival: &Client<F>,
-    key: &Key,
-) -> Result<(Granted, Granted), Unexpected> {
-    let old = client.take(key, SHORT).await?;
-    context.outlive(SHORT).await;
-    let next = rival.take(key, LONG).await?;
-    Ok((old, next))
-}
-
-/// A later acquisition of the same key.
-fn follows<F: FenceToken>(later: Granted, earlier: Granted) -> Outcome {
-    ensure!(
-        !F::SUPPORTED || later.fence > earlier.fence,
-        "fence {:?} follows fence {:?}",
-        later.fence,
-        earlier.fence
-    );
     Ok(())
 }

@@ -2,18 +2,16 @@
 
 use std::time::Duration;
 
-use syncguard_core::contract::{FenceToken, FenceWindow, TIME_TOLERANCE};
+use syncguard_core::contract::{FenceWindow, TIME_TOLERANCE};
 use syncguard_core::{Fence, Timestamp, Ttl};
 
 use crate::client::Client;
 use crate::context::{ATTEMPTS, CLOCK_SLACK, Context, LONG, SHORT, fresh_key, too_slow};
 use crate::in_window::{Answer, InWindow, nth, request, window_of};
-use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
+use crate::outcome::{Checked, Outcome, Stop, ensure, ensure_eq};
 use crate::tasks::{all, pause};
 
-pub(crate) async fn a_window_gives_its_first_fence<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_window_gives_its_first_fence(context: &Context<'_>) -> Outcome {
     let (client, windows) = pair(context).await?;
     for last in [0, 1, 41] {
         let key = fresh_key()?;
@@ -28,8 +26,8 @@ pub(crate) async fn a_window_gives_its_first_fence<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn the_acquires_of_a_window_get_ascending_fences<F: FenceToken>(
-    context: &Context<'_, F>,
+pub(crate) async fn the_acquires_of_a_window_get_ascending_fences(
+    context: &Context<'_>,
 ) -> Outcome {
     let (client, windows) = pair(context).await?;
     for fences in [1, 2, 3] {
@@ -44,7 +42,7 @@ pub(crate) async fn the_acquires_of_a_window_get_ascending_fences<F: FenceToken>
     Ok(())
 }
 
-pub(crate) async fn a_used_up_window_is_taken<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn a_used_up_window_is_taken(context: &Context<'_>) -> Outcome {
     let (client, windows) = pair(context).await?;
     let window = window_of(1)?;
     let (released, expired, beyond) = (fresh_key()?, fresh_key()?, fresh_key()?);
@@ -66,37 +64,24 @@ pub(crate) async fn a_used_up_window_is_taken<F: FenceToken>(context: &Context<'
     Ok(())
 }
 
-pub(crate) async fn a_used_up_window_is_taken_while_the_key_is_locked<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_used_up_window_is_taken_in_any_case(context: &Context<'_>) -> Outcome {
     let (client, windows) = pair(context).await?;
     let key = fresh_key()?;
+    let early = later(store_time(&client).await?, LONG)?;
     for window in [window_of(1)?, window_of(2)?] {
         let lock = windows.granted(&key, window).await?;
-        ensure_eq!(windows.taken(&key, window).await?, lock.fence()?, "the counter");
+        for window in [window, window.with_not_before(early)] {
+            ensure_eq!(windows.taken(&key, window).await?, lock.fence()?, "the counter");
+        }
         client.released(lock.lock_id).await?;
+        windows.taken(&key, window.with_not_before(early)).await?;
     }
     client.take(&key, LONG).await?;
     ensure_eq!(windows.taken(&key, window_of(1)?).await?, nth(3)?, "the counter of a plain lock");
     Ok(())
 }
 
-pub(crate) async fn a_used_up_window_is_taken_before_its_time<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
-    let (client, windows) = pair(context).await?;
-    let key = fresh_key()?;
-    let lock = windows.granted(&key, window_of(1)?).await?;
-    let window = window_of(1)?.with_not_before(later(store_time(&client).await?, LONG)?);
-    windows.taken(&key, window).await?;
-    client.released(lock.lock_id).await?;
-    windows.taken(&key, window).await?;
-    Ok(())
-}
-
-pub(crate) async fn a_held_key_is_locked_below_the_limit<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_held_key_is_locked_below_the_limit(context: &Context<'_>) -> Outcome {
     let (client, windows) = pair(context).await?;
     let key = fresh_key()?;
     let now = store_time(&client).await?;
@@ -117,9 +102,7 @@ pub(crate) async fn a_held_key_is_locked_below_the_limit<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_window_is_too_early_before_its_time<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_window_is_too_early_before_its_time(context: &Context<'_>) -> Outcome {
     let (client, windows) = pair(context).await?;
     let (key, held) = (fresh_key()?, fresh_key()?);
     client.take(&held, LONG).await?;
@@ -137,7 +120,7 @@ pub(crate) async fn a_window_is_too_early_before_its_time<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_window_opens_at_its_time<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn a_window_opens_at_its_time(context: &Context<'_>) -> Outcome {
     const MILLISECOND: Duration = Duration::from_millis(1);
     let (client, windows) = pair(context).await?;
     let time = 5 * SHORT;
@@ -154,10 +137,7 @@ pub(crate) async fn a_window_opens_at_its_time<F: FenceToken>(context: &Context<
             }
             Answer::TooEarly(wait) => context.pass(wait + CLOCK_SLACK).await,
             Answer::Granted(_) if watch.elapsed() + CLOCK_SLACK > time => continue,
-            other => {
-                let message = format!("an acquire before the window's time got {other:?}");
-                return Err(Stop::failed(message));
-            }
+            other => return Err(other.unexpected("before the window's time").into()),
         }
         let lock = windows.granted(&key, window).await?;
         ensure_eq!(lock.fence()?, nth(1)?, "the fence of a window that has opened");
@@ -166,9 +146,7 @@ pub(crate) async fn a_window_opens_at_its_time<F: FenceToken>(context: &Context<
     Err(too_slow())
 }
 
-pub(crate) async fn a_plain_acquire_goes_on_from_a_windows_fence<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_plain_acquire_goes_on_from_a_windows_fence(context: &Context<'_>) -> Outcome {
     let (client, windows) = pair(context).await?;
     let key = fresh_key()?;
     let lock = windows.granted(&key, window_of(1)?).await?;
@@ -183,9 +161,7 @@ pub(crate) async fn a_plain_acquire_goes_on_from_a_windows_fence<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_refused_window_uses_up_no_fence<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_refused_window_uses_up_no_fence(context: &Context<'_>) -> Outcome {
     let (client, windows) = pair(context).await?;
     let key = fresh_key()?;
     let early = window_of(1)?.with_not_before(later(store_time(&client).await?, LONG)?);
@@ -207,9 +183,7 @@ pub(crate) async fn a_refused_window_uses_up_no_fence<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn a_refused_window_changes_no_lock<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_refused_window_changes_no_lock(context: &Context<'_>) -> Outcome {
     let (client, windows) = pair(context).await?;
     let (key, once) = (fresh_key()?, window_of(1)?);
     let early = request(&key, once.with_not_before(later(store_time(&client).await?, LONG)?))?;
@@ -237,8 +211,8 @@ pub(crate) async fn a_refused_window_changes_no_lock<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn the_same_request_in_a_window_gets_the_same_lock<F: FenceToken>(
-    context: &Context<'_, F>,
+pub(crate) async fn the_same_request_in_a_window_gets_the_same_lock(
+    context: &Context<'_>,
 ) -> Outcome {
     let (client, windows) = pair(context).await?;
     for fences in [1, 2] {
@@ -258,9 +232,7 @@ pub(crate) async fn the_same_request_in_a_window_gets_the_same_lock<F: FenceToke
     Ok(())
 }
 
-pub(crate) async fn a_dead_holder_is_followed_within_the_window<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn a_dead_holder_is_followed_within_the_window(context: &Context<'_>) -> Outcome {
     let (client, windows) = pair(context).await?;
     let (key, window) = (fresh_key()?, window_of(2)?);
     let mut short = request(&key, window)?;
@@ -274,9 +246,7 @@ pub(crate) async fn a_dead_holder_is_followed_within_the_window<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn many_at_once_use_up_a_window_once<F: FenceToken>(
-    context: &Context<'_, F>,
-) -> Outcome {
+pub(crate) async fn many_at_once_use_up_a_window_once(context: &Context<'_>) -> Outcome {
     const TASKS: usize = 16;
     let clients = context.clients(4).await;
     let clients = clients.into_iter().map(InWindow::of).collect::<Result<Vec<_>, _>>()?;
@@ -294,8 +264,7 @@ pub(crate) async fn many_at_once_use_up_a_window_once<F: FenceToken>(
                         Answer::Taken(_) => return Ok(None),
                         Answer::Held(_) => pause(index as u64 % 4 + 1).await,
                         early @ Answer::TooEarly(_) => {
-                            let message = format!("an acquire in an open window got {early:?}");
-                            return Err(Unexpected::new(message));
+                            return Err(early.unexpected("in an open window"));
                         }
                     }
                 }
@@ -309,7 +278,7 @@ pub(crate) async fn many_at_once_use_up_a_window_once<F: FenceToken>(
     Ok(())
 }
 
-pub(crate) async fn windows_keep_every_digit<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
+pub(crate) async fn windows_keep_every_digit(context: &Context<'_>) -> Outcome {
     let (client, windows) = pair(context).await?;
     for number in [123_456_789_012_343, Fence::MAX.get()] {
         let (key, fence) = (fresh_key()?, Fence::new(number)?);
@@ -329,18 +298,18 @@ pub(crate) async fn windows_keep_every_digit<F: FenceToken>(context: &Context<'_
 }
 
 /// Two connections to a store that keeps windows.
-async fn pair<F: FenceToken>(context: &Context<'_, F>) -> Result<(Client<F>, InWindow<F>), Stop> {
+async fn pair(context: &Context<'_>) -> Result<(Client, InWindow), Stop> {
     let (client, other) = context.pair().await;
     Ok((client, InWindow::of(other)?))
 }
 
 /// The store's time, as the expiry of a lock shows it.
-async fn store_time<F: FenceToken>(client: &Client<F>) -> Result<Timestamp, Unexpected> {
+async fn store_time(client: &Client) -> Checked<Timestamp> {
     let lock = client.take(&fresh_key()?, LONG).await?;
     let long = u64::try_from(LONG.as_millis()).unwrap_or(u64::MAX);
     Ok(Timestamp::from_millis(lock.expires_at.as_millis().saturating_sub(long))?)
 }
 
-fn later(time: Timestamp, by: Duration) -> Result<Timestamp, Unexpected> {
+fn later(time: Timestamp, by: Duration) -> Checked<Timestamp> {
     Ok(time.plus(Ttl::new(by)?)?)
 }

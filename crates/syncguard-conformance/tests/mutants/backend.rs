@@ -130,27 +130,17 @@ impl LockBackend for Backend {
                 return backend.ask_to_release(lock_id).await;
             }
             travel().await;
-            let answer = match backend.flaw {
-                Some(Flaw::release_reads_and_deletes_later) => {
-                    let found = backend.with(|store, now| store.releasable(lock_id, now))?;
-                    travel().await;
-                    backend.with(|store, _| match found {
-                        Ok(name) => Ok(store.delete(lock_id, &name)),
-                        Err(why) => Ok(ReleaseResult::NotHeld(why)),
-                    })
-                }
-                _ => {
-                    let found = backend.with(|store, now| store.releasable(lock_id, now))?;
-                    backend.with(|store, _| store.forget_id(lock_id));
-                    travel().await;
-                    backend.with(|store, _| match found {
-                        Ok(name) => Ok(store.delete(lock_id, &name)),
-                        Err(why) => Ok(ReleaseResult::NotHeld(why)),
-                    })
-                }
+            let found = backend.with(|store, now| store.releasable(lock_id, now))?;
+            if backend.has(Flaw::releases_half_when_dropped) {
+                backend.with(|store, _| store.forget_id(lock_id));
+            }
+            travel().await;
+            let answer = match found {
+                Ok(name) => backend.with(|store, _| store.delete(lock_id, &name)),
+                Err(why) => ReleaseResult::NotHeld(why),
             };
             travel().await;
-            answer
+            Ok(answer)
         };
         self.run(request.cancellation, Flaw::releases_half_when_dropped, operation).await
     }
@@ -228,10 +218,15 @@ impl LockBackend for Backend {
         let request = self.visible_token(request, |request| &mut request.cancellation);
         cancel::check(request.cancellation.as_ref())?;
         travel().await;
-        self.with(|store, now| {
+        let found = self.with(|store, now| {
             let by = store.hinted_lookup(request.by, request.key_hint.as_ref())?;
             store.lookup(&by, now)
-        })
+        });
+        if !self.has(Flaw::reads_the_holder_later) {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(3)).await;
+        Ok(found?.map(|info| self.with(|store, _| store.with_holder_of_now(info))))
     }
 
     fn inventory(&self) -> Option<Inventory> {
@@ -328,31 +323,25 @@ impl Backend {
     async fn in_steps(&self, request: &AcquireRequest) -> Option<Result<AcquireResult, LockError>> {
         let answer = match self.flaw {
             Some(
-                Flaw::checks_first_and_writes_later | Flaw::takes_expired_locks_over_in_two_steps,
+                flaw @ (Flaw::checks_first_and_writes_later
+                | Flaw::takes_expired_locks_over_in_two_steps
+                | Flaw::misses_a_repeated_request_on_its_way),
             ) => {
                 travel().await;
+                // Looks first, and takes the key later if it is free then.
                 match self.with(|store, now| store.held(request, now)) {
                     Ok(None) => {
-                        if self.has(Flaw::checks_first_and_writes_later)
+                        if flaw != Flaw::takes_expired_locks_over_in_two_steps
                             || self.with(|store, _| store.has_record(&request.key))
                         {
                             travel().await;
                         }
-                        self.with(|store, now| store.grant(request, now))
-                    }
-                    Ok(Some(answer)) => Ok(answer),
-                    Err(error) => Err(error),
-                }
-            }
-            Some(Flaw::misses_a_repeated_request_on_its_way) => {
-                travel().await;
-                // Looks for its own lock first, and takes the key later if it is free then.
-                match self.with(|store, now| store.held(request, now)) {
-                    Ok(None) => {
-                        travel().await;
+                        let looks_again = flaw == Flaw::misses_a_repeated_request_on_its_way;
                         self.with(|store, now| match store.held(request, now)? {
-                            Some(_) => Ok(AcquireResult::Locked(Contention::unknown())),
-                            None => store.grant(request, now),
+                            Some(_) if looks_again => {
+                                Ok(AcquireResult::Locked(Contention::unknown()))
+                            }
+                            _ => store.grant(request, now),
                         })
                     }
                     Ok(Some(answer)) => Ok(answer),

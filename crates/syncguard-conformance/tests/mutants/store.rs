@@ -53,6 +53,7 @@ pub(crate) struct Record {
     pub(crate) expires_at: u64,
     pub(crate) fence: u64,
     pub(crate) holder: Option<Holder>,
+    pub(crate) is_extended: bool,
 }
 
 #[derive(Clone, Debug)]

@@ -140,6 +140,7 @@ impl Store {
             expires_at: now + self.ttl(request.ttl),
             fence: 0,
             holder: request.holder.clone(),
+            is_extended: false,
         };
         let overflow = self.next_fence(&request.key);
         if overflow.is_err() && self.has(Flaw::overflow_leaves_a_lock) {

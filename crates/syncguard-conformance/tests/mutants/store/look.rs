@@ -39,6 +39,15 @@ impl Store {
         Ok(live)
     }
 
+    /// The lookup with the holder of the lock that the key has now.
+    pub(crate) fn with_holder_of_now(&self, info: LockInfo) -> LockInfo {
+        let raw = info.clone().expose();
+        match self.locks.get(&self.name(&raw.key)) {
+            Some(Stored::Lock(lock)) => info.with_holder(lock.holder.clone()),
+            _ => info,
+        }
+    }
+
     /// Returns true if a key's record is old enough to be removed.
     pub(crate) fn may_be_cleared(&self, key: &Key, now: u64) -> bool {
         lock_is_long_over(self.locks.get(&self.name(key)), now)

@@ -37,6 +37,9 @@ impl Store {
         let over = match self.flaw {
             Some(Flaw::release_of_an_expired_lock_succeeds) => false,
             Some(Flaw::release_ends_at_the_expiry) => lock.expires_at <= now,
+            Some(Flaw::an_extended_lock_has_no_tolerance) if lock.is_extended => {
+                lock.expires_at <= now
+            }
             flaw => !is_live(flaw, lock.expires_at, now),
         };
         Ok(if over { Err(NotHeld::Expired) } else { Ok(name) })
@@ -99,6 +102,9 @@ impl Store {
         let over = match self.flaw {
             Some(Flaw::extend_resurrects) => false,
             Some(Flaw::extend_ends_at_the_expiry) => lock.expires_at <= now,
+            Some(Flaw::an_extended_lock_has_no_tolerance) if lock.is_extended => {
+                lock.expires_at <= now
+            }
             Some(Flaw::refuses_expectations_within_the_tolerance) if expected.is_some() => {
                 lock.expires_at <= now
             }
@@ -126,6 +132,7 @@ impl Store {
             }
             _ => new_expiry,
         };
+        lock.is_extended = true;
         if self.has(Flaw::extend_renews_the_time_of_acquisition) {
             lock.acquired_at = now;
         }

@@ -39,6 +39,7 @@ impl Store {
                 expires_at: now + self.ttl(request.ttl),
                 fence: last.get(),
                 holder: request.holder.clone(),
+                is_extended: false,
             };
             let name = self.name(&request.key);
             self.locks.insert(name, Stored::Lock(lock));
