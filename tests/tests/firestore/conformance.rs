@@ -56,7 +56,11 @@ groups! {
     windows Windows
 }
 
+/// With more groups at once, the emulator answers too late.
+static TURNS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(2);
+
 async fn group_passes(group: Group) {
+    let _turn = TURNS.acquire().await.expect("never closed");
     let of_group = Suite::new().only(|case| case.group == group);
     all_pass(Firestore::new(), of_group).await;
 }
