@@ -182,13 +182,13 @@ pub(crate) fn fresh_key() -> Checked<Key> {
     Ok(Key::new(format!("conformance-{}", fresh_text()?))?)
 }
 
-/// The options of a caller that asks for a held key again and again, until the case is over.
+/// The options of a caller that asks for a held key again and again, for two minutes.
 pub(crate) fn polling_every(pause: Duration) -> AcquisitionOptions {
     AcquisitionOptions::new()
         .with_backoff(Backoff::Fixed)
         .with_retry_delay(pause)
         .with_max_retries(100_000)
-        .with_timeout(LONG)
+        .with_timeout(LONG / 2)
 }
 
 /// Runs a future, and returns the largest delay of this runtime's timers meanwhile. The backend's background work was

@@ -128,7 +128,7 @@ fn entries(asked: &Asked) -> MutexGuard<'_, HashMap<HashId, Option<Holder>>> {
 async fn look_on(client: &Client, key: &Key, asked: &Asked) -> Checked<()> {
     loop {
         shows_right_holders(&looks(client, key, None).await?, asked)?;
-        pause(3).await;
+        pause(5).await;
     }
 }
 
