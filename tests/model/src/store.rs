@@ -17,7 +17,7 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    pub(crate) fn is_live(&self, rules: &Rules, now: Ticks) -> bool {
+    pub(crate) fn is_live(self, rules: &Rules, now: Ticks) -> bool {
         self.expires + rules.tolerance > now
     }
 }

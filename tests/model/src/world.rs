@@ -236,11 +236,13 @@ impl Client {
             Phase::Holds { until, known, doubt } => {
                 pass(until, 0);
                 expiry(known);
-                doubt.iter_mut().for_each(|doubt| pass(doubt, deadline));
+                if let Some(doubt) = doubt {
+                    pass(doubt, deadline);
+                }
             }
-            Phase::Releases { doubt } => doubt.iter_mut().for_each(|doubt| pass(doubt, deadline)),
+            Phase::Releases { doubt: Some(doubt) } => pass(doubt, deadline),
             Phase::Ended { at } => pass(at, rules.longest()),
-            Phase::Idle | Phase::Acquires => {}
+            Phase::Idle | Phase::Acquires | Phase::Releases { doubt: None } => {}
         }
         for request in self.requests_mut() {
             pass(&mut request.sent, deadline);
@@ -255,7 +257,9 @@ impl Client {
             }
         }
         for job in self.jobs.iter_mut().flatten() {
-            job.sent.iter_mut().for_each(|sent| pass(sent, deadline));
+            if let Some(sent) = &mut job.sent {
+                pass(sent, deadline);
+            }
         }
     }
 }
