@@ -11,18 +11,23 @@ use syncguard_test_services::redis::{RedisCluster, RedisServer};
 use tokio::runtime::{Builder, Runtime};
 
 use super::tools::{acquire, extend, over_client, patient, release, url};
-use crate::field::runtimes;
 
 fn runtime() -> Result<Runtime> {
     Ok(Builder::new_current_thread().enable_all().build()?)
 }
 
+/// As `#[tokio::test]` does: each call in a runtime of its own, which ends after it.
 #[test]
-fn a_backend_outlives_its_runtimes() -> Result<()> {
+fn a_backend_outlives_the_runtime_of_its_connect() -> Result<()> {
     let server = RedisServer::start()?;
     let cluster = RedisCluster::start(3)?;
     for url in [server.url(), cluster.url()] {
-        runtimes::one_after_another(|| Box::pin(async { Ok(RedisBackend::connect(&url).await?) }))?;
+        let backend = runtime()?.block_on(patient(&url));
+        for _ in 0..2 {
+            let lock = runtime()?.block_on(acquire(&backend, "k"))?;
+            assert!(runtime()?.block_on(extend(&backend, &lock))?.is_extended());
+            assert!(runtime()?.block_on(release(&backend, &lock))?);
+        }
     }
     Ok(())
 }
