@@ -1,7 +1,6 @@
 //! syncguard-postgres against real servers.
 
 mod check_fence;
-mod churn;
 mod cleanup;
 mod conformance;
 mod crashes;
@@ -13,7 +12,6 @@ mod interop;
 mod inventory;
 mod labels;
 mod late;
-mod late_burst;
 mod late_sessions;
 mod mixed_fleet;
 mod model;

@@ -7,7 +7,8 @@ use syncguard_postgres::tokio_postgres::{Client, Transaction};
 
 use crate::support::Tables;
 
-const NOW: &str = "SELECT floor(extract(epoch FROM now()) * 1000)::bigint";
+/// The time of a transaction.
+pub(crate) const NOW: &str = "SELECT floor(extract(epoch FROM now()) * 1000)::bigint";
 const TOLERANCE: i64 = 1000;
 
 /// One acquire: the lock id and the fence, or `None` if the key is locked.
