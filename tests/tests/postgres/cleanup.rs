@@ -7,7 +7,7 @@ use syncguard_postgres::LockBackend as _;
 use syncguard_postgres::contract::IsLockedRequest;
 use syncguard_postgres::tokio_postgres::Client;
 
-use crate::support::{MINUTE, Tables, connect, over, pin, settles, shared, take};
+use crate::support::{MINUTE, Tables, connect, over, pin, settles, shared, take, until};
 
 async fn rows(admin: &Client, tables: &Tables) -> i64 {
     let sql = format!("SELECT count(*) FROM {}", tables.locks);
@@ -22,6 +22,7 @@ async fn only_locks_that_are_long_over_are_cleared_away() -> Result<()> {
     let backend = over(&shared().url(), 2, options);
     let idle = over(&shared().url(), 1, tables.options());
     let mut admin = connect(&shared().url()).await;
+    let observer = connect(&shared().url()).await;
     let _ = take(&backend, "key").await;
 
     // Live; expired, but too recently for removal for another 1.8 seconds.
@@ -40,13 +41,13 @@ async fn only_locks_that_are_long_over_are_cleared_away() -> Result<()> {
     // A transaction holds the row: it is kept, and the call does not wait.
     let pin = pin(&mut admin, &tables).await?;
     assert!(!backend.is_locked(IsLockedRequest::new("key")?).await?);
-    // The clean-up has half of the statement timeout, which is a minute, for a wait.
-    let tried = async {
-        while backend.pool().status().available < backend.pool().status().size {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(MINUTE / 3, tried).await.context("it waits")?;
+    // It could wait for half of the statement timeout, which is a minute.
+    let sql = "SELECT FROM pg_stat_activity
+        WHERE state = 'idle' AND query LIKE '%SKIP LOCKED%' AND query LIKE '%' || $1::text || '%'";
+    let tried = until("a clean-up", async || {
+        Ok(observer.query_opt(sql, &[&tables.locks]).await?.is_some())
+    });
+    tokio::time::timeout(MINUTE / 3, tried).await.context("it waits")??;
     pin.rollback().await?;
     assert_eq!(rows(&admin, &tables).await, 1);
 

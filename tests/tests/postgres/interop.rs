@@ -9,7 +9,6 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value as Json, json};
 use syncguard_postgres::contract::{
     AcquireRequest, AcquireResult, Holder, IsLockedRequest, LockInfoDebug, LookupRequest,
-    ReleaseRequest,
 };
 use syncguard_postgres::deadpool_postgres::Client;
 use syncguard_postgres::inventory::ListRequest;
@@ -87,26 +86,6 @@ async fn their_records_are_listed() -> Result<()> {
     let theirs: BTreeSet<&str> = last.iter().map(|row| text(row, "key_debug")).collect();
     let listed: BTreeSet<&str> = counters.entries.iter().map(|one| one.key.expose()).collect();
     assert_eq!(listed, theirs);
-    Ok(())
-}
-
-#[tokio::test]
-async fn their_expired_records_are_free() -> Result<()> {
-    let fixture = Fixture::new().await?;
-    let backend = &fixture.backend;
-    for sample in samples() {
-        let Some(row) = &sample.row else { continue };
-        fixture.clear().await?;
-        fixture.write(row, &sample.counters).await?;
-        let admin = fixture.client().await?;
-        let hours = 2 * 3_600_000;
-        fixture.tables.age(&admin, text(row, "key"), hours).await;
-        drop(admin);
-        assert!(!backend.is_locked(IsLockedRequest::new(&sample.key)?).await?);
-        assert_eq!(take(backend, &sample.key).await.fence.get(), 2);
-        let gone = ReleaseRequest::new(LockId::new(text(row, "lock_id"))?);
-        assert!(!backend.release(gone).await?.is_released());
-    }
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use syncguard_postgres::acquire;
 use syncguard_test_services::postgres::PostgresServer;
-use syncguard_tests::polling::{poll_times, poll_times_and_linger};
+use syncguard_tests::polling::poll_times_and_linger;
 use tokio::task::JoinSet;
 
 use crate::support::{connect, until};
@@ -122,70 +122,5 @@ async fn a_watch_that_is_given_up_leaves_nothing() -> Result<()> {
         }
         drop(watch_in_time(&backend, "key").await?);
     }
-    Ok(())
-}
-
-/// The connection ends with the backend, but not under a watch that is still in use.
-#[tokio::test]
-async fn a_backend_that_is_gone_takes_its_connection_along() -> Result<()> {
-    let stage = Stage::new().await?;
-    let (backend, other) = (stage.backend().await?, stage.backend().await?);
-    let watching = watch_in_time(&backend, "key").await?;
-    let session = stage.listeners().await?;
-    drop(backend);
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    ensure!(!watching.is_over() && stage.listeners().await? == session);
-    // The unused connection of a backend that is still there stays for a while.
-    drop(watch_in_time(&other, "key").await?);
-    drop(watching);
-    until("the other's connection alone", async || {
-        let left = stage.listeners().await?;
-        Ok(left.len() == 1 && left != session)
-    })
-    .await
-}
-
-/// The connection lives in the runtime of the first waiter. When that runtime ends, watches in other runtimes end as
-/// well, and the next waiter opens another connection.
-#[test]
-fn watches_survive_the_end_of_a_runtime() -> Result<()> {
-    let runtime =
-        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let (first, second) = (runtime()?, runtime()?);
-    let stage = second.block_on(Stage::new())?;
-    let backend = second.block_on(stage.backend())?;
-    let ours = first.block_on(watch_in_time(&backend, "key"))?;
-    let mut theirs = second.block_on(watch_in_time(&backend, "key"))?;
-    ensure!(second.block_on(stage.listeners())?.len() == 1);
-    drop(first);
-    second.block_on(async {
-        tokio::time::timeout(SOON, theirs.changed()).await?;
-        ensure!(ours.is_over() && theirs.is_over());
-        stage.watches(0).await?;
-        // Nothing has failed, so there is no rest, in which the answer would come at once.
-        let ready = poll_times(watch(&backend, "key"), 1).await;
-        ensure!(!matches!(ready, Some(None)), "a rest");
-        let _again = watch_in_time(&backend, "key").await?;
-        ensure!(stage.listeners().await?.len() == 1);
-        Ok(())
-    })
-}
-
-/// A runtime that is not driven does not keep other callers from signals.
-#[test]
-fn a_runtime_that_stands_still_is_replaced() -> Result<()> {
-    let still = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let second =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let stage = second.block_on(Stage::new())?;
-    let backend = second.block_on(stage.backend())?;
-    let stuck = still.block_on(watch_in_time(&backend, "stuck"))?;
-    second.block_on(async {
-        // Polls go on meanwhile.
-        drop(watch_in_time(&backend, "key").await?);
-        ensure!(stuck.is_over());
-        anyhow::Ok(())
-    })?;
-    drop(still);
     Ok(())
 }
