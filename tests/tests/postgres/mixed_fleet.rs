@@ -1,130 +1,18 @@
-//! A fleet of both libraries, for Rust and for TypeScript, on the same keys.
+//! Both libraries, for Rust and for TypeScript, want the same key: each order of their statements that could go wrong.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use syncguard_postgres::contract::{AcquireResult, ExtendRequest, ReleaseRequest};
 use syncguard_postgres::tokio_postgres::Transaction;
-use syncguard_postgres::{
-    ExtendResult, LockBackend as _, LockId, NotHeld, PostgresBackend, ReleaseResult,
-};
-use syncguard_test_effort::either;
-use tokio::task::JoinSet;
+use syncguard_postgres::{ExtendResult, NotHeld, PostgresBackend};
 
 use crate::support::{
-    MINUTE, Tables, acquiring, connect, extend, extending, over_pool, pin, release, request,
-    session, shared, stage, take, turn, waiters, waits,
+    MINUTE, Tables, acquiring, connect, extend, extending, over_pool, pin, release, session,
+    shared, stage, take, turn, waiters, waits,
 };
 use crate::typescript;
 
 const KEY: &str = "key";
-
-/// A key, the number of its holders, and the highest fence so far.
-#[derive(Default)]
-struct Watched {
-    holders: AtomicUsize,
-    /// Holders come one after the other, so it must grow.
-    highest: AtomicU64,
-}
-
-impl Watched {
-    fn enter(&self, fence: u64) -> Result<()> {
-        ensure!(self.holders.fetch_add(1, Ordering::SeqCst) == 0, "two holders");
-        let before = self.highest.swap(fence, Ordering::SeqCst);
-        ensure!(before < fence, "fence {fence} after {before}");
-        Ok(())
-    }
-
-    fn leave(&self) {
-        self.holders.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// Hundreds of acquisitions by both libraries, handed over by release and by expiry (a crashed holder's lock is made
-/// older), with extends in between.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mixed_fleet_never_has_two_holders_nor_a_fence_twice() -> Result<()> {
-    const TASKS: usize = 4;
-    let rounds: usize = either(120, 600);
-    let (tables, backend, admin) = stage(TASKS).await;
-    let key = Arc::new(Watched::default());
-    let mut tasks = JoinSet::new();
-    for _ in 0..TASKS {
-        let (rust, names, watched) = (backend.clone(), tables.clone(), Arc::clone(&key));
-        tasks.spawn(async move { ours(&rust, &names, &watched, rounds).await });
-        let (names, watched) = (tables.clone(), Arc::clone(&key));
-        tasks.spawn(async move { theirs(&names, &watched, rounds).await });
-    }
-    while let Some(task) = tasks.join_next().await {
-        task??;
-    }
-    // All counted fences were granted.
-    let (entries, highest) = (2 * TASKS * rounds, key.highest.load(Ordering::SeqCst));
-    ensure!(highest == entries as u64, "{highest} fences for {entries} entries");
-    let counter = tables.counter(&admin, KEY).await;
-    ensure!(u64::try_from(counter)? == highest, "counter {counter}, highest fence {highest}");
-    Ok(())
-}
-
-async fn ours(
-    backend: &PostgresBackend,
-    tables: &Tables,
-    key: &Watched,
-    rounds: usize,
-) -> Result<()> {
-    let admin = connect(&shared().url()).await;
-    for round in 0..rounds {
-        let lock = loop {
-            match backend.acquire(request(KEY, MINUTE)).await? {
-                AcquireResult::Acquired(lock) => break lock,
-                AcquireResult::Locked(_) | AcquireResult::Refused(_) => pause(round).await,
-            }
-        };
-        key.enter(lock.fence.get())?;
-        if round % 3 == 0 {
-            extend(backend, lock.lock_id).await?;
-        }
-        key.leave();
-        if round % 4 == 0 {
-            // A crash: the lock expires. It must not be extended after that.
-            tables.age(&admin, KEY, 120_000).await;
-            let extend = backend.extend(ExtendRequest::new(lock.lock_id, MINUTE)?).await?;
-            ensure!(!extend.is_extended(), "an expired lock was extended");
-        } else {
-            release(backend, lock.lock_id).await?;
-        }
-    }
-    Ok(())
-}
-
-async fn theirs(tables: &Tables, key: &Watched, rounds: usize) -> Result<()> {
-    let mut client = connect(&shared().url()).await;
-    for round in 0..rounds {
-        let (lock_id, fence) = loop {
-            match typescript::acquire(&mut client, tables, KEY, 60_000).await? {
-                Some(lock) => break lock,
-                None => pause(round).await,
-            }
-        };
-        key.enter(fence.parse()?)?;
-        if round % 3 == 0 {
-            ensure!(typescript::extend(&mut client, tables, lock_id, 60_000).await?, "extend");
-        }
-        key.leave();
-        if round % 4 == 0 {
-            tables.age(&client, KEY, 120_000).await;
-        } else {
-            ensure!(typescript::release(&mut client, tables, lock_id).await?, "release");
-        }
-    }
-    Ok(())
-}
-
-async fn pause(seed: usize) {
-    tokio::time::sleep(Duration::from_micros(200 * (seed as u64 % 5 + 1))).await;
-}
 
 /// Our statement's snapshot is older than their commit, because the statement waited for their advisory lock: it sees
 /// what they wrote all the same, and takes what they have released again.
@@ -301,21 +189,4 @@ async fn an_acquire_waits_for_their_extend_of_an_expired_row() -> Result<()> {
     ensure!(acquire.await??.is_locked(), "two holders");
     ensure!(tables.counter(&admin, KEY).await == 1, "a fence was used up");
     release(&backend, lock.lock_id).await
-}
-
-/// A lock id works in both libraries.
-#[tokio::test]
-async fn ids_belong_to_their_locks() -> Result<()> {
-    let (tables, backend, mut client) = stage(1).await;
-    let theirs = typescript::acquire(&mut client, &tables, "theirs", 60_000).await?;
-    let (theirs, _) = theirs.context("a free key")?;
-    let ours = take(&backend, "ours").await;
-    ensure!(!typescript::release(&mut client, &tables, LockId::generate()?).await?);
-    ensure!(typescript::extend(&mut client, &tables, ours.lock_id, 60_000).await?);
-    ensure!(typescript::release(&mut client, &tables, ours.lock_id).await?);
-    extend(&backend, theirs).await?;
-    release(&backend, theirs).await?;
-    let gone = backend.release(ReleaseRequest::new(theirs)).await?;
-    ensure!(gone == ReleaseResult::NotHeld(NotHeld::NotFound));
-    Ok(())
 }
