@@ -56,7 +56,7 @@ impl PostgresBackend {
     /// statement gets no answer, or the answer that the server is read-only, the backend closes the connections that
     /// wait in the pool, once a second at most: they may be as silent, or lead to the same server.
     /// [`with_cancel_requests`](PostgresOptions::with_cancel_requests) cancels statements over encrypted
-    /// connections and through a pooler. [`with_signals_over`](PostgresOptions::with_signals_over) lets waiters
+    /// connections and without prepared statements. [`with_signals_over`](PostgresOptions::with_signals_over) lets waiters
     /// hear of releases by other processes.
     ///
     /// # Errors

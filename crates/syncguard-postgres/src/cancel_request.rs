@@ -10,7 +10,6 @@ use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{CancelToken, Socket};
 
 use crate::error::io_cause;
-use crate::process_id::is_of_a_server;
 
 /// The longest that a request may take until it is sent.
 const LONGEST_SEND: Duration = Duration::from_secs(1);
@@ -26,24 +25,15 @@ type Sending = Pin<Box<dyn Future<Output = Delivery> + Send>>;
 pub(crate) enum Delivery {
     /// No connection could be opened.
     Unreachable,
-    /// The connection cannot be used: one side insists on TLS or refuses it, or a pooler is there.
+    /// The connection cannot be used: one side insists on TLS or refuses it.
     Refused,
     /// The request may still be on its way to the session: the driver closes the connection at once.
     Sent,
 }
 
-/// The sides that get requests.
-#[derive(Clone, Copy)]
-pub(crate) enum Recipients {
-    /// No poolers: PgBouncer 1.18 and 1.19.0 crash if the connection of a request is closed before they
-    /// close it (its issue 801), and the driver closes it at once.
-    Servers,
-    ServersAndPoolers,
-}
-
 impl CancelRequests {
     /// Requests as a session with this connector connects.
-    pub(crate) fn new<T>(tls: T, recipients: Recipients) -> Self
+    pub(crate) fn new<T>(tls: T) -> Self
     where
         T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
         T::Stream: Send,
@@ -52,12 +42,7 @@ impl CancelRequests {
     {
         Self(Arc::new(move |token| {
             let tls = tls.clone();
-            Box::pin(async move {
-                match recipients {
-                    Recipients::Servers if !is_of_a_server(&token).await => Delivery::Refused,
-                    Recipients::Servers | Recipients::ServersAndPoolers => send(&token, tls).await,
-                }
-            })
+            Box::pin(async move { send(&token, tls).await })
         }))
     }
 

@@ -6,7 +6,7 @@ use syncguard_core::authoring::ClientOptions;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, Socket};
 
-use crate::cancel_request::{CancelRequests, Recipients};
+use crate::cancel_request::CancelRequests;
 use crate::dial;
 use crate::signals::route::{Route, SignalOptions};
 
@@ -178,7 +178,7 @@ impl PostgresOptions {
     }
 
     /// Cancels statements that are given up over connections with this TLS connector, or `NoTls`, also
-    /// through a pooler.
+    /// in a pool without prepared statements.
     ///
     /// ```
     /// use syncguard_postgres::PostgresOptions;
@@ -192,9 +192,9 @@ impl PostgresOptions {
     ///
     /// - A pool of your own whose `sslmode` is `require`: pass the connector of the pool. Without it,
     ///   requests to cancel go to the session's server in plain text, as libpq sent them until version 17.
-    /// - A pool that leads to a pooler, also one that [`connect`](crate::PostgresBackend::connect) makes.
-    ///   **PgBouncer must be version 1.20 or later**: versions 1.18 and 1.19.0 crash on a cancellation whose
-    ///   client closes its connection first, as the driver does.
+    /// - A pool [without prepared statements](Self::with_unprepared_statements), which leads to a pooler, also one
+    ///   that [`connect`](crate::PostgresBackend::connect) makes. **PgBouncer must be version 1.21 or later**: some
+    ///   earlier ones crash on a cancellation.
     pub fn with_cancel_requests<T>(mut self, tls: T) -> Self
     where
         T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
@@ -202,7 +202,7 @@ impl PostgresOptions {
         T::TlsConnect: Send,
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
-        self.cancel = Some(CancelRequests::new(tls, Recipients::ServersAndPoolers));
+        self.cancel = Some(CancelRequests::new(tls));
         self
     }
 

@@ -10,7 +10,7 @@ use syncguard_core::LockError;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::{Config, NoTls};
 
-use crate::cancel_request::{CancelRequests, Recipients};
+use crate::cancel_request::CancelRequests;
 use crate::config::PostgresOptions;
 use crate::dial::Dialer;
 use crate::settings::{Sessions, Settings};
@@ -106,7 +106,7 @@ fn connectors(config: Config, options: &PostgresOptions) -> Result<Connectors, L
     }
     let tls = crate::tls::Rustls::new(&options.root_certificates)?;
     Ok(Connectors {
-        cancel: CancelRequests::new(tls.clone(), Recipients::Servers),
+        cancel: CancelRequests::new(tls.clone()),
         signals: Route::new(config.clone(), tls.clone()),
         manager: Manager::from_connect(config, Dialer::new(tls), manager_config()),
     })
@@ -124,7 +124,7 @@ fn connectors(config: Config, _: &PostgresOptions) -> Result<Connectors, LockErr
 
 fn plain_connectors(config: Config) -> Connectors {
     Connectors {
-        cancel: CancelRequests::new(NoTls, Recipients::Servers),
+        cancel: CancelRequests::new(NoTls),
         signals: Route::new(config.clone(), NoTls),
         manager: Manager::from_connect(config, Dialer::new(NoTls), manager_config()),
     }

@@ -147,11 +147,9 @@
 //! timeout. After a failed log-in to the server, PgBouncer refuses all clients for the `server_login_retry`, 15 s
 //! by default; the error is then `ServiceUnavailable`, and nothing was carried out.
 //!
-//! The backend cancels no statement through a pooler, unless
-//! [`with_cancel_requests`](PostgresOptions::with_cancel_requests) says so. That needs PgBouncer 1.20 or later:
-//! versions 1.18 and 1.19.0 crash on a request whose client closes its connection first, as the driver does.
-//! If several PgBouncer processes share an address, they need `peers`, or a request may reach the wrong process.
-//! A pool without prepared statements counts as a pool that leads to a pooler.
+//! A statement that is given up in a pool without prepared statements is cancelled only if
+//! [`with_cancel_requests`](PostgresOptions::with_cancel_requests) says so. If several PgBouncer processes share an
+//! address, they need `peers`, or a request to cancel may reach the wrong process.
 //!
 //! # Durability
 //!
@@ -220,7 +218,6 @@ mod listing;
 mod lookup;
 mod names;
 mod pool;
-mod process_id;
 mod record;
 mod release;
 mod resent_acquires;

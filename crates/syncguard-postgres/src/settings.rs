@@ -7,7 +7,7 @@ use syncguard_core::authoring::checked_timeout;
 use syncguard_core::contract::ClientState;
 use tokio_postgres::NoTls;
 
-use crate::cancel_request::{CancelRequests, Recipients};
+use crate::cancel_request::CancelRequests;
 use crate::config::PostgresOptions;
 use crate::names::Tables;
 use crate::signals::route::SignalOptions;
@@ -61,9 +61,7 @@ impl Settings {
             sessions: Sessions::Unchanged,
             strict: options.strict_durability,
             // A pool without prepared statements leads to a pooler, which gets no request unless its user says so.
-            cancel: options
-                .cancel
-                .or_else(|| (!unprepared).then(|| CancelRequests::new(NoTls, Recipients::Servers))),
+            cancel: options.cancel.or_else(|| (!unprepared).then(|| CancelRequests::new(NoTls))),
             signals: options.signals,
             connect,
         })

@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
-use syncguard_postgres::contract::{ExtendRequest, ReleaseRequest};
+use anyhow::{Result, ensure};
+use syncguard_postgres::contract::ReleaseRequest;
 use syncguard_postgres::tokio_postgres::{Client, IsolationLevel};
 use syncguard_postgres::{
     CheckFenceError, ErrorCode, Fence, LockBackend as _, LockId, NotHeld, PostgresBackend,
     ReleaseResult, acquire,
 };
 
-use crate::postgres::support::{MINUTE, Tables, connect, is_refused, pool, request, shared, take};
+use crate::support::{
+    MINUTE, Tables, connect, extend, is_refused, over_pool, release, releasing, shared, stage,
+    take, waiters,
+};
 
 struct Fixture {
     tables: Tables,
@@ -20,23 +23,9 @@ struct Fixture {
 }
 
 impl Fixture {
-    async fn new() -> Result<Self> {
-        let tables = Tables::fresh();
-        let backend = tables.backend(4).await;
-        let admin = connect(&shared().url()).await;
-        // The work: a log of the writers, in the order of commits.
-        let work = format!("CREATE TABLE work_{} (fence bigint)", tables.locks);
-        admin.batch_execute(&work).await?;
-        Ok(Self { tables, backend, user: connect(&shared().url()).await, admin })
-    }
-
-    fn insert(&self) -> String {
-        format!("INSERT INTO work_{} VALUES ($1)", self.tables.locks)
-    }
-
-    async fn work(&self) -> Result<Vec<i64>> {
-        let sql = format!("SELECT fence FROM work_{} ORDER BY ctid", self.tables.locks);
-        Ok(self.admin.query(&sql, &[]).await?.iter().map(|row| row.get(0)).collect())
+    async fn new() -> Self {
+        let (tables, backend, admin) = stage(4).await;
+        Self { tables, backend, user: connect(&shared().url()).await, admin }
     }
 }
 
@@ -47,34 +36,29 @@ fn why(error: CheckFenceError) -> NotHeld {
     }
 }
 
+/// Two checks in one transaction, and a check through a transaction of the pool, are fine too.
 #[tokio::test]
 async fn work_commits_under_a_lock_that_is_held() -> Result<()> {
-    let mut it = Fixture::new().await?;
+    let mut it = Fixture::new().await;
     let guard = acquire(&it.backend, "key").await?;
-    let insert = it.insert();
-    let transaction = it.user.transaction().await?;
-    it.backend.check_fence(&transaction, guard.lock_id(), guard.fence()).await?;
-    transaction.execute(&insert, &[&1_i64]).await?;
-    transaction.commit().await?;
-    assert_eq!(it.work().await?, [1]);
-    ensure!(guard.release().await?.is_released());
-
-    // Two checks in one transaction, and a check through a transaction of the pool, are fine too.
-    let lock = take(&it.backend, "key").await;
     let mut pooled = it.backend.pool().get().await?;
-    let transaction = pooled.transaction().await?;
+    let pooled = pooled.transaction().await?;
+    it.backend.check_fence(&pooled, guard.lock_id(), guard.fence()).await?;
+    pooled.commit().await?;
+    let transaction = it.user.transaction().await?;
     for _ in 0..2 {
-        it.backend.check_fence(&transaction, lock.lock_id, lock.fence).await?;
+        it.backend.check_fence(&transaction, guard.lock_id(), guard.fence()).await?;
     }
     transaction.commit().await?;
+    ensure!(guard.release().await?.is_released());
     Ok(())
 }
 
 #[tokio::test]
 async fn a_lock_that_is_not_held_is_refused() -> Result<()> {
-    let mut it = Fixture::new().await?;
+    let mut it = Fixture::new().await;
     let released = take(&it.backend, "released").await;
-    ensure!(it.backend.release(ReleaseRequest::new(released.lock_id)).await?.is_released());
+    release(&it.backend, released.lock_id).await?;
     let expired = take(&it.backend, "expired").await;
     it.tables.age(&it.admin, "expired", 120_000).await;
     let replaced = take(&it.backend, "replaced").await;
@@ -99,59 +83,41 @@ async fn a_lock_that_is_not_held_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// The holder loses its lock while its transaction is open: by release, and by expiry. Until the commit no other
-/// caller can get the lock, so the work of the two never overlaps.
+/// The holder's lock expires while its transaction is open. Until the commit no other caller can get the lock, so the
+/// work of the two never overlaps.
 #[tokio::test]
 async fn nobody_takes_over_before_the_commit() -> Result<()> {
-    let mut it = Fixture::new().await?;
+    let mut it = Fixture::new().await;
     let first = take(&it.backend, "key").await;
-    let insert = it.insert();
     let transaction = it.user.transaction().await?;
     it.backend.check_fence(&transaction, first.lock_id, first.fence).await?;
 
     // Extends succeed, also those of auto-extend.
-    let extend = ExtendRequest::new(first.lock_id, MINUTE)?;
-    let extended = tokio::time::timeout(MINUTE, it.backend.extend(extend)).await??;
-    ensure!(extended.is_extended());
+    extend(&it.backend, first.lock_id).await?;
 
     // The lock expires: without the transaction, it would be free for every caller.
     it.tables.age(&it.admin, "key", 120_000).await;
     for _ in 0..3 {
-        let attempt = tokio::time::timeout(MINUTE, async { is_refused(&it.backend, "key").await });
-        ensure!(attempt.await?, "taken over under an open transaction");
+        ensure!(is_refused(&it.backend, "key").await, "taken over under an open transaction");
     }
     assert_eq!(it.tables.counter(&it.admin, "key").await, 1, "a fence was used up");
-
-    transaction.execute(&insert, &[&1_i64]).await?;
     transaction.commit().await?;
-
-    let second = take(&it.backend, "key").await;
-    assert_eq!(second.fence.get(), 2);
-    let mut user = connect(&shared().url()).await;
-    let transaction = user.transaction().await?;
-    it.backend.check_fence(&transaction, second.lock_id, second.fence).await?;
-    transaction.execute(&insert, &[&2_i64]).await?;
+    assert_eq!(take(&it.backend, "key").await.fence.get(), 2);
     // The first holder wakes up and wants to write again.
     let late = it.user.transaction().await?;
     let refused = it.backend.check_fence(&late, first.lock_id, first.fence).await.unwrap_err();
     assert_eq!(why(refused), NotHeld::NotFound);
-    drop(late);
-    transaction.commit().await?;
-    assert_eq!(it.work().await?, [1, 2]);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_release_waits_for_the_commit() -> Result<()> {
-    let mut it = Fixture::new().await?;
+    let mut it = Fixture::new().await;
     let lock = take(&it.backend, "key").await;
     let transaction = it.user.transaction().await?;
     it.backend.check_fence(&transaction, lock.lock_id, lock.fence).await?;
-    let release = tokio::spawn({
-        let backend = it.backend.clone();
-        async move { backend.release(ReleaseRequest::new(lock.lock_id)).await }
-    });
-    crate::postgres::support::waiters(&it.admin, &it.tables.locks, 1).await;
+    let release = releasing(&it.backend, lock.lock_id);
+    waiters(&it.admin, &it.tables.locks, 1).await;
     ensure!(!release.is_finished());
     transaction.commit().await?;
     ensure!(release.await??.is_released());
@@ -161,10 +127,9 @@ async fn a_release_waits_for_the_commit() -> Result<()> {
 /// The caller waits no longer than its limit, and then the lock is unchanged.
 #[tokio::test]
 async fn a_release_gives_up_on_an_endless_transaction() -> Result<()> {
-    let mut it = Fixture::new().await?;
-    let options = it.tables.options().with_statement_timeout(Duration::from_secs(3));
-    let hasty =
-        PostgresBackend::from_pool(pool(&shared().url(), 1), options).expect("options in range");
+    let mut it = Fixture::new().await;
+    let options = it.tables.options().with_statement_timeout(Duration::from_secs(6));
+    let hasty = over_pool(it.backend.pool().clone(), options);
     let lock = take(&hasty, "key").await;
     let transaction = it.user.transaction().await?;
     it.backend.check_fence(&transaction, lock.lock_id, lock.fence).await?;
@@ -172,26 +137,23 @@ async fn a_release_gives_up_on_an_endless_transaction() -> Result<()> {
     assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error}");
     ensure!(!error.is_outcome_unknown(), "{error}");
     transaction.rollback().await?;
-    ensure!(hasty.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
-    Ok(())
+    release(&hasty, lock.lock_id).await
 }
 
 /// A release that waited until the lock had expired comes too late, like any other.
 #[tokio::test]
 async fn a_release_that_waited_too_long_is_too_late() -> Result<()> {
-    let mut it = Fixture::new().await?;
+    let mut it = Fixture::new().await;
     let options = it.tables.options().with_statement_timeout(MINUTE);
-    let backend =
-        PostgresBackend::from_pool(pool(&shared().url(), 1), options).expect("options in range");
-    let ttl = Duration::from_millis(300);
-    let lock = backend.acquire(request("key", ttl)).await?.acquired().context("a free key")?;
+    let backend = over_pool(it.backend.pool().clone(), options);
+    let lock = take(&backend, "key").await;
     let transaction = it.user.transaction().await?;
     it.backend.check_fence(&transaction, lock.lock_id, lock.fence).await?;
-    let release = tokio::spawn({
-        let backend = backend.clone();
-        async move { backend.release(ReleaseRequest::new(lock.lock_id)).await }
-    });
-    tokio::time::sleep(ttl + Duration::from_millis(1100)).await;
+    // Half a second before the end of the tolerance.
+    it.tables.age(&it.admin, "key", 60_500).await;
+    let release = releasing(&backend, lock.lock_id);
+    waiters(&it.admin, &it.tables.locks, 1).await;
+    tokio::time::sleep(Duration::from_millis(600)).await;
     transaction.commit().await?;
     assert_eq!(release.await??, ReleaseResult::NotHeld(NotHeld::Expired));
     assert_eq!(take(&it.backend, "key").await.fence.get(), 2);
@@ -201,14 +163,14 @@ async fn a_release_that_waited_too_long_is_too_late() -> Result<()> {
 /// A takeover is being committed when the check comes.
 #[tokio::test]
 async fn a_check_waits_for_a_takeover_under_way() -> Result<()> {
-    let mut it = Fixture::new().await?;
+    let mut it = Fixture::new().await;
     let lock = take(&it.backend, "key").await;
     let mut rival = connect(&shared().url()).await;
     let takeover = rival.transaction().await?;
     let sql = format!("UPDATE {} SET lock_id = repeat('x', 22)", it.tables.locks);
     takeover.execute(&sql, &[]).await?;
     let commit = async {
-        crate::postgres::support::waiters(&it.admin, &it.tables.locks, 1).await;
+        waiters(&it.admin, &it.tables.locks, 1).await;
         takeover.commit().await
     };
     let transaction = it.user.transaction().await?;
@@ -222,14 +184,13 @@ async fn a_check_waits_for_a_takeover_under_way() -> Result<()> {
 #[tokio::test]
 async fn stricter_transactions_fail_instead_of_seeing_the_past() -> Result<()> {
     for level in [IsolationLevel::RepeatableRead, IsolationLevel::Serializable] {
-        let mut it = Fixture::new().await?;
+        let mut it = Fixture::new().await;
         let lock = take(&it.backend, "key").await;
         let builder = it.user.build_transaction().isolation_level(level);
         let transaction = builder.start().await?;
         transaction.execute("SELECT 1", &[]).await?;
         it.tables.age(&it.admin, "key", 120_000).await;
-        let heir = it.backend.acquire(request("key", MINUTE)).await?;
-        let heir = heir.acquired().context("an expired lock")?;
+        let heir = take(&it.backend, "key").await;
         let error = it.backend.check_fence(&transaction, lock.lock_id, lock.fence).await;
         let CheckFenceError::Failed(error) = error.unwrap_err() else {
             panic!("it saw the past");

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result};
+use syncguard_postgres::LockBackend as _;
 use syncguard_postgres::contract::IsLockedRequest;
 use syncguard_postgres::tokio_postgres::Client;
-use syncguard_postgres::{LockBackend as _, PostgresBackend};
 
-use crate::postgres::support::{MINUTE, Tables, connect, pool, shared, take};
+use crate::support::{MINUTE, Tables, connect, over, pin, settles, shared, take, until};
 
 async fn rows(admin: &Client, tables: &Tables) -> i64 {
     let sql = format!("SELECT count(*) FROM {}", tables.locks);
@@ -16,15 +16,13 @@ async fn rows(admin: &Client, tables: &Tables) -> i64 {
 
 #[tokio::test]
 async fn only_locks_that_are_long_over_are_cleared_away() -> Result<()> {
-    let tables = Tables::fresh();
-    drop(tables.backend(1).await);
+    let tables = Tables::made().await;
     // The clean-up does not wait; otherwise this call would take half a minute.
     let options = tables.options().with_cleanup_in_is_locked(true).with_statement_timeout(MINUTE);
-    let backend =
-        PostgresBackend::from_pool(pool(&shared().url(), 2), options).expect("options in range");
-    let idle = PostgresBackend::from_pool(pool(&shared().url(), 1), tables.options())
-        .expect("options in range");
+    let backend = over(&shared().url(), 2, options);
+    let idle = over(&shared().url(), 1, tables.options());
     let mut admin = connect(&shared().url()).await;
+    let observer = connect(&shared().url()).await;
     let _ = take(&backend, "key").await;
 
     // Live; expired, but too recently for removal for another 1.8 seconds.
@@ -41,28 +39,20 @@ async fn only_locks_that_are_long_over_are_cleared_away() -> Result<()> {
     assert_eq!(rows(&admin, &tables).await, 1, "nobody asked for it");
 
     // A transaction holds the row: it is kept, and the call does not wait.
-    let pin = admin.transaction().await?;
-    pin.execute(&format!("SELECT FROM {} FOR KEY SHARE", tables.locks), &[]).await?;
+    let pin = pin(&mut admin, &tables).await?;
     assert!(!backend.is_locked(IsLockedRequest::new("key")?).await?);
-    for round in 0.. {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        let status = backend.pool().status();
-        if status.available == status.size {
-            break;
-        }
-        ensure!(round < 200, "it waits");
-    }
+    // It could wait for half of the statement timeout, which is a minute.
+    let sql = "SELECT FROM pg_stat_activity
+        WHERE state = 'idle' AND query LIKE '%SKIP LOCKED%' AND query LIKE '%' || $1::text || '%'";
+    let tried = until("a clean-up", async || {
+        Ok(observer.query_opt(sql, &[&tables.locks]).await?.is_some())
+    });
+    tokio::time::timeout(MINUTE / 3, tried).await.context("it waits")??;
     pin.rollback().await?;
     assert_eq!(rows(&admin, &tables).await, 1);
 
     assert!(!backend.is_locked(IsLockedRequest::new("key")?).await?);
-    for _ in 0..1000 {
-        if rows(&admin, &tables).await == 0 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    assert_eq!(rows(&admin, &tables).await, 0);
+    settles(&admin, &tables).await?;
     assert_eq!(tables.counter(&admin, "key").await, 1, "the counter stays");
     assert_eq!(take(&backend, "key").await.fence.get(), 2);
     Ok(())

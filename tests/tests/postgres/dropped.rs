@@ -7,16 +7,14 @@ use syncguard_postgres::LockBackend as _;
 use syncguard_postgres::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
 use syncguard_tests::polling::{poll_times, poll_times_and_linger};
 
-use crate::postgres::support::{MINUTE, Tables, connect, is_quiet, request, settles, shared, take};
+use crate::support::{MINUTE, is_quiet, request, settles, stage, take};
 
 /// Futures are dropped after each possible number of polls, at once and when the answer may be on the network, over a
 /// pool of one connection: the next user of that connection finds it clean.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_future_leaves_a_clean_connection() -> Result<()> {
     const OPERATIONS: usize = 5;
-    let tables = Tables::fresh();
-    let backend = tables.backend(1).await;
-    let admin = connect(&shared().url()).await;
+    let (tables, backend, admin) = stage(1).await;
     for linger in [Duration::ZERO, Duration::from_millis(1)] {
         for polls in 0.. {
             ensure!(polls < 100, "they never end");
@@ -52,7 +50,6 @@ async fn a_dropped_future_leaves_a_clean_connection() -> Result<()> {
                 settles(&admin, &tables).await?;
             }
             if all_ended {
-                println!("all have ended after {polls} polls");
                 break;
             }
         }
@@ -69,9 +66,7 @@ async fn is_done(future: impl Future, polls: usize, linger: Duration) -> bool {
 /// An acquire that is given up while it waits for a connection is never sent.
 #[tokio::test]
 async fn what_was_not_sent_when_it_was_dropped_is_never_sent() -> Result<()> {
-    let tables = Tables::fresh();
-    let backend = tables.backend(1).await;
-    let admin = connect(&shared().url()).await;
+    let (tables, backend, admin) = stage(1).await;
     let busy = backend.pool().get().await?;
     ensure!(poll_times(backend.acquire(request("key", MINUTE)), 1).await.is_none());
     drop(busy);

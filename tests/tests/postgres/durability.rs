@@ -7,7 +7,7 @@ use syncguard_postgres::{
 };
 use syncguard_test_services::postgres::PostgresServer;
 
-use crate::postgres::support::{MINUTE, Tables, connect, pool, request, shared, take};
+use crate::support::{MINUTE, Tables, connect, over, release, request, shared, take};
 
 async fn strictly(url: &str, options: PostgresOptions) -> Result<PostgresBackend> {
     let options = options.with_strict_durability(true);
@@ -15,50 +15,34 @@ async fn strictly(url: &str, options: PostgresOptions) -> Result<PostgresBackend
 }
 
 #[tokio::test]
-async fn an_ordinary_server_is_good_enough() -> Result<()> {
-    let server = PostgresServer::start()?;
-    let tables = Tables::fresh();
-    // Before and after the tables are created.
-    let backend = strictly(&server.url(), tables.options()).await?;
-    backend.setup_schema().await?;
-    let backend = strictly(&server.url(), tables.options()).await?;
-    assert_eq!(backend.durability_report().await?.risks, []);
-    let lock = take(&backend, "key").await;
-    ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
-    Ok(())
-}
-
-#[tokio::test]
 async fn unlogged_tables_are_reported_and_refused() -> Result<()> {
     let server = PostgresServer::start()?;
     let admin = connect(&server.url()).await;
     let tables = Tables::fresh();
+    // An ordinary server is good enough, before and after the tables are created.
+    strictly(&server.url(), tables.options()).await?;
     let lax = tables.backend_at(&server.url(), 1).await;
-    let both = [
+    strictly(&server.url(), tables.options()).await?;
+    assert_eq!(lax.durability_report().await?.risks, []);
+    for (table, risk) in [
         (&tables.fences, DurabilityRisk::UnloggedFenceTable),
         (&tables.locks, DurabilityRisk::UnloggedLockTable),
-    ];
-    for (table, risk) in both {
+    ] {
         admin.batch_execute(&format!("ALTER TABLE {table} SET UNLOGGED")).await?;
         assert_eq!(lax.durability_report().await?.risks, [risk]);
         let error = strictly(&server.url(), tables.options()).await.unwrap_err();
         ensure!(error.to_string().contains("unlogged"), "{error}");
 
         // With a pool of the user, the first acquire finds out.
-        let options = tables.options().with_strict_durability(true);
-        let strict =
-            PostgresBackend::from_pool(pool(&server.url(), 1), options).expect("options in range");
+        let strict = over(&server.url(), 1, tables.options().with_strict_durability(true));
         let error = strict.acquire(request("key", MINUTE)).await.unwrap_err();
         assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
         assert_eq!(tables.counter(&admin, "key").await, 0);
         admin.batch_execute(&format!("ALTER TABLE {table} SET LOGGED")).await?;
-        let lock = take(&strict, "key").await;
-        ensure!(strict.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+        release(&strict, take(&strict, "key").await.lock_id).await?;
         admin.batch_execute(&format!("TRUNCATE {}", tables.fences)).await?;
     }
-    let lock = take(&lax, "key").await;
-    ensure!(lax.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
-    Ok(())
+    release(&lax, take(&lax, "key").await.lock_id).await
 }
 
 #[tokio::test]
@@ -87,10 +71,12 @@ async fn a_standby_is_reported_and_takes_no_locks() -> Result<()> {
     assert_eq!(backend.durability_report().await?.risks, [DurabilityRisk::Standby]);
     ensure!(strictly(&server.url(), PostgresOptions::new()).await.is_err());
     ensure!(backend.lookup(LookupRequest::by_key("key")?).await?.is_some());
-    let error = backend.acquire(request("other", MINUTE)).await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error}");
-    let error = backend.release(ReleaseRequest::new(lock.lock_id)).await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error}");
+    for error in [
+        backend.acquire(request("other", MINUTE)).await.unwrap_err(),
+        backend.release(ReleaseRequest::new(lock.lock_id)).await.unwrap_err(),
+    ] {
+        assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error}");
+    }
     Ok(())
 }
 
@@ -102,7 +88,7 @@ async fn settings_do_not_outlive_the_statement() -> Result<()> {
         let url = format!("{}?options=-c%20synchronous_commit%3D{asked}", shared().url());
         let backend = tables.backend_at(&url, 1).await;
         let lock = take(&backend, "key").await;
-        ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+        release(&backend, lock.lock_id).await?;
         let client = backend.pool().get().await?;
         let sql = "SELECT current_setting('synchronous_commit'), current_setting('lock_timeout')";
         let row = client.query_one(sql, &[]).await?;

@@ -2,41 +2,36 @@
 
 #![allow(clippy::many_single_char_names, reason = "six columns of a row")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value as Json, json};
 use syncguard_postgres::contract::{
-    AcquireRequest, AcquireResult, ExtendRequest, Holder, IsLockedRequest, LookupRequest,
-    ReleaseRequest,
+    AcquireRequest, AcquireResult, Holder, IsLockedRequest, LockInfoDebug, LookupRequest,
 };
 use syncguard_postgres::deadpool_postgres::Client;
 use syncguard_postgres::inventory::ListRequest;
-use syncguard_postgres::{ExtendResult, LockBackend as _, LockId, PostgresBackend};
+use syncguard_postgres::{LockBackend as _, LockId, PostgresBackend};
 use syncguard_tests::example_record;
 
-use crate::postgres::support::Tables;
+use crate::support::{Tables, extend, release, take};
 
 #[tokio::test]
 async fn their_records_are_ours() -> Result<()> {
     let fixture = Fixture::new().await?;
+    let backend = &fixture.backend;
     for sample in samples() {
         let Some(row) = &sample.row else { continue };
         fixture.clear().await?;
         fixture.write(row, &sample.counters).await?;
-        let backend = &fixture.backend;
         let lock_id = LockId::new(text(row, "lock_id"))?;
 
         assert!(backend.is_locked(IsLockedRequest::new(&sample.key)?).await?);
         for request in [LookupRequest::by_key(&sample.key)?, LookupRequest::by_lock_id(lock_id)] {
             let found = backend.lookup(request).await?.context("a live lock")?.expose();
-            assert_eq!(found.key.expose(), text(row, "user_key"));
-            assert_eq!(found.lock_id, lock_id);
             assert_eq!(found.info.holder, None);
-            assert_eq!(found.info.fence.to_string(), text(row, "fence"));
-            assert_eq!(found.info.expires_at.as_millis(), number(row, "expires_at_ms"));
-            assert_eq!(found.info.acquired_at.as_millis(), number(row, "acquired_at_ms"));
+            is_theirs(&found, row)?;
         }
         let rival = AcquireRequest::new(&sample.key, Duration::from_secs(1))?;
         let AcquireResult::Locked(refused) = backend.acquire(rival.repeat()).await? else {
@@ -46,18 +41,20 @@ async fn their_records_are_ours() -> Result<()> {
         let again = backend.acquire(rival.with_lock_id(lock_id)).await?.acquired();
         assert_eq!(again.context("the same lock")?.fence.to_string(), text(row, "fence"));
 
-        let extend = ExtendRequest::new(lock_id, Duration::from_secs(7200))?;
-        let ExtendResult::Extended { expires_at } = backend.extend(extend).await? else {
-            panic!("held");
-        };
-        assert!(expires_at.as_millis() > number(row, "expires_at_ms"));
-        assert!(backend.release(ReleaseRequest::new(lock_id)).await?.is_released());
+        extend(backend, lock_id).await?;
+        release(backend, lock_id).await?;
         assert_eq!(fixture.lock_rows().await?, json!([]));
-
-        let next = AcquireRequest::new(&sample.key, Duration::from_secs(1))?;
-        let next = backend.acquire(next).await?.acquired().context("a free key")?;
-        assert_eq!(next.fence.get(), 2);
+        assert_eq!(take(backend, &sample.key).await.fence.get(), 2);
     }
+    Ok(())
+}
+
+fn is_theirs(found: &LockInfoDebug, row: &Json) -> Result<()> {
+    assert_eq!(found.key.expose(), text(row, "user_key"));
+    assert_eq!(found.lock_id, LockId::new(text(row, "lock_id"))?);
+    assert_eq!(found.info.fence.to_string(), text(row, "fence"));
+    assert_eq!(found.info.expires_at.as_millis(), number(row, "expires_at_ms"));
+    assert_eq!(found.info.acquired_at.as_millis(), number(row, "acquired_at_ms"));
     Ok(())
 }
 
@@ -75,51 +72,20 @@ async fn their_records_are_listed() -> Result<()> {
     let last = samples().pop().context("a sample")?.counters;
     fixture.write_counters(&last).await?;
 
-    let page =
-        fixture.backend.inventory().expect("an inventory").list_locks(ListRequest::new()).await?;
+    let inventory = fixture.backend.inventory().expect("an inventory");
+    let page = inventory.list_locks(ListRequest::new()).await?;
     assert!(page.corrupt.is_empty() && page.next.is_none());
-    assert_eq!(page.entries.len(), keys.len());
     for lock in page.entries {
         let lock = lock.expose();
         let row = keys.remove(lock.key.expose()).context("a key of theirs, once")?;
-        assert_eq!(lock.lock_id, LockId::new(text(&row, "lock_id"))?);
-        assert_eq!(lock.info.fence.to_string(), text(&row, "fence"));
-        assert_eq!(lock.info.expires_at.as_millis(), number(&row, "expires_at_ms"));
-        assert_eq!(lock.info.acquired_at.as_millis(), number(&row, "acquired_at_ms"));
+        is_theirs(&lock, &row)?;
     }
-    let counters = fixture
-        .backend
-        .inventory()
-        .expect("an inventory")
-        .list_counters(ListRequest::new())
-        .await?;
+    assert!(keys.is_empty(), "{keys:?}");
+    let counters = inventory.list_counters(ListRequest::new()).await?;
     assert!(counters.corrupt.is_empty());
-    let mut theirs: Vec<&str> = last.iter().map(|row| text(row, "key_debug")).collect();
-    let mut listed: Vec<&str> = counters.entries.iter().map(|one| one.key.expose()).collect();
-    theirs.sort_unstable();
-    listed.sort_unstable();
+    let theirs: BTreeSet<&str> = last.iter().map(|row| text(row, "key_debug")).collect();
+    let listed: BTreeSet<&str> = counters.entries.iter().map(|one| one.key.expose()).collect();
     assert_eq!(listed, theirs);
-    Ok(())
-}
-
-#[tokio::test]
-async fn their_expired_records_are_free() -> Result<()> {
-    let fixture = Fixture::new().await?;
-    for sample in samples() {
-        let Some(mut row) = sample.row else { continue };
-        fixture.clear().await?;
-        let hours = 2 * 3_600_000;
-        row["expires_at_ms"] = json!((number(&row, "expires_at_ms") - hours).to_string());
-        row["acquired_at_ms"] = json!((number(&row, "acquired_at_ms") - hours).to_string());
-        fixture.write(&row, &sample.counters).await?;
-        let backend = &fixture.backend;
-        assert!(!backend.is_locked(IsLockedRequest::new(&sample.key)?).await?);
-        let taken = AcquireRequest::new(&sample.key, Duration::from_secs(60))?;
-        let taken = backend.acquire(taken).await?.acquired().context("a free key")?;
-        assert_eq!(taken.fence.get(), 2);
-        let gone = ReleaseRequest::new(LockId::new(text(&row, "lock_id"))?);
-        assert!(!backend.release(gone).await?.is_released());
-    }
     Ok(())
 }
 

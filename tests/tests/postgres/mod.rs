@@ -12,7 +12,6 @@ mod interop;
 mod inventory;
 mod labels;
 mod late;
-mod late_burst;
 mod late_sessions;
 mod mixed_fleet;
 mod options;

@@ -1,130 +1,78 @@
 //! The messages on the wire.
 
-#![allow(clippy::unit_arg, reason = "each step is one expression")]
+use std::pin::Pin;
 
-use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
-use std::time::{Duration, Instant};
-
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, ensure};
 use syncguard_postgres::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
-use syncguard_postgres::{LockBackend as _, PostgresBackend, PostgresOptions};
-use syncguard_test_services::postgres::PgBouncer;
+use syncguard_postgres::{LockBackend as _, LockError, LockId, PostgresBackend};
 use syncguard_test_services::proxy::FaultProxy;
 
-use crate::postgres::support::{
-    MINUTE, Tables, is_refused, pool, request, shared, shared_pooler, take, url_of,
+use crate::support::{
+    MINUTE, Tables, connect, is_refused, over, request, shared, shared_pooler, stage, take, url_of,
 };
 
 #[tokio::test]
 async fn every_operation_is_one_round_trip() -> Result<()> {
-    let tables = Tables::fresh();
-    let plain = tables.options();
-    count(&tables, shared().port(), plain.clone()).await?;
-    count(&tables, shared().port(), plain.clone().with_unprepared_statements(true)).await?;
-    let pooler: &PgBouncer = shared_pooler();
-    count(&tables, pooler.port(), plain.with_unprepared_statements(true)).await
-}
-
-async fn count(tables: &Tables, port: u16, options: PostgresOptions) -> Result<()> {
-    drop(tables.backend(1).await);
-    let proxy = FaultProxy::start(port)?;
-    let backend = PostgresBackend::from_pool(pool(&url_of(proxy.port()), 1), options)
-        .expect("options in range");
-    // The first time, a connection is opened and statements are prepared.
-    each(&backend, "key", async |_, operation| operation.await).await?;
-    each(&backend, "key", async |name, operation| {
-        let before = proxy.counters();
-        operation.await?;
-        let seen = proxy.counters() - before;
-        assert_eq!(seen.flights, 1, "{name}");
-        assert_eq!(seen.connections, 0, "{name}");
-        Ok(())
-    })
-    .await
-}
-
-type Operation<'a> = std::pin::Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
-
-/// Every operation with each of its results.
-async fn each(
-    backend: &PostgresBackend,
-    key: &str,
-    run: impl AsyncFn(&str, Operation<'_>) -> Result<()>,
-) -> Result<()> {
-    let mut lock = None;
-    run("acquire", Box::pin(async { Ok(lock = Some(take(backend, key).await)) })).await?;
-    let id = lock.context("a lock")?.lock_id;
-    run("contended acquire", Box::pin(async { Ok(assert!(is_refused(backend, key).await)) }))
-        .await?;
-    let same = request(key, MINUTE).with_lock_id(id);
-    run(
-        "repeated acquire",
-        Box::pin(async { Ok(assert!(backend.acquire(same).await?.is_acquired())) }),
-    )
-    .await?;
-    let extend = ExtendRequest::new(id, MINUTE)?;
-    run("extend", Box::pin(async { Ok(assert!(backend.extend(extend).await?.is_extended())) }))
-        .await?;
-    let asked = IsLockedRequest::new(key)?;
-    run("is_locked", Box::pin(async { Ok(assert!(backend.is_locked(asked).await?)) })).await?;
-    for looked in [LookupRequest::by_key(key)?, LookupRequest::by_lock_id(id)] {
-        run("lookup", Box::pin(async { Ok(assert!(backend.lookup(looked).await?.is_some())) }))
-            .await?;
-    }
-    let release = ReleaseRequest::new(id);
-    run("release", Box::pin(async { Ok(assert!(backend.release(release).await?.is_released())) }))
-        .await?;
-    let again = ReleaseRequest::new(id);
-    run(
-        "late release",
-        Box::pin(async { Ok(assert!(!backend.release(again).await?.is_released())) }),
-    )
-    .await?;
-    let late = ExtendRequest::new(id, MINUTE)?;
-    run("late extend", Box::pin(async { Ok(assert!(!backend.extend(late).await?.is_extended())) }))
-        .await?;
-    for looked in [LookupRequest::by_key(key)?, LookupRequest::by_lock_id(id)] {
-        run(
-            "empty lookup",
-            Box::pin(async { Ok(assert!(backend.lookup(looked).await?.is_none())) }),
-        )
-        .await?;
+    let tables = Tables::made().await;
+    let unprepared = || tables.options().with_unprepared_statements(true);
+    for (port, options) in [
+        (shared().port(), tables.options()),
+        (shared().port(), unprepared()),
+        (shared_pooler().port(), unprepared()),
+    ] {
+        let proxy = FaultProxy::start(port)?;
+        let backend = over(&url_of(proxy.port()), 1, options);
+        // The first time, a connection is opened and statements are prepared.
+        for is_warm in [false, true] {
+            let id = LockId::generate()?;
+            for (name, expected, operation) in operations(&backend, id)? {
+                let before = proxy.counters();
+                ensure!(operation.await? == expected, "{name}");
+                let seen = proxy.counters() - before;
+                ensure!(!is_warm || (seen.flights, seen.connections) == (1, 0), "{name}: {seen:?}");
+            }
+        }
     }
     Ok(())
 }
 
-#[tokio::test]
-async fn an_operation_takes_as_long_as_the_way() -> Result<()> {
-    const WAY: Duration = Duration::from_millis(40);
-    let tables = Tables::fresh();
-    drop(tables.backend(1).await);
-    let proxy = FaultProxy::start(shared().port())?;
-    let backend = PostgresBackend::from_pool(pool(&url_of(proxy.port()), 1), tables.options())
-        .expect("options in range");
-    each(&backend, "key", async |_, operation| operation.await).await?;
-    proxy.set_latency(WAY, WAY);
-    // A busy machine delays some of them, but not always the same.
-    let fast = RefCell::new(HashSet::new());
-    for _ in 0..10 {
-        let slow = Cell::new(None);
-        each(&backend, "key", async |name, operation| {
-            let started = Instant::now();
-            operation.await?;
-            let took = started.elapsed();
-            ensure!(took >= 2 * WAY, "{name} took {took:?}");
-            if took < 4 * WAY {
-                fast.borrow_mut().insert(name.to_owned());
-            } else if !fast.borrow().contains(name) {
-                slow.set(Some((name.to_owned(), took)));
-            }
-            Ok(())
-        })
-        .await?;
-        let Some((name, took)) = slow.take() else { return Ok(()) };
-        println!("{name} took {took:?}");
-    }
-    bail!("two round trips");
+type Operation<'a> = Pin<Box<dyn Future<Output = Result<bool, LockError>> + 'a>>;
+
+/// Every operation with each of its results: true for a lock that is acquired, extended, released or found.
+fn operations(
+    backend: &PostgresBackend,
+    id: LockId,
+) -> Result<Vec<(&'static str, bool, Operation<'_>)>> {
+    const KEY: &str = "key";
+    let acquire = |request| -> Operation<'_> {
+        Box::pin(async move { Ok(backend.acquire(request).await?.is_acquired()) })
+    };
+    let lookup = |request| -> Operation<'_> {
+        Box::pin(async move { Ok(backend.lookup(request).await?.is_some()) })
+    };
+    let extend = |request| -> Operation<'_> {
+        Box::pin(async move { Ok(backend.extend(request).await?.is_extended()) })
+    };
+    let release = || -> Operation<'_> {
+        let release = ReleaseRequest::new(id);
+        Box::pin(async move { Ok(backend.release(release).await?.is_released()) })
+    };
+    let is_locked: Operation<'_> = Box::pin(backend.is_locked(IsLockedRequest::new(KEY)?));
+    let same = || request(KEY, MINUTE).with_lock_id(id);
+    Ok(vec![
+        ("acquire", true, acquire(same())),
+        ("contended acquire", false, acquire(request(KEY, MINUTE))),
+        ("repeated acquire", true, acquire(same())),
+        ("extend", true, extend(ExtendRequest::new(id, MINUTE)?)),
+        ("is_locked", true, is_locked),
+        ("lookup by key", true, lookup(LookupRequest::by_key(KEY)?)),
+        ("lookup by id", true, lookup(LookupRequest::by_lock_id(id))),
+        ("release", true, release()),
+        ("late release", false, release()),
+        ("late extend", false, extend(ExtendRequest::new(id, MINUTE)?)),
+        ("empty lookup by key", false, lookup(LookupRequest::by_key(KEY)?)),
+        ("empty lookup by id", false, lookup(LookupRequest::by_lock_id(id))),
+    ])
 }
 
 /// A takeover of an expired row is a single round trip too.
@@ -133,7 +81,7 @@ async fn a_takeover_is_one_round_trip() -> Result<()> {
     let tables = Tables::fresh();
     let proxy = FaultProxy::start(shared().port())?;
     let backend = tables.backend_at(&url_of(proxy.port()), 1).await;
-    let admin = crate::postgres::support::connect(&shared().url()).await;
+    let admin = connect(&shared().url()).await;
     for fence in 1..4 {
         let before = proxy.counters();
         let lock = take(&backend, "key").await;
@@ -149,9 +97,7 @@ async fn a_takeover_is_one_round_trip() -> Result<()> {
 /// A contended acquire writes nothing: no version of a row, and no lock on one.
 #[tokio::test]
 async fn a_contended_acquire_writes_nothing() -> Result<()> {
-    let tables = Tables::fresh();
-    let backend = tables.backend(1).await;
-    let admin = crate::postgres::support::connect(&shared().url()).await;
+    let (tables, backend, admin) = stage(1).await;
     let _ = take(&backend, "key").await;
     let state = async || -> Result<String> {
         let sql = format!(
@@ -163,7 +109,7 @@ async fn a_contended_acquire_writes_nothing() -> Result<()> {
     };
     let before = state().await?;
     for _ in 0..20 {
-        assert!(backend.acquire(request("key", MINUTE)).await?.is_locked());
+        ensure!(is_refused(&backend, "key").await);
     }
     assert_eq!(state().await?, before);
     Ok(())

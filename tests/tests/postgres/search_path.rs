@@ -6,9 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use syncguard_postgres::contract::{
-    ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest, WatchRequest,
-};
+use syncguard_postgres::contract::{ExtendRequest, IsLockedRequest, LookupRequest, WatchRequest};
 use syncguard_postgres::inventory::ListRequest;
 use syncguard_postgres::{
     Fence, Key, LockBackend as _, PostgresBackend, PostgresOptions, check_fence_sql, schema_sql,
@@ -17,7 +15,7 @@ use syncguard_postgres::{
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_tests::polling::poll_times;
 
-use crate::postgres::support::{MINUTE, connect, pool, request, take};
+use crate::support::{MINUTE, connect, extend, over_pool, pool, release, request, take};
 
 /// The functions that the sources of the backend call.
 fn names() -> Result<BTreeSet<String>> {
@@ -80,7 +78,7 @@ async fn do_everything(backend: &PostgresBackend, key: &str) -> Result<()> {
     ensure!(of_key.is_some_and(|info| info.fence == lock.fence));
     let of_id = backend.lookup(LookupRequest::by_lock_id(lock.lock_id)).await?;
     ensure!(of_id.is_some_and(|info| info.fence == lock.fence));
-    ensure!(backend.extend(ExtendRequest::new(lock.lock_id, MINUTE)?).await?.is_extended());
+    extend(&backend, lock.lock_id).await?;
     let known = backend.lookup(LookupRequest::by_key(key)?).await?.context("a lock")?;
     let expected = ExtendRequest::new(lock.lock_id, MINUTE)?.with_expected_expiry(known.expires_at);
     ensure!(backend.extend(expected).await?.is_extended());
@@ -92,7 +90,7 @@ async fn do_everything(backend: &PostgresBackend, key: &str) -> Result<()> {
     drop(work);
 
     let watch = backend.watch(WatchRequest::new(Key::new(key)?)).await;
-    ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    release(&backend, lock.lock_id).await?;
     if let Some(mut watch) = watch {
         watch.changed().await;
     }
@@ -105,22 +103,10 @@ async fn do_everything(backend: &PostgresBackend, key: &str) -> Result<()> {
     }
     ensure!(!backend.is_locked(IsLockedRequest::new(key)?).await?);
 
-    // An acquire that is given up on the wire, and its clean-up.
-    let mut given_up = false;
-    for _ in 0..100 {
-        match poll_times(backend.acquire(request(key, MINUTE)), 1).await {
-            None => given_up = true,
-            // On a busy machine the answer may come at once.
-            Some(result) => {
-                let lock = result?.acquired().context("a free key")?;
-                let _ = backend.release(ReleaseRequest::new(lock.lock_id)).await?;
-            }
-        }
-        if given_up {
-            break;
-        }
+    // An acquire that is given up on the wire, and its clean-up. On a busy machine the answer may come at once.
+    while let Some(result) = poll_times(backend.acquire(request(key, MINUTE)), 1).await {
+        release(backend, result?.acquired().context("a free key")?.lock_id).await?;
     }
-    ensure!(given_up, "each was answered at once");
     ensure!(backend.client_state().drained(MINUTE).await == 0);
     ensure!(!backend.is_locked(IsLockedRequest::new(key)?).await?);
 
@@ -148,7 +134,7 @@ async fn no_function_of_another_role_is_called() -> Result<()> {
     do_everything(&ours, "ours").await.context("a pool of ours")?;
     let theirs = pool(&url, 4);
     setup_schema(&theirs, &options()).await?;
-    let theirs = PostgresBackend::from_pool(theirs, options())?;
+    let theirs = over_pool(theirs, options());
     do_everything(&theirs, "theirs").await.context("a pool of the user's")?;
     // As behind PgBouncer.
     let unprepared = options().with_unprepared_statements(true);
@@ -195,6 +181,6 @@ async fn a_schema_that_is_open_to_others_is_named() -> Result<()> {
     ensure!(open(&by_name).await?.as_deref() == Some("early"));
     ensure!(open(&in_home).await?.is_none(), "they are not looked for");
     let lock = take(&by_name, "key").await;
-    ensure!(by_name.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    release(&by_name, lock.lock_id).await?;
     Ok(())
 }

@@ -3,30 +3,20 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use syncguard_postgres::contract::{AcquireResult, ReleaseRequest};
 use syncguard_postgres::{ErrorCode, LockBackend as _, PostgresBackend};
-use syncguard_test_services::postgres::PostgresServer;
-use tokio::task::JoinSet;
 
-use crate::postgres::support::{MINUTE, Tables, connect, request, session, shared, take};
+use crate::support::{MINUTE, Tables, connect, release, request, session, shared, take, turn};
 
 /// A pool of ours, whose sessions start with these settings.
-async fn ours(tables: &Tables, settings: &[&str]) -> Result<PostgresBackend> {
-    ours_with(tables, settings, Duration::from_secs(1)).await
-}
-
-/// With this statement timeout.
-async fn ours_with(
-    tables: &Tables,
-    settings: &[&str],
-    statement: Duration,
-) -> Result<PostgresBackend> {
+async fn ours(tables: &Tables, settings: &[&str], statement: Duration) -> Result<PostgresBackend> {
     let settings: Vec<String> =
         settings.iter().map(|setting| format!("-c%20{}", setting.replace('=', "%3D"))).collect();
     let url = format!("{}?options={}", shared().url(), settings.join("%20"));
     let options = tables.options().with_statement_timeout(statement);
     Ok(PostgresBackend::connect_with(&url, options.with_pool_size(1)).await?)
 }
+
+const SECOND: Duration = Duration::from_secs(1);
 
 async fn settings(backend: &PostgresBackend) -> Result<[String; 3]> {
     let sql = "SELECT current_setting('lock_timeout'), current_setting('statement_timeout'),
@@ -59,18 +49,14 @@ async fn our_sessions_bound_their_waits_and_keep_longer_bounds() -> Result<()> {
         (&["default_transaction_isolation=serializable"], ["500ms", "900ms", "read committed"]),
     ];
     for (given, expected) in cases {
-        assert_eq!(settings(&ours(&tables, given).await?).await?, expected, "{given:?}");
+        assert_eq!(settings(&ours(&tables, given, SECOND).await?).await?, expected, "{given:?}");
     }
 
     // A role's longer settings stay.
     let admin = connect(&shared().url()).await;
-    let role = format!("role_of_{}", tables.locks);
-    admin
-        .batch_execute(&format!(
-            "CREATE ROLE {role} LOGIN; ALTER ROLE {role} SET lock_timeout = '9s'"
-        ))
-        .await?;
-    let url = shared().url().replace("postgres:syncguard@", &format!("{role}@"));
+    let role = "CREATE ROLE patient LOGIN; ALTER ROLE patient SET lock_timeout = '9s'";
+    admin.batch_execute(role).await?;
+    let url = shared().url().replace("postgres:syncguard@", "patient@");
     let backend = PostgresBackend::connect(&url).await?;
     assert_eq!(settings(&backend).await?, ["9s", "4500ms", "read committed"]);
 
@@ -81,44 +67,6 @@ async fn our_sessions_bound_their_waits_and_keep_longer_bounds() -> Result<()> {
     Ok(())
 }
 
-/// Ordinary contention under a role with serializable transactions causes no rollback.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_strict_role_is_no_stricter_in_a_crowd() -> Result<()> {
-    const CROWD: usize = 16;
-    // A database of its own, for its counters.
-    let server = PostgresServer::builder().config("fsync = off").start()?;
-    server.psql("ALTER ROLE postgres SET default_transaction_isolation = 'serializable'")?;
-    let url = format!("{}?setup_schema=true&pool_size={CROWD}", server.url());
-    let backend = PostgresBackend::connect(&url).await?;
-    let mut crowd = JoinSet::new();
-    for _ in 0..CROWD {
-        let backend = backend.clone();
-        crowd.spawn(async move {
-            let mut held = 0;
-            for _ in 0..100 {
-                let acquired = backend.acquire(request("key", MINUTE)).await?;
-                if let AcquireResult::Acquired(lock) = acquired {
-                    held += 1;
-                    let release = ReleaseRequest::new(lock.lock_id);
-                    ensure!(backend.release(release).await?.is_released());
-                }
-            }
-            Ok(held)
-        });
-    }
-    let mut held = 0;
-    while let Some(task) = crowd.join_next().await {
-        held += task??;
-    }
-    ensure!(held >= CROWD, "held {held} times");
-    backend.pool().close();
-    // Sessions report their statistics when they end.
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    let sql = "SELECT xact_rollback FROM pg_stat_database WHERE datname = 'postgres'";
-    assert_eq!(server.psql(sql)?, "0");
-    Ok(())
-}
-
 /// The server ends a statement before its sender gives up, and so reports its outcome.
 #[tokio::test]
 async fn a_late_statement_is_ended_by_the_server_in_time() -> Result<()> {
@@ -126,16 +74,14 @@ async fn a_late_statement_is_ended_by_the_server_in_time() -> Result<()> {
     const KEY: &str = "late statement";
     let tables = Tables::fresh();
     // A tenth of this is the time for the server's answer.
-    let statement = Duration::from_secs(10);
-    let backend = ours_with(&tables, &["lock_timeout=60s"], statement).await?;
+    let statement = Duration::from_secs(20);
+    let backend = ours(&tables, &["lock_timeout=60s"], statement).await?;
     backend.setup_schema().await?;
     // The statement is prepared from here on.
-    let lock = take(&backend, KEY).await;
-    ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    release(&backend, take(&backend, KEY).await.lock_id).await?;
     let before = session(&*backend.pool().get().await?).await;
     let mut other = connect(&shared().url()).await;
-    let turn = other.transaction().await?;
-    turn.execute("SELECT pg_advisory_xact_lock(hashtext($1))", &[&KEY]).await?;
+    let _turn = turn(&mut other, KEY).await?;
     let started = Instant::now();
     let error = backend.acquire(request(KEY, MINUTE)).await.expect_err("an error");
     let took = started.elapsed();
@@ -150,7 +96,7 @@ async fn a_late_statement_is_ended_by_the_server_in_time() -> Result<()> {
 #[tokio::test]
 async fn setting_up_may_take_longer_than_a_statement() -> Result<()> {
     let mut other = connect(&shared().url()).await;
-    let backend = ours(&Tables::fresh(), &[]).await?;
+    let backend = ours(&Tables::fresh(), &[], SECOND).await?;
     let turn = other.transaction().await?;
     // Only one client at a time creates tables.
     turn.execute(&format!("SELECT pg_advisory_xact_lock({})", 0x5379_6e63_4775_6172_i64), &[])

@@ -2,18 +2,22 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
-use syncguard_postgres::contract::{AcquireRequest, Acquired};
+use anyhow::{Result, ensure};
+use syncguard_postgres::contract::{
+    AcquireRequest, AcquireResult, Acquired, ExtendRequest, ReleaseRequest,
+};
 use syncguard_postgres::deadpool_postgres::{
     Manager, ManagerConfig, Pool, RecyclingMethod, Runtime,
 };
-use syncguard_postgres::tokio_postgres::{Client, Config, NoTls};
+use syncguard_postgres::tokio_postgres::{Client, Config, NoTls, Transaction};
 use syncguard_postgres::{
-    LockBackend as _, PostgresBackend, PostgresOptions, schema_sql, setup_schema,
+    ExtendResult, LockBackend as _, LockError, LockId, PostgresBackend, PostgresOptions,
+    ReleaseResult, schema_sql, setup_schema,
 };
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
+use tokio::task::JoinHandle;
 
 /// The server that many tests share. It does not wait for the disk, and has tables with the default names.
 pub(crate) fn shared() -> &'static PostgresServer {
@@ -47,6 +51,16 @@ pub(crate) fn pool(url: &str, size: usize) -> Pool {
         .expect("a pool")
 }
 
+/// A backend over a pool of the program.
+pub(crate) fn over_pool(pool: Pool, options: PostgresOptions) -> PostgresBackend {
+    PostgresBackend::from_pool(pool, options).expect("options in range")
+}
+
+/// A backend over a pool of this size.
+pub(crate) fn over(url: &str, size: usize, options: PostgresOptions) -> PostgresBackend {
+    over_pool(pool(url, size), options)
+}
+
 /// The URL for a port, like [`PostgresServer::url`].
 pub(crate) fn url_of(port: u16) -> String {
     format!("postgres://postgres:{}@127.0.0.1:{port}/postgres", PostgresServer::PASSWORD)
@@ -75,6 +89,13 @@ impl Tables {
         Self { locks: format!("locks_{number:04}"), fences: format!("fences_{number:04}") }
     }
 
+    /// The same, created on the shared server.
+    pub(crate) async fn made() -> Self {
+        let tables = Self::fresh();
+        drop(tables.backend(1).await);
+        tables
+    }
+
     pub(crate) fn options(&self) -> PostgresOptions {
         PostgresOptions::new().with_tables(&self.locks, &self.fences)
     }
@@ -87,7 +108,7 @@ impl Tables {
     pub(crate) async fn backend_at(&self, url: &str, size: usize) -> PostgresBackend {
         let pool = pool(url, size);
         setup_schema(&pool, &self.options()).await.expect("tables");
-        PostgresBackend::from_pool(pool, self.options()).expect("options in range")
+        over_pool(pool, self.options())
     }
 
     /// Makes all locks of a key older.
@@ -109,6 +130,13 @@ impl Tables {
     }
 }
 
+/// Tables of a test's own, a backend over this many connections, and a connection beside it.
+pub(crate) async fn stage(size: usize) -> (Tables, PostgresBackend, Client) {
+    let tables = Tables::fresh();
+    let backend = tables.backend(size).await;
+    (tables, backend, connect(&shared().url()).await)
+}
+
 pub(crate) fn request(key: &str, ttl: Duration) -> AcquireRequest {
     AcquireRequest::new(key, ttl).expect("a request")
 }
@@ -117,6 +145,54 @@ pub(crate) fn request(key: &str, ttl: Duration) -> AcquireRequest {
 pub(crate) async fn take(backend: &PostgresBackend, key: &str) -> Acquired {
     let result = backend.acquire(request(key, MINUTE)).await.expect("an answer");
     result.acquired().expect("a free key")
+}
+
+/// Extends a lock that must be held.
+pub(crate) async fn extend(backend: &PostgresBackend, lock_id: LockId) -> Result<()> {
+    let extended = backend.extend(ExtendRequest::new(lock_id, MINUTE)?).await?;
+    ensure!(extended.is_extended(), "{extended:?}");
+    Ok(())
+}
+
+/// Releases a lock that must be held.
+pub(crate) async fn release(backend: &PostgresBackend, lock_id: LockId) -> Result<()> {
+    let released = backend.release(ReleaseRequest::new(lock_id)).await?;
+    ensure!(released.is_released(), "{released:?}");
+    Ok(())
+}
+
+type Running<T> = JoinHandle<Result<T, LockError>>;
+
+/// An acquire in the background.
+pub(crate) fn acquiring(backend: &PostgresBackend, key: &str) -> Running<AcquireResult> {
+    let (backend, request) = (backend.clone(), request(key, MINUTE));
+    tokio::spawn(async move { backend.acquire(request).await })
+}
+
+/// An extend in the background.
+pub(crate) fn extending(backend: &PostgresBackend, lock_id: LockId) -> Running<ExtendResult> {
+    let backend = backend.clone();
+    tokio::spawn(async move { backend.extend(ExtendRequest::new(lock_id, MINUTE)?).await })
+}
+
+/// A release in the background.
+pub(crate) fn releasing(backend: &PostgresBackend, lock_id: LockId) -> Running<ReleaseResult> {
+    let backend = backend.clone();
+    tokio::spawn(async move { backend.release(ReleaseRequest::new(lock_id)).await })
+}
+
+/// Takes the advisory lock of a key, for as long as the transaction lasts.
+pub(crate) async fn turn<'a>(client: &'a mut Client, key: &str) -> Result<Transaction<'a>> {
+    let turn = client.transaction().await?;
+    turn.execute("SELECT pg_advisory_xact_lock(hashtext($1))", &[&key]).await?;
+    Ok(turn)
+}
+
+/// Locks all rows of a table of locks, for as long as the transaction lasts.
+pub(crate) async fn pin<'a>(client: &'a mut Client, tables: &Tables) -> Result<Transaction<'a>> {
+    let pin = client.transaction().await?;
+    pin.execute(&format!("SELECT FROM {} FOR UPDATE", tables.locks), &[]).await?;
+    Ok(pin)
 }
 
 pub(crate) async fn is_refused(backend: &PostgresBackend, key: &str) -> bool {
@@ -128,16 +204,13 @@ pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
 /// Waits until this many sessions wait for another session's lock in a statement about this table.
 pub(crate) async fn waiters(client: &Client, table: &str, count: i64) {
-    let sql = "SELECT count(*) FROM pg_stat_activity
+    let sql = "SELECT count(*) >= $2 FROM pg_stat_activity
         WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1::text || '%' AND pid <> pg_backend_pid()";
-    for _ in 0..TRIES {
-        let waiting: i64 = client.query_one(sql, &[&table]).await.expect("a count").get(0);
-        if waiting >= count {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("{count} sessions were to wait");
+    until("as many waiting sessions", async || {
+        Ok(client.query_one(sql, &[&table, &count]).await?.get(0))
+    })
+    .await
+    .expect("a count");
 }
 
 /// The session of a connection.
@@ -148,41 +221,34 @@ pub(crate) async fn session(client: &Client) -> i32 {
 /// Waits until this session waits for another session's lock.
 pub(crate) async fn waits(client: &Client, session: i32) {
     let sql = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid = $1";
-    for _ in 0..TRIES {
-        if client.query_opt(sql, &[&session]).await.expect("an answer").is_some() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("the session was to wait");
+    until("a waiting session", async || Ok(client.query_opt(sql, &[&session]).await?.is_some()))
+        .await
+        .expect("an answer");
 }
 
-/// At least 5 ms: only a stopped machine takes longer.
-const TRIES: usize = 4000;
+/// Longer than the busiest machine takes for anything that a test waits for.
+pub(crate) const SOON: Duration = Duration::from_secs(120);
+
+/// Waits until a condition holds.
+pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
+    let started = Instant::now();
+    while !holds().await? {
+        ensure!(started.elapsed() < SOON, "{what}: not in time");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(())
+}
 
 /// Waits until these tables have no locks.
 pub(crate) async fn settles(admin: &Client, tables: &Tables) -> Result<()> {
-    let sql = format!("SELECT count(*) FROM {}", tables.locks);
-    for _ in 0..1000 {
-        if admin.query_one(&sql, &[]).await?.get::<_, i64>(0) == 0 {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    bail!("a lock was left behind");
+    let sql = format!("SELECT count(*) = 0 FROM {}", tables.locks);
+    until("no lock left behind", async || Ok(admin.query_one(&sql, &[]).await?.get(0))).await
 }
 
-/// Checks that no session of ours is in a transaction.
+/// Waits until no session of ours is in a transaction.
 pub(crate) async fn is_quiet(admin: &Client, tables: &Tables) -> Result<()> {
-    let sql = "SELECT state || ': ' || query FROM pg_stat_activity
+    let sql = "SELECT FROM pg_stat_activity
         WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND state <> 'idle'
           AND query LIKE '%' || $1::text || '%'";
-    for _ in 0..1000 {
-        if admin.query(sql, &[&tables.locks]).await?.is_empty() {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    let row = admin.query_one(sql, &[&tables.locks]).await?;
-    bail!("{}", row.get::<_, String>(0));
+    until("idle sessions", async || Ok(admin.query(sql, &[&tables.locks]).await?.is_empty())).await
 }

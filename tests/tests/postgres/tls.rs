@@ -4,13 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use syncguard_postgres::contract::ReleaseRequest;
-use syncguard_postgres::{
-    ErrorCode, LockBackend as _, LockError, PostgresBackend, PostgresOptions,
-};
+use syncguard_postgres::{ErrorCode, LockError, PostgresBackend, PostgresOptions};
 use syncguard_test_services::postgres::PostgresServer;
 
-use crate::postgres::support::take;
+use crate::support::{release, take};
 
 /// A server with its own certificate for `localhost`, and the certificate in DER and as text.
 pub(crate) fn server() -> Result<(PostgresServer, Vec<u8>, String)> {
@@ -55,7 +52,7 @@ async fn certificates_are_verified() -> Result<()> {
         ensure!(is_encrypted(&backend).await?, "{mode}");
         backend.setup_schema().await?;
         let lock = take(&backend, "key").await;
-        ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+        release(&backend, lock.lock_id).await?;
     }
     let plain = connect(&format!("{url}?sslmode=disable"), Some(&root)).await?;
     ensure!(!is_encrypted(&plain).await?);

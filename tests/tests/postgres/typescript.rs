@@ -1,13 +1,14 @@
 //! The SQL of SyncGuard 2.5 for TypeScript, statement by statement, from its specification: the time is that of the
 //! transaction's start, and the row is read without a lock and overwritten in its current state.
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use syncguard_postgres::LockId;
 use syncguard_postgres::tokio_postgres::{Client, Transaction};
 
 use crate::postgres::support::Tables;
 
-const NOW: &str = "SELECT floor(extract(epoch FROM now()) * 1000)::bigint";
+/// The time of a transaction.
+pub(crate) const NOW: &str = "SELECT floor(extract(epoch FROM now()) * 1000)::bigint";
 const TOLERANCE: i64 = 1000;
 
 /// One acquire: the lock id and the fence, or `None` if the key is locked.
@@ -100,44 +101,14 @@ async fn write_as(
 /// One release.
 pub(crate) async fn release(client: &mut Client, tables: &Tables, lock_id: LockId) -> Result<bool> {
     let transaction = client.transaction().await?;
-    let held = find(&transaction, tables, lock_id).await?;
-    if let Some((key, _)) = &held {
-        let sql = format!("DELETE FROM {} WHERE key = $1", tables.locks);
-        transaction.execute(&sql, &[key]).await?;
-    }
-    transaction.commit().await?;
-    Ok(held.is_some())
-}
-
-/// One extend.
-pub(crate) async fn extend(
-    client: &mut Client,
-    tables: &Tables,
-    lock_id: LockId,
-    ttl: i64,
-) -> Result<bool> {
-    let transaction = client.transaction().await?;
-    let held = find(&transaction, tables, lock_id).await?;
-    if let Some((key, now)) = &held {
-        let sql = format!("UPDATE {} SET expires_at_ms = $2 WHERE key = $1", tables.locks);
-        transaction.execute(&sql, &[key, &(now + ttl)]).await?;
-    }
-    transaction.commit().await?;
-    Ok(held.is_some())
-}
-
-/// The live lock with this id: its key, locked, and the time.
-async fn find(
-    transaction: &Transaction<'_>,
-    tables: &Tables,
-    lock_id: LockId,
-) -> Result<Option<(String, i64)>> {
     let now: i64 = transaction.query_one(NOW, &[]).await?.get(0);
     let sql = format!("SELECT * FROM {} WHERE lock_id = $1 FOR UPDATE", tables.locks);
-    let Some(row) = transaction.query_opt(&sql, &[&lock_id.expose()]).await? else {
-        return Ok(None);
-    };
-    let (id, expires_at): (&str, i64) = (row.get("lock_id"), row.get("expires_at_ms"));
-    let held = id == lock_id.expose() && expires_at > now - TOLERANCE;
-    held.then(|| row.try_get("key").context("a key").map(|key| (key, now))).transpose()
+    let row = transaction.query_opt(&sql, &[&lock_id.expose()]).await?;
+    let held = row.filter(|row| row.get::<_, i64>("expires_at_ms") > now - TOLERANCE);
+    if let Some(row) = &held {
+        let sql = format!("DELETE FROM {} WHERE key = $1", tables.locks);
+        transaction.execute(&sql, &[&row.get::<_, &str>("key")]).await?;
+    }
+    transaction.commit().await?;
+    Ok(held.is_some())
 }

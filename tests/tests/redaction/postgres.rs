@@ -69,7 +69,7 @@ async fn the_postgres_backend_says_nothing() {
     // The tables break, then they are removed, then the server stops.
     let checked = "ALTER TABLE syncguard_locks ADD CHECK (ttl_limit(key, lock_id))";
     let function = "CREATE FUNCTION ttl_limit(text, text) RETURNS boolean LANGUAGE plpgsql AS
-        $$ BEGIN RAISE NOTICE 'checked'; RETURN false; END $$";
+        $$ BEGIN RAISE NOTICE '% %', $1, $2; RAISE WARNING '% %', $1, $2; RETURN false; END $$";
     server.psql("DELETE FROM syncguard_locks").expect("an answer");
     server.psql(function).expect("a function");
     server.psql(checked).expect("a check");

@@ -11,19 +11,18 @@ use tokio_postgres::config::SslMode;
 use super::addresses::{LookingUp, without_hosts};
 use super::dialer::orphans;
 use super::*;
-use crate::process_id::process_id;
 
 const WRITES: &[u8] = b"off";
 const READS: &[u8] = b"on";
 
-/// Logs clients in as a server does that asks for no password, with the last byte of its address as its process
-/// id, and tells them if it is read-only.
-async fn greet(mut client: TcpStream, process: u8, is_read_only: &[u8]) -> io::Result<()> {
+/// Logs clients in as a server does that asks for no password, with the last digit of its address as a parameter,
+/// and tells them if it is read-only.
+async fn greet(mut client: TcpStream, last: u8, is_read_only: &[u8]) -> io::Result<()> {
     let mut asked = [0; 1024];
     let _ = client.read(&mut asked).await?;
-    let mut greeting = b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c\0\0\0".to_vec();
-    greeting.push(process);
-    greeting.extend(b"\0\0\0\0Z\0\0\0\x05I");
+    let mut greeting = b"R\0\0\0\x08\0\0\0\0S\0\0\0\x0alast\0".to_vec();
+    greeting.extend([b'0' + last, 0]);
+    greeting.extend(b"Z\0\0\0\x05I");
     client.write_all(&greeting).await?;
     while client.read(&mut asked).await? > 0 {
         let length = u8::try_from(is_read_only.len()).unwrap();
@@ -71,8 +70,9 @@ fn config(names: &[&str], port: u16) -> Config {
     config
 }
 
-/// Opens a connection with a name server that knows these addresses of `db`, and returns the process id.
-async fn reached(config: &Config, addresses: &[u8]) -> Result<Option<i32>, DialError> {
+/// Opens a connection with a name server that knows these addresses of `db`, and returns the last digit of the
+/// address that was reached.
+async fn reached(config: &Config, addresses: &[u8]) -> Result<String, DialError> {
     let addresses = addresses.to_vec();
     let look_up = move |name: String, port| -> LookingUp {
         let at = |last: &u8| SocketAddr::from((Ipv4Addr::new(127, 0, 0, *last), port));
@@ -85,8 +85,8 @@ async fn reached(config: &Config, addresses: &[u8]) -> Result<Option<i32>, DialE
             }
         }
     };
-    let (client, _connection) = open_with(config, &NoTls, &look_up).await?;
-    Ok(process_id(&client.cancel_token()).await)
+    let (_client, connection) = open_with(config, &NoTls, &look_up).await?;
+    Ok(connection.parameter("last").unwrap_or_default().to_owned())
 }
 
 #[tokio::test]
@@ -101,17 +101,17 @@ async fn a_silent_address_is_passed_over() {
         (&["127.0.0.2", "db"], &[2, 4, 3]),
     ] {
         let reached = reached(&config(names, port), addresses).await.unwrap();
-        assert_eq!(reached, Some(3), "{names:?} {addresses:?}");
+        assert_eq!(reached, "3", "{names:?} {addresses:?}");
     }
     let mut random = config(&["db"], port);
     random.load_balance_hosts(LoadBalanceHosts::Random);
-    assert_eq!(reached(&random, &[2, 3]).await.unwrap(), Some(3));
+    assert_eq!(reached(&random, &[2, 3]).await.unwrap(), "3");
 }
 
 #[tokio::test]
 async fn a_name_with_standbys_alone_can_be_read() {
     let port = servers([(2, Some(READS)), (3, Some(READS))]).await;
-    assert!(reached(&config(&["db"], port), &[2, 3]).await.unwrap().is_some());
+    assert!(reached(&config(&["db"], port), &[2, 3]).await.is_ok());
     let list = config(&["127.0.0.2", "127.0.0.3"], port);
     let error = LockError::from(reached(&list, &[]).await.unwrap_err());
     assert!(error.message().contains("no host accepts writes"), "{error}");
@@ -122,7 +122,7 @@ async fn a_silent_name_server_is_passed_over() {
     let port = servers([(2, Some(WRITES))]).await;
     let mut list = config(&["silent", "127.0.0.2"], port);
     list.connect_timeout(Duration::from_secs(4));
-    assert_eq!(reached(&list, &[]).await.unwrap(), Some(2));
+    assert_eq!(reached(&list, &[]).await.unwrap(), "2");
 }
 
 #[tokio::test]

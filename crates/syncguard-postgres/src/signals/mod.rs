@@ -6,6 +6,7 @@
 //! the session, even if the process dies.
 
 mod plan;
+mod pooler;
 pub(crate) mod route;
 mod session;
 

@@ -17,9 +17,9 @@ use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{AsyncMessage, Client, Error, Notification, Row};
 
 use super::plan::Plan;
+use super::pooler::session_number;
 use super::route::Messages;
 use crate::error::{self, Phase};
-use crate::process_id::process_id;
 use crate::record::column;
 
 /// The pauses before the server is asked again for a key that a release in progress holds.
@@ -92,7 +92,7 @@ impl Session<'_> {
         let rows = rows.map_err(|error| classify(&error))?;
         let row = rows.first().ok_or_else(no_answer)?;
         let (process, table) = (column::<i32>(row, 0)?, column::<i64>(row, 1)?);
-        if process_id(&client.cancel_token()).await != Some(process) {
+        if session_number(&client).await != Some(process) {
             // A pooler: it may run the next statement in another session.
             return Ok(SignalEnd::Unsupported);
         }

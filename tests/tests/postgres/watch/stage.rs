@@ -1,17 +1,19 @@
 //! A server, and a view of its listeners.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, ensure};
 use syncguard_postgres::contract::{KeyWatch, WatchRequest};
-use syncguard_postgres::tokio_postgres::{Client, Config};
+use syncguard_postgres::tokio_postgres::{Client, Config, NoTls};
 use syncguard_postgres::{
     AcquisitionOptions, Backoff, Jitter, Key, LockBackend as _, LockConfig, PostgresBackend,
-    PostgresOptions,
+    PostgresOptions, acquire,
 };
 use syncguard_test_services::postgres::PostgresServer;
+use tokio::time::timeout;
 
-use crate::postgres::support::connect;
+pub(super) use crate::support::SOON;
+use crate::support::{connect, release, take, until, url_of};
 
 /// A server of a test's own with the tables in place.
 pub(super) struct Stage {
@@ -37,17 +39,9 @@ impl Stage {
 
     /// A backend that listens on another port than that of its pool.
     pub(super) async fn backend_that_listens_over(&self, port: u16) -> Result<PostgresBackend> {
-        self.backend_with(port, PostgresOptions::new()).await
-    }
-
-    pub(super) async fn backend_with(
-        &self,
-        port: u16,
-        options: PostgresOptions,
-    ) -> Result<PostgresBackend> {
-        let config: Config = crate::postgres::support::url_of(port).parse()?;
-        let options = options
-            .with_signals_over(&config, syncguard_postgres::tokio_postgres::NoTls)
+        let config: Config = url_of(port).parse()?;
+        let options = PostgresOptions::new()
+            .with_signals_over(&config, NoTls)
             .with_statement_timeout(Duration::from_millis(500));
         Ok(PostgresBackend::connect_with(&self.server.url(), options).await?)
     }
@@ -73,31 +67,34 @@ impl Stage {
     }
 
     pub(super) async fn watches(&self, count: i64) -> Result<()> {
-        eventually("watched keys", async || Ok(self.watched().await? == count)).await
+        until("watched keys", async || Ok(self.watched().await? == count)).await
     }
 
     pub(super) async fn listens(&self, count: usize) -> Result<()> {
-        eventually("listeners", async || Ok(self.listeners().await?.len() == count)).await
+        until("listeners", async || Ok(self.listeners().await?.len() == count)).await
+    }
+
+    /// Lets a caller wait for a lock, and checks that its release is all that the caller needs.
+    pub(super) async fn hands_over(
+        &self,
+        holder: &PostgresBackend,
+        waiter: &PostgresBackend,
+    ) -> Result<()> {
+        let held = acquire(holder, deaf_without_signals("handed over")).await?;
+        let waiter = waiter.clone();
+        let waiting =
+            tokio::spawn(
+                async move { acquire(&waiter, deaf_without_signals("handed over")).await },
+            );
+        self.watches(1).await?;
+        held.release().await?;
+        timeout(SOON, waiting).await???.release().await?;
+        Ok(())
     }
 }
 
 const LISTENERS: &str = "FROM pg_stat_activity WHERE pid <> pg_backend_pid()
     AND (query LIKE '%pg_try_advisory_lock_shared%' OR query LIKE '%LISTEN syncguard_%')";
-
-/// Waits until a condition holds, for longer than an unused connection stays.
-pub(super) async fn eventually(
-    what: &str,
-    mut holds: impl AsyncFnMut() -> Result<bool>,
-) -> Result<()> {
-    let started = Instant::now();
-    while !holds().await? {
-        if started.elapsed() > SOON {
-            bail!("{what}: not in time");
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    Ok(())
-}
 
 pub(super) async fn watch(backend: &PostgresBackend, key: &str) -> Option<KeyWatch> {
     backend.watch(WatchRequest::new(Key::new(key).expect("a key"))).await
@@ -106,12 +103,20 @@ pub(super) async fn watch(backend: &PostgresBackend, key: &str) -> Option<KeyWat
 /// Asks repeatedly, like a poller.
 pub(super) async fn watch_in_time(backend: &PostgresBackend, key: &str) -> Result<KeyWatch> {
     let mut found = None;
-    eventually("a watch", async || {
+    until("a watch", async || {
         found = watch(backend, key).await;
         Ok(found.is_some())
     })
     .await?;
-    found.ok_or_else(|| anyhow::anyhow!("no watch"))
+    found.context("a watch")
+}
+
+/// Takes and releases a key that is watched, and checks that the watch hears of it.
+pub(super) async fn hears(watch: &mut KeyWatch, by: &PostgresBackend, key: &str) -> Result<()> {
+    release(by, take(by, key).await.lock_id).await?;
+    timeout(SOON, watch.changed()).await?;
+    ensure!(!watch.is_over(), "a lost watch");
+    Ok(())
 }
 
 /// Waits for a lock with such long pauses that no poll can explain its arrival.
@@ -126,7 +131,5 @@ pub(super) fn deaf_without_signals(key: &str) -> LockConfig {
     LockConfig::new(key).with_ttl(2 * POLL).with_acquisition(options)
 }
 
-pub(super) const POLL: Duration = Duration::from_secs(600);
-
-/// Longer than the busiest machine takes, and far shorter than a poll.
-pub(super) const SOON: Duration = Duration::from_secs(120);
+/// Far longer than [`SOON`].
+const POLL: Duration = Duration::from_secs(600);

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use syncguard_postgres::acquire;
 use syncguard_test_services::postgres::PostgresServer;
-use syncguard_tests::polling::{poll_times, poll_times_and_linger};
+use syncguard_tests::polling::poll_times_and_linger;
 use tokio::task::JoinSet;
 
-use crate::postgres::support::connect;
+use crate::support::{connect, until};
 
-use super::stage::{SOON, Stage, deaf_without_signals, eventually, watch, watch_in_time};
+use super::stage::{SOON, Stage, deaf_without_signals, watch, watch_in_time};
 
 /// A hundred keys with a waiter each use one connection. When all waiters have gone, nothing is locked, and the
 /// connection is closed soon.
@@ -24,7 +24,6 @@ async fn a_hundred_keys_share_one_connection_and_leave_nothing() -> Result<()> {
         guards.push(acquire(&theirs, deaf_without_signals(&format!("k{number}"))).await?);
     }
     let mut waiting = JoinSet::new();
-    let started = Instant::now();
     for number in 0..KEYS {
         let ours = ours.clone();
         waiting.spawn(async move {
@@ -32,7 +31,6 @@ async fn a_hundred_keys_share_one_connection_and_leave_nothing() -> Result<()> {
         });
     }
     stage.watches(KEYS).await?;
-    println!("{KEYS} keys watched after {:?}", started.elapsed());
     ensure!(stage.listeners().await?.len() == 1);
     let half = guards.split_off(guards.len() / 2);
     for guard in guards {
@@ -49,7 +47,6 @@ async fn a_hundred_keys_share_one_connection_and_leave_nothing() -> Result<()> {
     ensure!(stage.listeners().await?.len() == 1, "it stays for a while");
     let unused = Instant::now();
     stage.listens(0).await?;
-    println!("closed after {:?}", unused.elapsed());
     ensure!(unused.elapsed() > Duration::from_secs(5));
     drop(half);
     Ok(())
@@ -76,10 +73,8 @@ async fn waiters_leave_room_for_the_locks_of_other_programs() -> Result<()> {
     }
     let per_process = 40 * 10 / 64;
     ensure!(stage.watched().await? == i64::try_from(PROCESSES * per_process)?);
-    stage
-        .admin
-        .batch_execute("SELECT pg_advisory_lock(n) FROM generate_series(1, 300) AS n")
-        .await?;
+    let locks = "SELECT pg_advisory_lock(n) FROM generate_series(1, 300) AS n";
+    stage.admin.batch_execute(locks).await?;
     Ok(())
 }
 
@@ -93,7 +88,7 @@ async fn a_full_table_of_locks_is_answered_with_fewer_watches() -> Result<()> {
     let full = hog.batch_execute("SELECT pg_advisory_lock(n) FROM generate_series(1, 100000) AS n");
     let full = full.await.expect_err("there is no room for so many");
     ensure!(full.code().is_some_and(|code| code.code() == "53200"), "{full}");
-    eventually("a refusal", async || {
+    until("a refusal", async || {
         let refused = watch(&backend, "one more").await;
         Ok(refused.is_none() && first.is_over())
     })
@@ -127,68 +122,5 @@ async fn a_watch_that_is_given_up_leaves_nothing() -> Result<()> {
         }
         drop(watch_in_time(&backend, "key").await?);
     }
-    Ok(())
-}
-
-/// The connection ends with the backend, but not under a watch that is still in use.
-#[tokio::test]
-async fn a_backend_that_is_gone_takes_its_connection_along() -> Result<()> {
-    let stage = Stage::new().await?;
-    let backend = stage.backend().await?;
-    let watching = watch_in_time(&backend, "key").await?;
-    drop(backend);
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    ensure!(!watching.is_over() && stage.listeners().await?.len() == 1);
-    drop(watching);
-    let started = Instant::now();
-    stage.listens(0).await?;
-    ensure!(started.elapsed() < Duration::from_secs(5));
-    Ok(())
-}
-
-/// The connection lives in the runtime of the first waiter. When that runtime ends, watches in other runtimes end as
-/// well, and the next waiter opens another connection.
-#[test]
-fn watches_survive_the_end_of_a_runtime() -> Result<()> {
-    let runtime =
-        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let (first, second) = (runtime()?, runtime()?);
-    let stage = second.block_on(Stage::new())?;
-    let backend = second.block_on(stage.backend())?;
-    let ours = first.block_on(watch_in_time(&backend, "key"))?;
-    let mut theirs = second.block_on(watch_in_time(&backend, "key"))?;
-    ensure!(second.block_on(stage.listeners())?.len() == 1);
-    drop(first);
-    second.block_on(async {
-        tokio::time::timeout(SOON, theirs.changed()).await?;
-        ensure!(ours.is_over() && theirs.is_over());
-        stage.watches(0).await?;
-        // Nothing has failed, so there is no rest, in which the answer would come at once.
-        let ready = poll_times(watch(&backend, "key"), 1).await;
-        ensure!(!matches!(ready, Some(None)), "a rest");
-        let _again = watch_in_time(&backend, "key").await?;
-        ensure!(stage.listeners().await?.len() == 1);
-        Ok(())
-    })
-}
-
-/// A runtime that is not driven does not keep other callers from signals.
-#[test]
-fn a_runtime_that_stands_still_is_replaced() -> Result<()> {
-    let still = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let second =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let stage = second.block_on(Stage::new())?;
-    let backend = second.block_on(stage.backend())?;
-    let stuck = still.block_on(watch_in_time(&backend, "stuck"))?;
-    second.block_on(async {
-        // Polls go on meanwhile.
-        let started = Instant::now();
-        eventually("a watch", async || Ok(watch(&backend, "key").await.is_some())).await?;
-        println!("replaced after {:?}", started.elapsed());
-        ensure!(stuck.is_over());
-        anyhow::Ok(())
-    })?;
-    drop(still);
     Ok(())
 }

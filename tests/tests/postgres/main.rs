@@ -1,0 +1,33 @@
+//! syncguard-postgres against real servers.
+
+mod check_fence;
+mod cleanup;
+mod conformance;
+mod crashes;
+mod dropped;
+mod durability;
+mod errors;
+mod faults;
+mod interop;
+mod inventory;
+mod labels;
+mod late;
+mod late_sessions;
+mod mixed_fleet;
+mod model;
+mod options;
+mod pooler;
+mod round_trips;
+mod schema;
+mod search_path;
+mod session_settings;
+mod support;
+mod ticks;
+mod tls;
+mod typescript;
+mod waiting;
+mod warnings;
+mod watch;
+
+#[path = "../support/line.rs"]
+mod line;
