@@ -1,5 +1,6 @@
 //! syncguard-firestore against Google's emulator.
 
+mod clock;
 mod conformance;
 mod errors;
 mod faults;
@@ -8,17 +9,12 @@ mod hints;
 mod interop;
 mod inventory;
 mod keys;
-mod labels;
 mod late;
 mod model;
 mod operations;
-mod progress;
 mod remembered;
 mod support;
 mod takeover;
-mod ticks;
-mod transactional;
-mod transactions;
 mod watch;
 
 #[path = "../support/line.rs"]
