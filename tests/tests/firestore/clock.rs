@@ -44,14 +44,17 @@ async fn a_wrong_clock_is_noticed() -> Result<()> {
     let loose = backend_with(&url, clock.options()).await;
     let strict = backend_with(&url, clock.options().with_strict_clock(true)).await;
     assert!(loose.clock_drift().is_none());
-    for (millis, level) in [
+    for (step, (millis, level)) in [
         (0, DriftLevel::Fine),
         (-350, DriftLevel::Warn),
         (350, DriftLevel::Warn),
         (-800, DriftLevel::Block),
         (800, DriftLevel::Block),
         (0, DriftLevel::Fine),
-    ] {
+    ]
+    .into_iter()
+    .enumerate()
+    {
         clock.set(millis);
         // A slow answer may agree with the earlier knowledge.
         eventually("noticed", async || {
@@ -66,7 +69,7 @@ async fn a_wrong_clock_is_noticed() -> Result<()> {
         assert!((lowest - 2..=highest + 2).contains(&millis), "{drift:?} at {millis} ms");
 
         // A strict backend neither acquires nor calls a key locked. It releases with any clock.
-        let key = format!("k{millis}");
+        let key = format!("k{step}");
         let is_blocked = level == DriftLevel::Block;
         let lock = take(&loose, &key, 60_000).await;
         for is_held in [true, false] {

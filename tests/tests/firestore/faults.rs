@@ -58,7 +58,14 @@ async fn a_silent_server_is_bounded_keeps_no_lock_and_is_forgotten() -> Result<(
     let again = async || through.acquire(request("k", 60_000).with_lock_id(held.lock_id)).await;
     eventually("connected", async || again().await.is_ok_and(|lock| lock.is_acquired())).await;
 
-    // Callers in every state of an acquire and a release, while the server falls silent.
+    proxy.freeze(true);
+    all_fail(&through, held.lock_id, ErrorCode::NetworkTimeout).await?;
+    proxy.freeze(false);
+    proxy.sever();
+    let is_locked = async || through.is_locked(IsLockedRequest::new("k").unwrap()).await.is_ok();
+    eventually("connected again", is_locked).await;
+
+    // Callers in every state of an acquire and a release, while the server falls silent and nothing listens any more.
     let mut callers: JoinSet<Result<(), LockError>> = JoinSet::new();
     for number in 0..16 {
         let (through, key) = (through.clone(), format!("k{number}"));
@@ -70,12 +77,12 @@ async fn a_silent_server_is_bounded_keeps_no_lock_and_is_forgotten() -> Result<(
             }
         });
     }
-    eventually("busy", async || proxy.counters().flights > 100).await;
+    let before = proxy.counters().flights;
+    eventually("busy", async || proxy.counters().flights > before + 100).await;
+    proxy.refuse();
     proxy.hold(Hold::Open);
     let errors = callers.join_all().await.into_iter().filter_map(Result::err);
     assert!(errors.filter(LockError::is_outcome_unknown).count() > 0, "no commit was on its way");
-    all_fail(&through, held.lock_id, ErrorCode::NetworkTimeout).await?;
-    proxy.refuse();
     // Not before: the server would cancel what the client has given up.
     proxy.sever_clients();
     all_fail(&through, held.lock_id, ErrorCode::ServiceUnavailable).await?;
