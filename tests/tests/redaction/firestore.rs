@@ -7,7 +7,9 @@ use tokio::runtime::Handle;
 
 use crate::firestore_support::{Raw, backend_with, fresh, options, options_at, text};
 use crate::net::Net;
-use crate::scenario::{Handles, all_fail, alone, locks, nothing_was_given_away, secret, suite};
+use crate::scenario::{
+    Change, Handles, all_fail, alone, locks, nothing_was_given_away, secret, suite,
+};
 use crate::watched::watched;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -23,12 +25,18 @@ async fn the_firestore_backend_says_nothing() {
         handles.push(backend_with(&url, options().with_cleanup_in_is_locked(cleanup)).await);
     }
     let (raw, runtime) = (Raw::new(&url), Handle::current());
-    let spoil = move |key: &str| {
-        let (path, fields) =
-            (format!("locks/{key}"), [("fence", text("none")), ("key", text(key))]);
-        tokio::task::block_in_place(|| runtime.block_on(raw.set(&path, fields)));
+    let change = move |key: &str, change| {
+        let (path, fence) = match change {
+            Change::Counter(last) => {
+                (format!("fence_counters/fence:{key}"), text(&last.to_string()))
+            }
+            Change::Spoilt => (format!("locks/{key}"), text("not a fence")),
+        };
+        let set = raw.set(&path, [("fence", fence), ("key", text(key))]);
+        tokio::task::block_in_place(|| runtime.block_on(set));
+        true
     };
-    suite(Handles::new(handles).spoiled_by(spoil)).await;
+    suite(Handles::new(handles, change)).await;
     let backend = backend_with(&url, options()).await;
     net.read("a backend", &format!("{backend:?} {:?}", options()));
     locks(&watched(net, backend)).await;

@@ -1,16 +1,26 @@
 //! Without a driver: only the library's own lines.
 
+use syncguard_core::Key;
 use syncguard_memory::MemoryBackend;
 
 use crate::net::Net;
-use crate::scenario::{Handles, OWN, alone, locks, nothing_was_given_away, suite};
+use crate::scenario::{Change, Handles, OWN, alone, locks, nothing_was_given_away, suite};
 use crate::watched::watched;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_memory_backend_says_nothing() {
     let net = Net::global();
     let _alone = alone().await;
-    suite(Handles::new(vec![MemoryBackend::new()])).await;
+    let backend = MemoryBackend::new();
+    let store = backend.clone();
+    let change = move |key: &str, change| match change {
+        Change::Counter(last) => {
+            store.set_fence_counter(&Key::new(key).expect("a key"), last);
+            true
+        }
+        Change::Spoilt => false,
+    };
+    suite(Handles::new(vec![backend], change)).await;
     locks(&watched(net, MemoryBackend::new())).await;
     nothing_was_given_away(&OWN).await;
 }

@@ -10,7 +10,7 @@ use syncguard_test_services::postgres::{Authentication, PostgresServer};
 
 use crate::net::Net;
 use crate::scenario::{
-    Handles, all_fail, alone, locks, nothing_was_given_away, refused, secret, suite,
+    Change, Handles, all_fail, alone, locks, nothing_was_given_away, refused, secret, suite,
 };
 use crate::watched::watched;
 
@@ -45,11 +45,20 @@ async fn the_postgres_backend_says_nothing() {
         handles.push(connect(&url, options).await.expect("a backend"));
     }
     let outside = Arc::clone(&server);
-    let spoil = move |key: &str| {
-        let sql = "UPDATE syncguard_locks SET fence = 'not a fence' WHERE key =";
-        outside.psql(&format!("{sql} $k${key}$k$")).expect("an update");
+    let change = move |key: &str, change| {
+        let sql = match change {
+            Change::Counter(last) => format!(
+                "INSERT INTO syncguard_fence_counters
+                 VALUES ('fence:' || $k${key}$k$, {}, $k${key}$k$)",
+                last.get()
+            ),
+            Change::Spoilt => {
+                format!("UPDATE syncguard_locks SET fence = 'not a fence' WHERE key = $k${key}$k$")
+            }
+        };
+        outside.psql(&sql).is_ok()
     };
-    suite(Handles::new(handles).spoiled_by(spoil)).await;
+    suite(Handles::new(handles, change)).await;
     let backend = watched(net, backend);
     locks(&backend).await;
 

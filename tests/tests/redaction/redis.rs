@@ -10,7 +10,7 @@ use syncguard_test_services::redis::{RedisCluster, RedisServer};
 
 use crate::net::Net;
 use crate::scenario::{
-    Handles, all_fail, alone, locks, nothing_was_given_away, refused, secret, suite,
+    Change, Handles, all_fail, alone, locks, nothing_was_given_away, refused, secret, suite,
 };
 use crate::watched::watched;
 
@@ -30,10 +30,16 @@ async fn the_redis_backend_says_nothing() {
         handles.push(RedisBackend::connect_with(&url, options).await.expect("a backend"));
     }
     let outside = Arc::clone(&server);
-    let spoil = move |key: &str| {
-        outside.cli(&["SET", &format!("syncguard:{key}"), "not a lock"]).expect("a record");
+    let change = move |key: &str, change| {
+        let (name, value) = match change {
+            Change::Counter(last) => {
+                (format!("syncguard:fence:syncguard:{key}"), last.get().to_string())
+            }
+            Change::Spoilt => (format!("syncguard:{key}"), "not a lock".to_owned()),
+        };
+        outside.cli(&["SET", &name, &value]).is_ok()
     };
-    suite(Handles::new(handles).spoiled_by(spoil)).await;
+    suite(Handles::new(handles, change)).await;
     let options = RedisOptions::new().with_command_timeout(Duration::from_secs(5));
     let options = options.with_connect_timeout(Duration::from_secs(5));
     let backend = RedisBackend::connect_with(&url, options.clone()).await.expect("a backend");

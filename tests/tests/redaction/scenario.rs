@@ -31,7 +31,7 @@ pub(crate) async fn alone() -> impl Drop {
 }
 
 /// The suite on one store, without the groups that only repeat operations.
-pub(crate) async fn suite(store: Handles<impl LockBackend<Fence = Fence>>) {
+pub(crate) async fn suite(store: impl Harness) {
     // Reading all lines takes time, and cases that wait for an expiry need fast answers.
     const AT_ONCE: usize = 8;
     const REPEATS: [Group; 6] = [
@@ -49,26 +49,33 @@ pub(crate) async fn suite(store: Handles<impl LockBackend<Fence = Fence>>) {
     assert!(report.results().count() > either(60, 80) && report.is_success(), "{report}");
 }
 
+/// What is done to a record of a key by another process, if a client in this process would log its requests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Change {
+    /// The counter gets this last fence.
+    Counter(Fence),
+    /// The lock becomes unreadable.
+    Spoilt,
+}
+
 /// Handles on one store, which are used in turn.
-pub(crate) struct Handles<B> {
+pub(crate) struct Handles<B, C> {
     backends: Vec<B>,
     given: AtomicUsize,
-    /// Makes the record of a locked key unreadable, if the store has records.
-    spoil: Option<Box<dyn Fn(&str) + Send + Sync>>,
+    /// Returns false if the store has no records to spoil.
+    change: C,
 }
 
-impl<B: LockBackend<Fence = Fence>> Handles<B> {
-    pub(crate) fn new(backends: Vec<B>) -> Self {
-        Self { backends, given: AtomicUsize::new(0), spoil: None }
-    }
-
-    /// Another process spoils records, if a client in this process would log its requests.
-    pub(crate) fn spoiled_by(self, spoil: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Self { spoil: Some(Box::new(spoil)), ..self }
+impl<B: LockBackend, C: Fn(&str, Change) -> bool> Handles<B, C> {
+    pub(crate) fn new(backends: Vec<B>, change: C) -> Self {
+        Self { backends, given: AtomicUsize::new(0), change }
     }
 }
 
-impl<B: LockBackend<Fence = Fence>> Harness for Handles<B> {
+impl<B: LockBackend, C> Harness for Handles<B, C>
+where
+    C: Fn(&str, Change) -> bool + Send + Sync + 'static,
+{
     type Backend = B;
 
     async fn connect(&self) -> B {
@@ -77,14 +84,11 @@ impl<B: LockBackend<Fence = Fence>> Harness for Handles<B> {
     }
 
     async fn set_fence_counter(&self, key: &Key, last: Fence) {
-        Net::global().add(key.expose());
-        let inventory = self.backends[0].inventory().expect("an inventory");
-        inventory.raise_counter(key, last).await.expect("a counter");
+        (self.change)(key.expose(), Change::Counter(last));
     }
 
     async fn corrupt(&self, key: &Key) -> bool {
-        self.spoil.iter().for_each(|spoil| spoil(key.expose()));
-        self.spoil.is_some()
+        (self.change)(key.expose(), Change::Spoilt)
     }
 }
 

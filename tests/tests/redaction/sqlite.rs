@@ -4,14 +4,14 @@ use std::fs;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 use syncguard_core::LockBackend as _;
 use syncguard_core::contract::AcquireRequest;
 use syncguard_sqlite::{SqliteBackend, SqliteOptions, Synchronous};
 
 use crate::net::Net;
 use crate::scenario::{
-    Handles, OWN, all_fail, alone, locks, nothing_was_given_away, refused, secret, suite,
+    Change, Handles, OWN, all_fail, alone, locks, nothing_was_given_away, refused, secret, suite,
 };
 use crate::watched::watched;
 
@@ -36,11 +36,18 @@ async fn the_sqlite_backend_says_nothing() {
     let outside = Connection::open(&path).expect("a connection");
     outside.busy_timeout(Duration::from_secs(60)).expect("a timeout");
     let outside = Mutex::new(outside);
-    let spoil = move |key: &str| {
-        let sql = "UPDATE locks SET fence = -1 WHERE key = ?1";
-        outside.lock().expect("no panic").execute(sql, [key]).expect("an update");
+    let change = move |key: &str, change| {
+        let outside = outside.lock().expect("no panic");
+        let changed = match change {
+            Change::Counter(last) => outside.execute(
+                "INSERT INTO fences VALUES (?1, ?2)",
+                params![key, last.get().cast_signed()],
+            ),
+            Change::Spoilt => outside.execute("UPDATE locks SET fence = -1 WHERE key = ?1", [key]),
+        };
+        changed.is_ok_and(|rows| rows == 1)
     };
-    suite(Handles::new(handles).spoiled_by(spoil)).await;
+    suite(Handles::new(handles, change)).await;
     net.read("a backend", &format!("{backend:?} {:?}", options()));
     let backend = watched(net, backend);
     locks(&backend).await;
