@@ -94,7 +94,6 @@ fn with_parameters(
 mod tests {
     use std::time::Duration;
 
-    use proptest::prelude::*;
     use syncguard_core::ErrorCode;
 
     use super::*;
@@ -180,27 +179,5 @@ mod tests {
     fn every_parameter_is_in_the_docs() {
         let docs = include_str!("backend.rs");
         assert!(OPTIONS.iter().all(|name| docs.contains(&format!("/// | `{name}` |"))));
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1_000) })]
-
-        #[test]
-        fn no_url_panics_or_is_shown(
-            around in "[ -~]{0,8}|\\PC{0,4}",
-            query in "(&?([a-z_]{0,4}|emulator|collection|conflict_retries)=[ -~]{0,6}){0,4}",
-        ) {
-            let secret = "Xq7ZkV";
-            for url in [
-                format!("firestore://u:{secret}@{around}?{query}"),
-                format!("firestore://p/{around}?{query}&{secret}"),
-                format!("{secret}{around}"),
-            ] {
-                if let Err(error) = read(&url) {
-                    let shown = format!("{error} {error:?}");
-                    prop_assert!(!shown.contains(secret), "{shown}");
-                }
-            }
-        }
     }
 }

@@ -6,6 +6,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
+use anyhow::Result;
 use syncguard_firestore::gcloud_sdk::tonic::body::Body;
 use syncguard_firestore::gcloud_sdk::tonic::codegen::http::{Request, Response};
 use syncguard_firestore::gcloud_sdk::tonic::codegen::{BoxFuture, Service};
@@ -13,7 +14,6 @@ use syncguard_firestore::gcloud_sdk::tonic::server::NamedService;
 use syncguard_firestore::gcloud_sdk::tonic::transport::server::TcpIncoming;
 use syncguard_firestore::gcloud_sdk::tonic::transport::{Channel, Endpoint, Server};
 use syncguard_firestore::gcloud_sdk::tonic::{Code, Status};
-
 use tokio::sync::Notify;
 
 use crate::firestore::support::shared;
@@ -70,6 +70,24 @@ impl Gateway {
         let (there, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         *self.hold.lock().unwrap() = Some((method, Arc::clone(&there), Arc::clone(&go_on)));
         (there, go_on)
+    }
+
+    /// Runs an operation, and other work after its next call of this method has left it and before the call arrives.
+    pub(crate) async fn meanwhile<T>(
+        &self,
+        method: &'static str,
+        operation: impl Future<Output = T>,
+        other: impl Future<Output = Result<()>>,
+    ) -> Result<T> {
+        let (there, go_on) = self.hold(method);
+        let other = async {
+            there.notified().await;
+            let done = other.await;
+            go_on.notify_one();
+            done
+        };
+        let (answer, done) = tokio::join!(operation, other);
+        done.map(|()| answer)
     }
 
     /// Removes the rule, and returns the number of calls that were left.

@@ -1,5 +1,6 @@
 //! syncguard-firestore against Google's emulator.
 
+mod clock;
 mod conformance;
 mod errors;
 mod faults;
@@ -10,11 +11,7 @@ mod inventory;
 mod keys;
 mod late;
 mod operations;
-mod progress;
 mod remembered;
 mod support;
 mod takeover;
-mod ticks;
-mod transactional;
-mod transactions;
 mod watch;

@@ -1,21 +1,18 @@
 //! The requests of an operation, and its treatment of the documents that it finds.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::Result;
 use syncguard_firestore::contract::{
-    AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+    ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
 use syncguard_firestore::{
-    DriftLevel, ErrorCode, FirestoreBackend, FirestoreOptions, LockBackend as _, LockId, NotHeld,
-    ReleaseResult,
+    ErrorCode, FirestoreBackend, FirestoreOptions, LockBackend as _, LockId, NotHeld, ReleaseResult,
 };
 
-use crate::firestore::support::{
-    Raw, backend, backend_with, eventually, fresh, hand_clock, options, request, shared, take, text,
+use crate::support::{
+    Raw, backend, backend_with, eventually, fresh, hand_clock, options, request, take, text,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -174,80 +171,16 @@ async fn a_corrupt_or_lost_counter_never_lets_a_fence_repeat() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn a_wrong_clock_is_noticed() -> Result<()> {
-    let url = fresh();
-    let ahead = Arc::new(AtomicI64::new(0));
-    let clock = {
-        let ahead = Arc::clone(&ahead);
-        move || {
-            let ahead = ahead.load(Ordering::SeqCst);
-            let by = Duration::from_millis(ahead.unsigned_abs());
-            if ahead < 0 { SystemTime::now() - by } else { SystemTime::now() + by }
-        }
-    };
-    let loose = backend_with(&url, options().with_clock(clock.clone())).await;
-    let strict = backend_with(&url, options().with_clock(clock).with_strict_clock(true)).await;
-    assert!(loose.clock_drift().is_none());
-    for (millis, level) in [
-        (0, DriftLevel::Fine),
-        (-350, DriftLevel::Warn),
-        (350, DriftLevel::Warn),
-        (-800, DriftLevel::Block),
-        (800, DriftLevel::Block),
-        (0, DriftLevel::Fine),
-    ] {
-        ahead.store(millis, Ordering::SeqCst);
-        // A slow answer may agree with the earlier knowledge.
-        eventually("noticed", async || {
-            for backend in [&loose, &strict] {
-                backend.is_locked(IsLockedRequest::new("k").unwrap()).await.unwrap();
-            }
-            [&loose, &strict].map(|it| it.clock_drift().unwrap().level()) == [level; 2]
-        })
-        .await;
-        let drift = loose.clock_drift().unwrap();
-        let (lowest, highest) = drift.bounds_millis();
-        assert!((lowest - 2..=highest + 2).contains(&millis), "{drift:?} at {millis} ms");
-
-        let key = format!("k{millis}");
-        let lock = take(&loose, &key, 60_000).await;
-        match strict.acquire(request(&key, 60_000)).await {
-            Ok(AcquireResult::Locked(_) | AcquireResult::Refused(_)) => {
-                assert!(level < DriftLevel::Block);
-            }
-            Ok(AcquireResult::Acquired(_)) => panic!("two holders"),
-            Err(error) => {
-                assert_eq!(level, DriftLevel::Block);
-                assert_eq!(error.code(), ErrorCode::ServiceUnavailable);
-            }
-        }
-        // A held lock can be released with any clock.
-        assert!(release(&strict, lock.lock_id).await?.is_released());
-        let free = strict.acquire(request(&key, 60_000)).await;
-        assert_eq!(free.is_err(), level == DriftLevel::Block);
-        if let Ok(AcquireResult::Acquired(lock)) = free {
-            assert!(release(&strict, lock.lock_id).await?.is_released());
-        }
-    }
-    Ok(())
-}
-
+/// The other rows are in the unit tests of the crate.
 #[tokio::test]
 async fn a_wrong_setup_is_refused() {
-    let host = format!("0.0.0.0:{}", shared().port());
     for (url, options) in [
         ("firestore://p/d/e", options()),
-        ("firestore://p", options().with_collection("a/b")),
         ("firestore://p", options().with_fence_collection("")),
         ("firestore://p", options().with_collection("fence_counters")),
-        ("firestore://p", options().with_emulator(host.clone())),
-        ("firestore://p", options().with_request_timeout(Duration::ZERO)),
         ("firestore://p", options().with_dispose_timeout(Duration::ZERO)),
     ] {
         let error = FirestoreBackend::connect_with(url, options).await.unwrap_err();
         assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
     }
-    let remote = options().with_emulator(host).with_remote_emulator(true);
-    assert!(FirestoreBackend::connect_with("firestore://p", remote).await.is_ok());
 }

@@ -3,15 +3,13 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use syncguard_firestore::contract::ExtendRequest;
+use syncguard_firestore::contract::{ExtendRequest, LookupRequest};
 use syncguard_firestore::{
-    ErrorCode, FirestoreOptions, LockBackend as _, LockId, NotHeld, ReleaseResult,
+    ErrorCode, ExtendResult, FirestoreOptions, LockBackend as _, NotHeld, ReleaseResult,
 };
 
-use crate::firestore::operations::{copy_of, extend, release};
-use crate::firestore::support::{
-    Raw, backend, backend_with, fresh, hand_clock, options, request, take,
-};
+use crate::operations::{extend, release};
+use crate::support::{Raw, backend, backend_with, fresh, hand_clock, options, request, take};
 
 #[tokio::test]
 async fn what_is_remembered_wrongly_is_looked_up() -> Result<()> {
@@ -99,45 +97,41 @@ async fn what_is_remembered_is_over_when_the_lock_is() -> Result<()> {
     Ok(())
 }
 
-/// The memory relies on this: a version that came back could be of another lock.
+/// The answers are those of the conformance suite; here it is about the calls.
 #[tokio::test]
-async fn update_times_of_a_document_only_grow() -> Result<()> {
+async fn an_expected_expiry_is_compared_with_what_is_remembered() -> Result<()> {
     let url = fresh();
-    let raw = Raw::new(&url);
-    let mut last = None;
-    for turn in 0..100 {
-        raw.set("locks/k", copy_of("k", LockId::generate()?, turn)).await;
-        let updated = raw.update_time("locks/k").await;
-        let time = updated.map(|updated| (updated.seconds, updated.nanos));
-        assert!(time > last, "{time:?} after {last:?}");
-        last = time;
-        if turn % 2 == 0 {
-            raw.delete("locks/k").await;
-        }
-    }
-    Ok(())
-}
-
-#[tokio::test]
-async fn of_releases_side_by_side_one_succeeds() -> Result<()> {
-    let url = fresh();
-    let (ours, other) = (backend(&url).await, backend(&url).await);
-    for turn in 0..30 {
+    let (raw, other) = (Raw::new(&url), backend(&url).await);
+    for (remembered, right, in_vain) in [(10, 1, 2), (0, 2, 1)] {
+        let ours = raw.backend(&url, &FirestoreOptions::new().with_remembered_locks(remembered));
         let lock = take(&ours, "k", 60_000).await;
-        // Two operations that may use the memory, and one that has to read.
-        let (first, extended, second, third) = tokio::join!(
-            release(&ours, lock.lock_id),
-            extend(&ours, lock.lock_id),
-            release(&ours, lock.lock_id),
-            release(&other, lock.lock_id),
-        );
-        extended?;
-        let released = [first?, second?, third?];
-        let released = released.iter().filter(|result| result.is_released()).count();
-        assert_eq!(released, 1, "turn {turn}");
-        assert!(!extend(&ours, lock.lock_id).await?, "turn {turn}");
-        assert_eq!(take(&other, "k", 1).await.fence.get(), 2 * turn + 2);
-        Raw::new(&url).delete("locks/k").await;
+        let expecting = async |expected| {
+            let request = ExtendRequest::new(lock.lock_id, Duration::from_secs(60))?;
+            let answer = ours.extend(request.with_expected_expiry(expected)).await?;
+            anyhow::Ok((answer, raw.calls()))
+        };
+        let stored = async || {
+            let found = other.lookup(LookupRequest::by_key("k")?).await?;
+            anyhow::Ok(found.expect("a lock").expires_at)
+        };
+        raw.calls();
+        let (answer, calls) = expecting(lock.expires_at).await?;
+        let known = stored().await?;
+        assert_eq!((answer, calls), (ExtendResult::Extended { expires_at: known }, right));
+        // The memory is right, and the caller is wrong: nothing is written.
+        let version = raw.update_time("locks/k").await;
+        raw.calls();
+        let mismatch = ExtendResult::Mismatch { expires_at: known };
+        assert_eq!(expecting(lock.expires_at).await?, (mismatch, 1), "a query");
+        assert_eq!(raw.update_time("locks/k").await, version);
+        // The memory is wrong, since the lock was extended elsewhere.
+        assert!(extend(&other, lock.lock_id).await?);
+        let expires_at = stored().await?;
+        raw.calls();
+        assert_eq!(expecting(known).await?, (ExtendResult::Mismatch { expires_at }, in_vain));
+        let (answer, calls) = expecting(expires_at).await?;
+        assert_eq!((answer.is_extended(), calls), (true, right));
+        assert!(release(&ours, lock.lock_id).await?.is_released());
     }
     Ok(())
 }

@@ -3,13 +3,13 @@
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result};
-use syncguard_firestore::contract::{ExtendRequest, LookupRequest, ReleaseRequest};
+use syncguard_firestore::contract::{ExtendRequest, LookupRequest};
 use syncguard_firestore::{ErrorCode, FirestoreOptions, LockBackend as _, NotHeld, ReleaseResult};
+use tokio::task::JoinSet;
 
-use crate::firestore::gateway::Gateway;
-use crate::firestore::support::{
-    Raw, backend, backend_with, fresh, options, options_at, request, take,
-};
+use crate::gateway::Gateway;
+use crate::operations::{extend, release};
+use crate::support::{Raw, backend, backend_with, fresh, options, options_at, request, take};
 
 /// By its clock, all locks with less than two minutes left have expired.
 fn ahead(options: FirestoreOptions) -> FirestoreOptions {
@@ -23,14 +23,13 @@ async fn an_extend_in_flight_beats_a_contender() -> Result<()> {
     let holder = backend(&url).await;
     let contender = backend_with(&url, ahead(options_at(gateway.port))).await;
     let held = take(&holder, "k", 60_000).await;
-    let (there, go_on) = gateway.hold("Commit");
-    let contending = tokio::spawn(async move { contender.acquire(request("k", 60_000)).await });
-    there.notified().await;
-    let extend = ExtendRequest::new(held.lock_id, Duration::from_secs(600))?;
-    assert!(holder.extend(extend).await?.is_extended());
-    go_on.notify_one();
+    let contending = gateway.meanwhile("Commit", contender.acquire(request("k", 60_000)), async {
+        let extend = ExtendRequest::new(held.lock_id, Duration::from_secs(600))?;
+        assert!(holder.extend(extend).await?.is_extended());
+        Ok(())
+    });
     assert!(contending.await??.is_locked());
-    assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
+    assert!(release(&holder, held.lock_id).await?.is_released());
     assert_eq!(take(&holder, "k", 1).await.fence.get(), 2, "contention uses up no fence");
     Ok(())
 }
@@ -44,15 +43,12 @@ async fn a_lock_taken_and_released_meanwhile_is_noticed() -> Result<()> {
         let other = backend(&url).await;
         let through = options_at(gateway.port).with_conflict_retries(retries);
         let slow = backend_with(&url, through).await;
-        let (there, go_on) = gateway.hold("Commit");
-        let taking = {
-            let slow = slow.clone();
-            tokio::spawn(async move { slow.acquire(request("k", 60_000)).await })
-        };
-        there.notified().await;
-        let quick = take(&other, "k", 60_000).await;
-        assert!(other.release(ReleaseRequest::new(quick.lock_id)).await?.is_released());
-        go_on.notify_one();
+        let taking = gateway.meanwhile("Commit", slow.acquire(request("k", 60_000)), async {
+            let quick = take(&other, "k", 60_000).await;
+            assert_eq!(quick.fence.get(), 1);
+            assert!(release(&other, quick.lock_id).await?.is_released());
+            Ok(())
+        });
         let next = match taking.await??.acquired() {
             Some(next) if retries > 0 => next,
             answer => {
@@ -60,7 +56,7 @@ async fn a_lock_taken_and_released_meanwhile_is_noticed() -> Result<()> {
                 take(&slow, "k", 60_000).await
             }
         };
-        assert_eq!((quick.fence.get(), next.fence.get()), (1, 2));
+        assert_eq!(next.fence.get(), 2);
     }
     Ok(())
 }
@@ -72,28 +68,22 @@ async fn who_is_always_beaten_hears_of_contention() -> Result<()> {
     let quick = backend(&url).await;
     let slow = backend_with(&url, options_at(gateway.port)).await;
     let mut hold = gateway.hold("Commit");
-    let taking = tokio::spawn(async move { slow.acquire(request("k", 60_000)).await });
+    let mut taking = tokio::spawn(async move { slow.acquire(request("k", 60_000)).await });
     let mut beaten = 0;
-    while !taking.is_finished() {
+    let answer = loop {
         let (there, go_on) = hold;
         tokio::select! {
             () = there.notified() => {}
-            () = until(|| taking.is_finished()) => break,
+            answer = &mut taking => break answer??,
         }
         let lock = take(&quick, "k", 60_000).await;
-        assert!(quick.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+        assert!(release(&quick, lock.lock_id).await?.is_released());
         beaten += 1;
         hold = gateway.hold("Commit");
         go_on.notify_one();
-    }
-    assert_eq!((taking.await??.is_locked(), beaten), (true, 4));
+    };
+    assert_eq!((answer.is_locked(), beaten), (true, 4));
     Ok(())
-}
-
-async fn until(is_so: impl Fn() -> bool) {
-    while !is_so() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }
 
 /// An expired lock that was removed meanwhile had no owner, so this is not contention.
@@ -101,15 +91,13 @@ async fn until(is_so: impl Fn() -> bool) {
 async fn a_lock_cleared_away_meanwhile_is_taken() -> Result<()> {
     for retries in [24, 0] {
         let (gateway, url) = (Gateway::start(), fresh());
-        let raw = Raw::new(&url);
         let through = ahead(options_at(gateway.port).with_conflict_retries(retries));
         let slow = backend_with(&url, through).await;
         let first = take(&backend(&url).await, "k", 60_000).await;
-        let (there, go_on) = gateway.hold("Commit");
-        let taking = tokio::spawn(async move { slow.acquire(request("k", 60_000)).await });
-        there.notified().await;
-        raw.delete("locks/k").await;
-        go_on.notify_one();
+        let taking = gateway.meanwhile("Commit", slow.acquire(request("k", 60_000)), async {
+            Raw::new(&url).delete("locks/k").await;
+            Ok(())
+        });
         match taking.await? {
             Ok(result) => {
                 let next = result.acquired().context("free")?;
@@ -133,30 +121,48 @@ async fn a_successor_is_left_alone() -> Result<()> {
         let through = options_at(gateway.port).with_remembered_locks(remembered);
         let holder = backend_with(&url, through).await;
         let successor = backend_with(&url, ahead(options())).await;
-
         let held = take(&holder, "k", 60_000).await;
-        let (there, go_on) = gateway.hold("Commit");
-        let releasing = {
-            let holder = holder.clone();
-            tokio::spawn(async move { holder.release(ReleaseRequest::new(held.lock_id)).await })
-        };
-        there.notified().await;
-        let next = take(&successor, "k", 60_000).await;
-        go_on.notify_one();
+        let mut next = None;
+        let releasing = gateway.meanwhile("Commit", release(&holder, held.lock_id), async {
+            next = Some(take(&successor, "k", 60_000).await);
+            Ok(())
+        });
         assert_eq!(releasing.await??, ReleaseResult::NotHeld(NotHeld::NotFound));
 
-        let (there, go_on) = gateway.hold("Commit");
-        let extending = {
-            let extend = ExtendRequest::new(next.lock_id, Duration::from_secs(600))?;
-            tokio::spawn(async move { holder.extend(extend).await })
-        };
-        there.notified().await;
-        assert!(successor.release(ReleaseRequest::new(next.lock_id)).await?.is_released());
-        let last = take(&successor, "k", 60_000).await;
-        go_on.notify_one();
-        assert!(!extending.await??.is_extended());
+        let (next, mut last) = (next.context("a lock")?, None);
+        let extending = gateway.meanwhile("Commit", extend(&holder, next.lock_id), async {
+            assert!(release(&successor, next.lock_id).await?.is_released());
+            last = Some(take(&successor, "k", 60_000).await);
+            Ok(())
+        });
+        assert!(!extending.await??);
+        let last = last.context("a lock")?;
         let found = successor.lookup(LookupRequest::by_key("k")?).await?.context("a lock")?;
         assert_eq!((found.fence, found.expires_at), (last.fence, last.expires_at));
+    }
+    Ok(())
+}
+
+/// A client that loses learns that the lock is taken: no client sees an error, with or without retries.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixteen_on_one_key_get_their_turns() -> Result<()> {
+    for retries in [FirestoreOptions::DEFAULT_CONFLICT_RETRIES, 0] {
+        let backend = backend_with(&fresh(), options().with_conflict_retries(retries)).await;
+        let workers: JoinSet<Result<()>> = std::iter::repeat_n(backend.clone(), 16)
+            .map(|backend| async move {
+                let mut turns = 0;
+                while turns < 3 {
+                    if let Some(held) = backend.acquire(request("k", 60_000)).await?.acquired() {
+                        assert!(release(&backend, held.lock_id).await?.is_released());
+                        turns += 1;
+                    }
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                Ok(())
+            })
+            .collect();
+        workers.join_all().await.into_iter().collect::<Result<()>>()?;
+        assert_eq!(take(&backend, "k", 1).await.fence.get(), 16 * 3 + 1, "one fence each");
     }
     Ok(())
 }

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use syncguard_conformance::Harness;
-use syncguard_core::{Fence, Key};
 use syncguard_firestore::FirestoreBackend;
+use tokio::runtime::Handle;
 
 use crate::firestore_support::{Raw, backend_with, fresh, options, options_at, text};
 use crate::net::Net;
-use crate::scenario::{Handles, all_fail, alone, locks, nothing_was_given_away, secret, suite};
+use crate::scenario::{
+    Change, Handles, all_fail, alone, locks, nothing_was_given_away, secret, suite,
+};
 use crate::watched::watched;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -23,7 +24,19 @@ async fn the_firestore_backend_says_nothing() {
     for cleanup in [true, false] {
         handles.push(backend_with(&url, options().with_cleanup_in_is_locked(cleanup)).await);
     }
-    suite(Firestore { raw: Raw::new(&url), handles: Handles::new(handles) }).await;
+    let (raw, runtime) = (Raw::new(&url), Handle::current());
+    let change = move |key: &str, change| {
+        let (path, fence) = match change {
+            Change::Counter(last) => {
+                (format!("fence_counters/fence:{key}"), text(&last.to_string()))
+            }
+            Change::Spoilt => (format!("locks/{key}"), text("not a fence")),
+        };
+        let set = raw.set(&path, [("fence", fence), ("key", text(key))]);
+        tokio::task::block_in_place(|| runtime.block_on(set));
+        true
+    };
+    suite(Handles::new(handles, change)).await;
     let backend = backend_with(&url, options()).await;
     net.read("a backend", &format!("{backend:?} {:?}", options()));
     locks(&watched(net, backend)).await;
@@ -38,29 +51,4 @@ async fn the_firestore_backend_says_nothing() {
     let backend = FirestoreBackend::connect_with(&url, impatient).await.expect("a backend");
     all_fail(&watched(net, backend)).await;
     nothing_was_given_away(&["h2", "hyper", "tonic", "tower", "gcloud_sdk"]).await;
-}
-
-struct Firestore {
-    raw: Raw,
-    handles: Handles<FirestoreBackend>,
-}
-
-impl Harness for Firestore {
-    type Backend = FirestoreBackend;
-
-    async fn connect(&self) -> FirestoreBackend {
-        self.handles.next()
-    }
-
-    async fn set_fence_counter(&self, key: &Key, last: Fence) {
-        let path = format!("fence_counters/fence:{}", key.expose());
-        self.raw.set(&path, [("fence", text(&last.to_string()))]).await;
-    }
-
-    async fn corrupt(&self, key: &Key) -> bool {
-        let path = format!("locks/{}", key.expose());
-        let fields = [("fence", text("not a fence")), ("key", text(key.expose()))];
-        self.raw.set(&path, fields).await;
-        true
-    }
 }

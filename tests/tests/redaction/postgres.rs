@@ -3,18 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use syncguard_conformance::Harness;
 use syncguard_core::contract::AcquireRequest;
-use syncguard_core::{Fence, Key, LockBackend as _, LockId};
+use syncguard_core::{LockBackend as _, LockId};
 use syncguard_postgres::{PostgresBackend, PostgresOptions};
 use syncguard_test_services::postgres::{Authentication, PostgresServer};
-use tracing::instrument::WithSubscriber as _;
-use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::registry::Registry;
 
 use crate::net::Net;
 use crate::scenario::{
-    Handles, all_fail, alone, locks, nothing_was_given_away, refused, secret, suite,
+    Change, Handles, all_fail, alone, locks, nothing_was_given_away, refused, secret, suite,
 };
 use crate::watched::watched;
 
@@ -26,9 +22,8 @@ async fn the_postgres_backend_says_nothing() {
     let server = PostgresServer::builder().authentication(Authentication::Scram);
     let server = server.config("max_connections = 400").config("log_statement = 'all'");
     let server = Arc::new(server.start().expect("a PostgreSQL server"));
-    server
-        .psql(&format!("CREATE ROLE canary LOGIN SUPERUSER PASSWORD '{password}'"))
-        .expect("a role");
+    let psql = |sql: &str| server.psql(sql).expect("an answer");
+    psql(&format!("CREATE ROLE canary LOGIN SUPERUSER PASSWORD '{password}'"));
     let port = server.port();
     let url = format!("postgres://canary:{password}@127.0.0.1:{port}/postgres");
     let connect = async |url: &str, options: PostgresOptions| {
@@ -41,7 +36,6 @@ async fn the_postgres_backend_says_nothing() {
     backend.setup_schema().await.expect("tables");
     net.read("a report", &format!("{:?}", backend.durability_report().await.expect("a report")));
     check_fences(&backend).await;
-    a_parameter_in_plain_sight_is_caught(&backend).await;
 
     let mut handles = Vec::new();
     for unprepared in [true, false] {
@@ -50,7 +44,21 @@ async fn the_postgres_backend_says_nothing() {
             .with_cleanup_in_is_locked(true);
         handles.push(connect(&url, options).await.expect("a backend"));
     }
-    suite(Postgres { server: Arc::clone(&server), handles: Handles::new(handles) }).await;
+    let outside = Arc::clone(&server);
+    let change = move |key: &str, change| {
+        let sql = match change {
+            Change::Counter(last) => format!(
+                "INSERT INTO syncguard_fence_counters
+                 VALUES ('fence:' || $k${key}$k$, {}, $k${key}$k$)",
+                last.get()
+            ),
+            Change::Spoilt => {
+                format!("UPDATE syncguard_locks SET fence = 'not a fence' WHERE key = $k${key}$k$")
+            }
+        };
+        outside.psql(&sql).is_ok()
+    };
+    suite(Handles::new(handles, change)).await;
     let backend = watched(net, backend);
     locks(&backend).await;
 
@@ -69,19 +77,17 @@ async fn the_postgres_backend_says_nothing() {
     // The tables break, then they are removed, then the server stops.
     let checked = "ALTER TABLE syncguard_locks ADD CHECK (ttl_limit(key, lock_id))";
     let function = "CREATE FUNCTION ttl_limit(text, text) RETURNS boolean LANGUAGE plpgsql AS
-        $$ BEGIN RAISE NOTICE '% %', $1, $2; RAISE WARNING '% %', $1, $2; RETURN false; END $$";
-    server.psql("DELETE FROM syncguard_locks").expect("an answer");
-    server.psql(function).expect("a function");
-    server.psql(checked).expect("a check");
+        $$ BEGIN RAISE NOTICE 'checked'; RETURN false; END $$";
+    psql("DELETE FROM syncguard_locks");
+    psql(function);
+    psql(checked);
     // The server's error has the whole row in its detail.
     let refused_row = AcquireRequest::new(secret(), Duration::from_secs(60)).expect("a request");
     backend.acquire(refused_row).await.expect_err("a check that fails");
-    server.psql("DROP TABLE syncguard_locks, syncguard_fence_counters").expect("an answer");
+    psql("DROP TABLE syncguard_locks, syncguard_fence_counters");
     all_fail(&backend).await;
-    server.psql("ALTER ROLE canary NOLOGIN").expect("an answer");
-    server
-        .psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'canary'")
-        .expect("an answer");
+    psql("ALTER ROLE canary NOLOGIN");
+    psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'canary'");
     all_fail(&backend).await;
     drop(server);
     all_fail(&backend).await;
@@ -100,48 +106,4 @@ async fn check_fences(backend: &PostgresBackend) {
     let other = LockId::new(secret()).expect("a lock id");
     let error = backend.check_fence(&transaction, other, lock.fence).await.expect_err("no lock");
     net.read("an error", &format!("{error} {error:?}"));
-}
-
-/// The driver logs the user's statements as it logs ours.
-async fn a_parameter_in_plain_sight_is_caught(backend: &PostgresBackend) {
-    let (net, parameter) = (Net::default(), LockId::generate().expect("randomness"));
-    net.add(parameter.expose());
-    let client = backend.pool().get().await.expect("a connection");
-    client
-        .query_one("SELECT $1::text", &[&parameter.expose()])
-        .with_subscriber(Registry::default().with(net.clone()))
-        .await
-        .expect("a row");
-    let leaks = net.leaks();
-    assert!(leaks.keys().any(|place| place.starts_with("tokio_postgres::")), "{leaks:?}");
-}
-
-struct Postgres {
-    server: Arc<PostgresServer>,
-    handles: Handles<PostgresBackend>,
-}
-
-impl Harness for Postgres {
-    type Backend = PostgresBackend;
-
-    async fn connect(&self) -> PostgresBackend {
-        self.handles.next()
-    }
-
-    // Another process does this, because a client in this process would log its requests.
-    async fn set_fence_counter(&self, key: &Key, last: Fence) {
-        let (key, last) = (key.expose(), last.get());
-        let sql = format!(
-            "INSERT INTO syncguard_fence_counters VALUES ('fence:' || $k${key}$k$, {last}, $k${key}$k$)"
-        );
-        self.server.psql(&sql).expect("a counter");
-    }
-
-    async fn corrupt(&self, key: &Key) -> bool {
-        let key = key.expose();
-        let sql =
-            format!("UPDATE syncguard_locks SET fence = 'not a fence' WHERE key = $k${key}$k$");
-        self.server.psql(&sql).expect("an update");
-        true
-    }
 }

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use syncguard_conformance::Harness;
+use syncguard_core::LockBackend as _;
 use syncguard_core::contract::AcquireRequest;
-use syncguard_core::{Fence, Key, LockBackend as _};
 use syncguard_redis::{RedisBackend, RedisOptions};
 use syncguard_test_services::redis::{RedisCluster, RedisServer};
 
 use crate::net::Net;
 use crate::scenario::{
-    Handles, all_fail, alone, locks, nothing_was_given_away, refused, secret, suite,
+    Change, Handles, all_fail, alone, locks, nothing_was_given_away, refused, secret, suite,
 };
 use crate::watched::watched;
 
@@ -30,7 +29,17 @@ async fn the_redis_backend_says_nothing() {
         let options = RedisOptions::new().with_cleanup_in_is_locked(cleanup);
         handles.push(RedisBackend::connect_with(&url, options).await.expect("a backend"));
     }
-    suite(Redis { server: Arc::clone(&server), handles: Handles::new(handles) }).await;
+    let outside = Arc::clone(&server);
+    let change = move |key: &str, change| {
+        let (name, value) = match change {
+            Change::Counter(last) => {
+                (format!("syncguard:fence:syncguard:{key}"), last.get().to_string())
+            }
+            Change::Spoilt => (format!("syncguard:{key}"), "not a lock".to_owned()),
+        };
+        outside.cli(&["SET", &name, &value]).is_ok()
+    };
+    suite(Handles::new(handles, change)).await;
     let options = RedisOptions::new().with_command_timeout(Duration::from_secs(5));
     let options = options.with_connect_timeout(Duration::from_secs(5));
     let backend = RedisBackend::connect_with(&url, options.clone()).await.expect("a backend");
@@ -42,12 +51,15 @@ async fn the_redis_backend_says_nothing() {
 
     // Wrong credentials, and wrong URLs.
     let wrong = secret();
-    let connect = async |url: String| RedisBackend::connect_with(&url, options.clone()).await;
-    refused(connect(format!("redis://:{wrong}@127.0.0.1:{port}")).await);
-    refused(connect(format!("redis://{wrong}:{wrong}@127.0.0.1:{port}")).await);
-    refused(connect(format!("redis://:{wrong}@127.0.0.1:port")).await);
-    refused(connect(format!("redis://:{wrong}@127.0.0.1:1")).await);
-    refused(connect(format!("redis+{wrong}://127.0.0.1:{port}")).await);
+    for url in [
+        format!("redis://:{wrong}@127.0.0.1:{port}"),
+        format!("redis://{wrong}:{wrong}@127.0.0.1:{port}"),
+        format!("redis://:{wrong}@127.0.0.1:port"),
+        format!("redis://:{wrong}@127.0.0.1:1"),
+        format!("redis+{wrong}://127.0.0.1:{port}"),
+    ] {
+        refused(RedisBackend::connect_with(&url, options.clone()).await);
+    }
 
     // The user loses access to keys, then all rights, and then the server stops.
     server.cli(&["ACL", "SETUSER", "default", "resetkeys"]).expect("an answer");
@@ -83,34 +95,4 @@ async fn a_redis_cluster_says_nothing() {
     drop(cluster);
     all_fail(&backend).await;
     nothing_was_given_away(&["fred"]).await;
-}
-
-struct Redis {
-    server: Arc<RedisServer>,
-    handles: Handles<RedisBackend>,
-}
-
-impl Redis {
-    fn name(key: &Key) -> String {
-        format!("syncguard:{}", key.expose())
-    }
-}
-
-impl Harness for Redis {
-    type Backend = RedisBackend;
-
-    async fn connect(&self) -> RedisBackend {
-        self.handles.next()
-    }
-
-    // Another process does this, because a client in this process would log its requests.
-    async fn set_fence_counter(&self, key: &Key, last: Fence) {
-        let counter = format!("syncguard:fence:{}", Self::name(key));
-        self.server.cli(&["SET", &counter, &last.get().to_string()]).expect("a counter");
-    }
-
-    async fn corrupt(&self, key: &Key) -> bool {
-        self.server.cli(&["SET", &Self::name(key), "not a lock"]).expect("a record");
-        true
-    }
 }

@@ -9,10 +9,9 @@ use syncguard_core::contract::{
 };
 use syncguard_core::inventory::ListRequest;
 use syncguard_core::{
-    AcquisitionOptions, AutoExtend, Fence, LockBackend, LockConfig, LockError, LockId, acquire,
-    lock,
+    AcquisitionOptions, AutoExtend, Fence, Key, LockBackend, LockConfig, LockError, LockId,
+    acquire, lock,
 };
-
 use syncguard_test_effort::either;
 
 use crate::net::Net;
@@ -31,43 +30,65 @@ pub(crate) async fn alone() -> impl Drop {
     BUSY.lock().await
 }
 
-/// The suite on one store, without the groups that only repeat operations concurrently.
-pub(crate) async fn suite(harness: impl Harness) {
+/// The suite on one store, without the groups that only repeat operations.
+pub(crate) async fn suite(store: impl Harness) {
     // Reading all lines takes time, and cases that wait for an expiry need fast answers.
     const AT_ONCE: usize = 8;
-
-    let net = Net::global();
-    let harness = Decorated::new(harness, |backend| watched(net, backend));
-    let more_of_the_same = either(
-        &[
-            Group::Concurrency,
-            Group::Contention,
-            Group::Expiration,
-            Group::Hints,
-            Group::Expectation,
-            Group::Ownership,
-        ][..],
-        &[Group::Concurrency, Group::Contention],
-    );
-    let suite = Suite::new().only(|case| !more_of_the_same.contains(&case.group));
+    const REPEATS: [Group; 6] = [
+        Group::Concurrency,
+        Group::Contention,
+        Group::Expiration,
+        Group::Hints,
+        Group::Expectation,
+        Group::Ownership,
+    ];
+    let repeats = either(&REPEATS[..], &REPEATS[..2]);
+    let harness = Decorated::new(store, |backend| watched(Net::global(), backend));
+    let suite = Suite::new().only(|case| !repeats.contains(&case.group));
     let report = suite.at_once(AT_ONCE).run(harness).await;
     assert!(report.results().count() > either(60, 80) && report.is_success(), "{report}");
 }
 
-/// Backends that are used in turn.
-pub(crate) struct Handles<B> {
-    backends: Vec<B>,
-    given: AtomicUsize,
+/// What is done to a record of a key by another process, if a client in this process would log its requests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Change {
+    /// The counter gets this last fence.
+    Counter(Fence),
+    /// The lock becomes unreadable.
+    Spoilt,
 }
 
-impl<B: LockBackend> Handles<B> {
-    pub(crate) fn new(backends: impl IntoIterator<Item = B>) -> Self {
-        Self { backends: backends.into_iter().collect(), given: AtomicUsize::new(0) }
-    }
+/// Handles on one store, which are used in turn.
+pub(crate) struct Handles<B, C> {
+    backends: Vec<B>,
+    given: AtomicUsize,
+    /// Returns false if the store has no records to spoil.
+    change: C,
+}
 
-    pub(crate) fn next(&self) -> B {
+impl<B: LockBackend, C: Fn(&str, Change) -> bool> Handles<B, C> {
+    pub(crate) fn new(backends: Vec<B>, change: C) -> Self {
+        Self { backends, given: AtomicUsize::new(0), change }
+    }
+}
+
+impl<B: LockBackend, C> Harness for Handles<B, C>
+where
+    C: Fn(&str, Change) -> bool + Send + Sync + 'static,
+{
+    type Backend = B;
+
+    async fn connect(&self) -> B {
         let next = self.given.fetch_add(1, Ordering::Relaxed);
         self.backends[next % self.backends.len()].clone()
+    }
+
+    async fn set_fence_counter(&self, key: &Key, last: Fence) {
+        (self.change)(key.expose(), Change::Counter(last));
+    }
+
+    async fn corrupt(&self, key: &Key) -> bool {
+        (self.change)(key.expose(), Change::Spoilt)
     }
 }
 
@@ -101,23 +122,26 @@ pub(crate) async fn all_fail(backend: &Watched<impl LockBackend>) {
     let key = format!("canary:{}", secret());
     let lock_id = LockId::generate().expect("randomness");
     let ttl = Duration::from_secs(60);
-    let request = AcquireRequest::new(&key, ttl).expect("a request").with_lock_id(lock_id);
-    backend.acquire(request).await.expect_err("no store");
-    backend
-        .extend(ExtendRequest::new(lock_id, ttl).expect("a request"))
-        .await
-        .expect_err("no store");
-    backend.is_locked(IsLockedRequest::new(&key).expect("a request")).await.expect_err("no store");
-    backend.lookup(LookupRequest::by_key(&key).expect("a request")).await.expect_err("no store");
+    let acquire = AcquireRequest::new(&key, ttl).expect("a request").with_lock_id(lock_id);
+    let extend = ExtendRequest::new(lock_id, ttl).expect("a request");
+    let is_locked = IsLockedRequest::new(&key).expect("a request");
+    let by_key = LookupRequest::by_key(&key).expect("a request");
+    backend.acquire(acquire).await.expect_err("no store");
+    backend.extend(extend).await.expect_err("no store");
+    backend.is_locked(is_locked).await.expect_err("no store");
+    backend.lookup(by_key).await.expect_err("no store");
     backend.lookup(LookupRequest::by_lock_id(lock_id)).await.expect_err("no store");
     backend.release(ReleaseRequest::new(lock_id)).await.expect_err("no store");
     // Some of these succeed, if only the records of locks are unreadable.
     let list = ListRequest::new().with_prefix(&key);
     let inventory = backend.inventory().expect("an inventory");
-    let _ = inventory.list_locks(list.clone()).await;
-    let _ = inventory.list_counters(list).await;
-    let _ = inventory.fence_counter(&key).await;
-    let _ = inventory.raise_counter(&key, Fence::MAX).await;
+    let errors = [
+        inventory.list_locks(list.clone()).await.err(),
+        inventory.list_counters(list).await.err(),
+        inventory.fence_counter(&key).await.err(),
+        inventory.raise_counter(&key, Fence::MAX).await.err(),
+    ];
+    errors.iter().flatten().for_each(|error| read_error(Net::global(), error));
 }
 
 /// Connecting fails, and its error is read.
@@ -126,12 +150,16 @@ pub(crate) fn refused<T>(result: Result<T, LockError>) {
     read_error(Net::global(), &error);
 }
 
-/// The net must have caught nothing, and must have read lines of this backend's driver.
-pub(crate) async fn nothing_was_given_away(drivers: &[&str]) {
+/// The places of the library's own lines.
+pub(crate) const OWN: [&str; 4] =
+    ["syncguard_core", "syncguard::telemetry", "an event", "an error"];
+
+/// The net must have caught nothing, and must have read lines of these places.
+pub(crate) async fn nothing_was_given_away(places: &[&str]) {
     told().await;
     let net = Net::global();
-    for driver in drivers {
-        assert!(net.lines_from(driver) > 0, "nothing was read of {driver}");
+    for place in places {
+        assert!(net.lines_from(place) > 0, "nothing was read of {place}");
     }
     let leaks = net.leaks();
     assert!(leaks.is_empty(), "{leaks:#?}");

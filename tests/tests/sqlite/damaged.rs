@@ -32,61 +32,49 @@ async fn a_damaged_page_grants_nothing_twice() -> Result<()> {
     let pages = whole.len() / PAGE;
     ensure!(pages > 10, "{pages} pages");
     let (mut refused, mut failed, mut answered) = (0, 0, 0);
-    for page in 0..pages {
-        for damage in 0..4 {
-            let mut bytes = whole.clone();
-            let place = page * PAGE..(page + 1) * PAGE;
-            match damage {
-                0 => bytes[place].fill(0),
-                1 => bytes[place].fill(0xff),
-                2 => bytes[place]
-                    .iter_mut()
-                    .enumerate()
-                    .for_each(|(i, byte)| *byte = (i * 131 + page * 17 + 5).to_le_bytes()[0]),
-                // An empty file looks like a new one.
-                _ => bytes.truncate((page * PAGE).max(1)),
+    for (page, damage) in (0..pages).flat_map(|page| (0..4).map(move |damage| (page, damage))) {
+        let mut bytes = whole.clone();
+        let noise = |index: usize| (index * 131 + page * 17 + 5).to_le_bytes()[0];
+        let place = &mut bytes[page * PAGE..(page + 1) * PAGE];
+        match damage {
+            0 => place.fill(0),
+            1 => place.fill(0xff),
+            2 => place.iter_mut().enumerate().for_each(|(index, byte)| *byte = noise(index)),
+            // An empty file looks like a new one.
+            _ => bytes.truncate((page * PAGE).max(1)),
+        }
+        let file = File::new();
+        fs::write(file.path(), bytes)?;
+        let backend = match SqliteBackend::open_with(file.path(), options()).await {
+            Ok(backend) => backend,
+            Err(error) => {
+                let codes = [ErrorCode::Internal, ErrorCode::InvalidArgument];
+                ensure!(codes.contains(&error.code()), "{error}");
+                refused += 1;
+                continue;
             }
-            let file = File::new();
-            fs::write(file.path(), bytes)?;
-            let backend = match SqliteBackend::open_with(file.path(), options()).await {
-                Ok(backend) => backend,
+        };
+        for number in 0..KEYS {
+            let (held, at) = (number % 3 != 0, format!("page {page}, damage {damage}"));
+            match backend.acquire(AcquireRequest::new(name(number), HOUR)?).await {
+                Ok(AcquireResult::Acquired(lock)) => {
+                    ensure!(!held, "{at}: granted twice");
+                    ensure!(lock.fence.get() == 2, "{at}: {:?} again", lock.fence);
+                    answered += 1;
+                }
+                Ok(_) => {
+                    ensure!(held, "{at}: a free key is locked");
+                    answered += 1;
+                }
                 Err(error) => {
-                    let code = error.code();
-                    ensure!(
-                        matches!(code, ErrorCode::Internal | ErrorCode::InvalidArgument),
-                        "{error}"
-                    );
-                    refused += 1;
-                    continue;
+                    ensure!(error.code() == ErrorCode::Internal, "{error}");
+                    ensure!(error.message().contains("damaged"), "{error}");
+                    failed += 1;
                 }
-            };
-            for number in 0..KEYS {
-                let held = number % 3 != 0;
-                match backend.acquire(AcquireRequest::new(name(number), HOUR)?).await {
-                    Ok(AcquireResult::Locked(_) | AcquireResult::Refused(_)) => {
-                        ensure!(held, "page {page}: a free key is locked");
-                    }
-                    Ok(AcquireResult::Acquired(lock)) => {
-                        ensure!(!held, "page {page}, damage {damage}: granted twice");
-                        ensure!(
-                            lock.fence.get() == 2,
-                            "page {page}, damage {damage}: {:?} again",
-                            lock.fence
-                        );
-                    }
-                    Err(error) => {
-                        ensure!(error.code() == ErrorCode::Internal, "{error}");
-                        ensure!(error.message().contains("damaged"), "{error}");
-                        failed += 1;
-                        continue;
-                    }
-                }
-                answered += 1;
             }
         }
     }
-    println!("{pages} pages: {refused} files refused, {failed} errors, {answered} answers");
-    ensure!(refused > 4 && failed > 100 && answered > 100);
+    ensure!(refused > 4 && failed > 100 && answered > 100, "{refused}, {failed}, {answered}");
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use syncguard_sqlite::contract::{
     AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
 use syncguard_sqlite::{
-    ErrorCode, LockBackend as _, LockError, SqliteBackend, SqliteOptions, Synchronous,
+    ErrorCode, LockBackend as _, LockId, SqliteBackend, SqliteOptions, Synchronous,
 };
 use syncguard_tests::polling::poll_times;
 
@@ -64,22 +64,19 @@ impl Drop for KeptOut {
 
 /// Every operation, and the code of its error.
 async fn all_fail(backend: &SqliteBackend, expected: ErrorCode, says: &str) -> Result<()> {
-    let check = |what: &str, error: Option<LockError>| -> Result<()> {
-        let error = error.with_context(|| format!("{what} was answered"))?;
-        ensure!(error.code() == expected && error.message().contains(says), "{what}: {error}");
-        Ok(())
-    };
-    let id = take_id()?;
-    check("acquire", backend.acquire(AcquireRequest::new("key", MINUTE)?).await.err())?;
-    check("release", backend.release(ReleaseRequest::new(id)).await.err())?;
-    check("extend", backend.extend(ExtendRequest::new(id, MINUTE)?).await.err())?;
-    check("is_locked", backend.is_locked(IsLockedRequest::new("key")?).await.err())?;
-    check("lookup", backend.lookup(LookupRequest::by_key("key")?).await.err())?;
+    let id = LockId::generate()?;
+    let errors = [
+        backend.acquire(AcquireRequest::new("key", MINUTE)?).await.err(),
+        backend.release(ReleaseRequest::new(id)).await.err(),
+        backend.extend(ExtendRequest::new(id, MINUTE)?).await.err(),
+        backend.is_locked(IsLockedRequest::new("key")?).await.err(),
+        backend.lookup(LookupRequest::by_key("key")?).await.err(),
+    ];
+    for (number, error) in errors.into_iter().enumerate() {
+        let error = error.with_context(|| format!("operation {number} was answered"))?;
+        ensure!(error.code() == expected && error.message().contains(says), "{number}: {error}");
+    }
     Ok(())
-}
-
-fn take_id() -> Result<syncguard_sqlite::LockId> {
-    Ok(syncguard_sqlite::LockId::generate()?)
 }
 
 /// A process is stopped in a transaction: the others get an error within their timeout, none of their writes was
@@ -95,6 +92,7 @@ async fn a_process_that_is_stopped_while_it_writes_delays_others_no_longer_than_
     let patient = file.open_with(options().with_operation_timeout(10 * MINUTE)).await;
     let backend = file.open_with(options().with_operation_timeout(TIMEOUT)).await;
     let held = take(&patient, "held").await;
+    let mut fence = 0;
     for ends_by in [Signal::CONT, Signal::KILL] {
         let writer = KeptOut::start(&file)?;
         writer.signal(Signal::STOP)?;
@@ -132,6 +130,8 @@ async fn a_process_that_is_stopped_while_it_writes_delays_others_no_longer_than_
         }
         // No other write was carried out, no data was lost, and half-done writes are gone.
         let lock = waiting.await?.acquired().context("a late acquire")?;
+        fence += 1;
+        ensure!(lock.fence.get() == fence, "a late acquire has used a fence up");
         ensure!(patient.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
         let found = patient.lookup(LookupRequest::by_lock_id(held.lock_id)).await?;
         ensure!(found.context("the lock")?.expires_at == held.expires_at);
@@ -142,24 +142,6 @@ async fn a_process_that_is_stopped_while_it_writes_delays_others_no_longer_than_
         )?;
         ensure!(half == 0);
     }
-    Ok(())
-}
-
-/// The call waits up to its limit, and no longer than the other process writes.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_operation_waits_for_another_writer() -> Result<()> {
-    let file = File::new();
-    let backend = file.open().await;
-    let writer = KeptOut::start(&file)?;
-    let acquire = {
-        let backend = backend.clone();
-        tokio::spawn(async move { backend.acquire(AcquireRequest::new("key", HOUR)?).await })
-    };
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    ensure!(!acquire.is_finished());
-    writer.leave()?;
-    let granted = tokio::time::timeout(Duration::from_secs(2), acquire).await???;
-    ensure!(granted.is_acquired());
     Ok(())
 }
 
@@ -175,7 +157,7 @@ async fn a_file_that_another_program_keeps_to_itself_is_not_opened() -> Result<(
     let started = Instant::now();
     let error = SqliteBackend::open_with(file.path(), options).await.expect_err("it is busy");
     ensure!(error.code() == ErrorCode::ServiceUnavailable, "{error}");
-    ensure!(started.elapsed() < Duration::from_millis(700), "{:?}", started.elapsed());
+    ensure!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     Ok(())
 }
 
@@ -201,21 +183,17 @@ async fn a_file_that_is_deleted_or_replaced_grants_nothing_any_more() -> Result<
     Ok(())
 }
 
-/// Other processes start with a new file; a process with the old file grants nothing in it.
+/// Other processes start with a new file; a process with the old file grants and releases nothing in it.
 #[tokio::test]
 async fn two_files_of_one_name_do_not_grant_one_lock_twice() -> Result<()> {
     let file = File::new();
     let before = file.open().await;
-    let lock = take(&before, "key").await;
+    let _ = take(&before, "key").await;
     for name in ["locks.db", "locks.db-wal", "locks.db-shm"] {
         fs::remove_file(file.folder().join(name))?;
     }
-    let after = file.open().await;
-    let _ = take(&after, "key").await;
-    all_fail(&before, ErrorCode::Internal, "start them again").await?;
-    let error = before.release(ReleaseRequest::new(lock.lock_id)).await.expect_err("another file");
-    ensure!(error.code() == ErrorCode::Internal);
-    Ok(())
+    let _ = take(&file.open().await, "key").await;
+    all_fail(&before, ErrorCode::Internal, "start them again").await
 }
 
 /// On a file system of its own, in a mount namespace of its own.
@@ -363,16 +341,4 @@ fn a_fork_is_told() -> Result<()> {
     ensure!(opens.starts_with("child opens: error InvalidArgument this process was"), "{said}");
     ensure!(parent == "parent: fence 2", "{said}");
     Ok(())
-}
-
-/// A lock keeps its time while the thread of the backend works; each backend has one thread, which ends.
-#[tokio::test]
-async fn the_thread_ends_with_the_last_clone() -> Result<()> {
-    let file = File::new();
-    let backend = file.open().await;
-    let clone = backend.clone();
-    drop(backend);
-    let _ = take(&clone, "key").await;
-    drop(clone);
-    file.until_closed()
 }

@@ -1,7 +1,6 @@
 //! syncguard-sqlite, with its own files and processes.
 
 mod conformance;
-mod crashes;
 mod damaged;
 mod durability;
 mod faults;

@@ -55,7 +55,7 @@ impl File {
     pub(crate) fn until_closed(&self) -> Result<()> {
         let started = Instant::now();
         while self.folder().join("locks.db-wal").exists() {
-            ensure!(started.elapsed() < Duration::from_secs(10), "it stays open");
+            ensure!(started.elapsed() < Duration::from_secs(60), "it stays open");
             thread::sleep(Duration::from_millis(1));
         }
         Ok(())

@@ -27,7 +27,7 @@ struct State {
     locks: HashMap<String, Lock>,
     watchers: Vec<Watcher>,
     fences: u64,
-    commands: u64,
+    commands: u32,
 }
 
 struct Lock {
@@ -58,7 +58,7 @@ impl Store {
         self.0.lock().expect("no test panics with the store in its hands")
     }
 
-    pub(crate) fn commands(&self) -> u64 {
+    pub(crate) fn commands(&self) -> u32 {
         self.state().commands
     }
 
@@ -80,17 +80,9 @@ impl Store {
         let key = state.locks.iter().find(|(_, lock)| lock.id == id).map(|(key, _)| key.clone());
         let Some(key) = key else { return false };
         state.locks.remove(&key);
-        if !tells {
-            return true;
-        }
-        let (heard, others) = state.watchers.drain(..).partition(|watcher| watcher.key == key);
-        state.watchers = others;
-        drop(state);
-        for watcher in heard {
-            let (store, watcher): (_, Watcher) = (self.clone(), watcher);
-            if watcher.signal.is_unheard() {
-                continue;
-            }
+        let heard = state.watchers.extract_if(.., |watcher| tells && watcher.key == key);
+        for watcher in heard.filter(|watcher| !watcher.signal.is_unheard()) {
+            let store = self.clone();
             tokio::spawn(async move {
                 travel(watcher.latency).await;
                 watcher.signal.signal();

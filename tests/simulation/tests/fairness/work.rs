@@ -1,8 +1,7 @@
 //! Processes that always want a key, and their results.
 
-use std::future::Future;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use syncguard_core::authoring::{pause, seed_randomness};
@@ -24,27 +23,16 @@ pub(crate) struct Counts {
 }
 
 impl Tally {
-    pub(crate) fn counts(&self) -> Counts {
-        *self.lock()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Counts> {
-        self.0.lock().expect("no worker panics")
-    }
-
     fn note(&self, began: Instant, granted: bool) {
-        let mut counts = self.lock();
-        if granted {
-            counts.turns += 1;
-        } else {
-            counts.time_outs += 1;
-        }
+        let mut counts = self.0.lock().expect("no worker panics");
+        let count = if granted { &mut counts.turns } else { &mut counts.time_outs };
+        *count += 1;
         counts.longest_wait = counts.longest_wait.max(began.elapsed());
     }
 }
 
 impl Counts {
-    /// In percent of the turns of both groups.
+    /// In percent of the turns of all groups.
     pub(crate) fn share(self, all: impl IntoIterator<Item = Self>) -> f64 {
         let all: u32 = all.into_iter().map(|counts| counts.turns).sum();
         100.0 * f64::from(self.turns) / f64::from(all)
@@ -87,43 +75,53 @@ async fn rest(range: &Range<Duration>) {
 
 /// Tasks of a process of this library.
 pub(crate) fn ours(process: &Process, tasks: u32, work: &Work) -> Tally {
-    ours_within(process, tasks, work, Duration::from_secs(5))
+    ours_within(process, tasks, work, TIMEOUT)
 }
 
 /// Tasks of a process of this library, with a limit for each wait.
 pub(crate) fn ours_within(process: &Process, tasks: u32, work: &Work, limit: Duration) -> Tally {
-    let tally = Tally::default();
-    for _ in 0..tasks {
-        let (locker, work, tally) = (Locker::new(process.clone()), work.clone(), tally.clone());
-        tokio::task::spawn(async move {
-            loop {
-                let began = Instant::now();
-                let guard = locker.clone().wait_up_to(limit).acquire(work.key()).await;
-                tally.note(began, guard.is_ok());
-                if let Ok(guard) = guard {
-                    rest(&work.hold).await;
-                    drop(guard.release().await);
-                }
-                rest(&work.rest).await;
-            }
-        });
-    }
-    tally
+    let locker = Locker::new(process.clone()).wait_up_to(limit);
+    repeat(tasks, &Client::Ours(locker), work)
 }
 
 /// Tasks of a process of the TypeScript library.
 pub(crate) fn type_script(store: &Store, tasks: u32, work: &Work) -> Tally {
+    repeat(tasks, &Client::TypeScript(store.clone()), work)
+}
+
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+#[derive(Clone)]
+enum Client {
+    Ours(Locker<Process>),
+    TypeScript(Store),
+}
+
+fn repeat(tasks: u32, client: &Client, work: &Work) -> Tally {
     let tally = Tally::default();
     for _ in 0..tasks {
-        let (store, work, tally) = (store.clone(), work.clone(), tally.clone());
+        let (client, work, tally) = (client.clone(), work.clone(), tally.clone());
         tokio::task::spawn(async move {
             loop {
-                let (began, id) = (Instant::now(), LockId::generate().expect("chance"));
-                let granted = polls(&store, &work.key(), id, began).await;
-                tally.note(began, granted);
-                if granted {
-                    rest(&work.hold).await;
-                    store.give_back(id, false);
+                let began = Instant::now();
+                match &client {
+                    Client::Ours(locker) => {
+                        let guard = locker.clone().acquire(work.key()).await;
+                        tally.note(began, guard.is_ok());
+                        if let Ok(guard) = guard {
+                            rest(&work.hold).await;
+                            drop(guard.release().await);
+                        }
+                    }
+                    Client::TypeScript(store) => {
+                        let id = LockId::generate().expect("chance");
+                        let granted = polls(store, &work.key(), id, began).await;
+                        tally.note(began, granted);
+                        if granted {
+                            rest(&work.hold).await;
+                            store.give_back(id, false);
+                        }
+                    }
                 }
                 rest(&work.rest).await;
             }
@@ -132,34 +130,36 @@ pub(crate) fn type_script(store: &Store, tasks: u32, work: &Work) -> Tally {
     tally
 }
 
-/// Ten retries within five seconds, after pauses of 100 ms that double, half of each random.
+/// Ten retries in the time limit, after pauses of 100 ms that double, half of each random.
 async fn polls(store: &Store, key: &str, id: LockId, began: Instant) -> bool {
-    const TIMEOUT: Duration = Duration::from_secs(5);
     for retry in 0..=10 {
         if store.take(key, id, true).is_ok() {
             return true;
         }
         let pause = pause::jittered(Duration::from_millis(100 << retry));
         let left = TIMEOUT.saturating_sub(began.elapsed());
+        sleep(pause.min(left)).await;
         if left <= pause {
-            sleep(left).await;
             return false;
         }
-        sleep(pause).await;
     }
     false
 }
 
 /// Runs processes for this long, on a clock that costs no time and with repeatable chance.
-pub(crate) fn simulate<F: Future>(seed: u64, seconds: u64, begin: impl FnOnce() -> F) -> F::Output {
+pub(crate) fn simulate<const N: usize>(
+    seed: u64,
+    seconds: u64,
+    begin: impl FnOnce() -> [Tally; N],
+) -> [Counts; N] {
     seed_randomness(Some(seed));
     let runtime =
         Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
-    let result = runtime.block_on(async {
-        let result = begin().await;
+    let tallies = runtime.block_on(async {
+        let tallies = begin();
         sleep(Duration::from_secs(seconds)).await;
-        result
+        tallies
     });
     seed_randomness(None);
-    result
+    tallies.map(|tally| *tally.0.lock().expect("no worker panics"))
 }

@@ -1,0 +1,13 @@
+//! syncguard-sqlite, with its own files and processes.
+
+mod conformance;
+mod damaged;
+mod durability;
+mod faults;
+mod inventory;
+mod late;
+mod model;
+mod support;
+mod ticks;
+mod torn;
+mod watch;
