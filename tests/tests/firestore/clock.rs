@@ -13,7 +13,7 @@ use syncguard_firestore::{
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::support::{backend, backend_with, eventually, fresh, options, request, take};
+use crate::firestore::support::{backend, backend_with, eventually, fresh, options, request, take};
 
 /// A clock that can be set. Clones are the same clock.
 #[derive(Clone, Default)]

@@ -15,8 +15,10 @@ use syncguard_firestore::{
 };
 use syncguard_test_services::proxy::{FaultProxy, Hold};
 
-use crate::operations::release;
-use crate::support::{Raw, backend_with, eventually, fresh, options, request, shared, take, text};
+use crate::firestore::operations::release;
+use crate::firestore::support::{
+    Raw, backend_with, eventually, fresh, options, request, shared, take, text,
+};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const HOUR_MS: u64 = 3_600_000;

@@ -11,7 +11,7 @@ use syncguard_firestore::{
     ErrorCode, FirestoreBackend, FirestoreOptions, LockBackend as _, LockId, NotHeld, ReleaseResult,
 };
 
-use crate::support::{
+use crate::firestore::support::{
     Raw, backend, backend_with, eventually, fresh, hand_clock, options, request, take, text,
 };
 

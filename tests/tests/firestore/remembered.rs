@@ -8,8 +8,10 @@ use syncguard_firestore::{
     ErrorCode, ExtendResult, FirestoreOptions, LockBackend as _, NotHeld, ReleaseResult,
 };
 
-use crate::operations::{extend, release};
-use crate::support::{Raw, backend, backend_with, fresh, hand_clock, options, request, take};
+use crate::firestore::operations::{extend, release};
+use crate::firestore::support::{
+    Raw, backend, backend_with, fresh, hand_clock, options, request, take,
+};
 
 #[tokio::test]
 async fn what_is_remembered_wrongly_is_looked_up() -> Result<()> {

@@ -7,9 +7,11 @@ use syncguard_firestore::contract::{ExtendRequest, LookupRequest};
 use syncguard_firestore::{ErrorCode, FirestoreOptions, LockBackend as _, NotHeld, ReleaseResult};
 use tokio::task::JoinSet;
 
-use crate::gateway::Gateway;
-use crate::operations::{extend, release};
-use crate::support::{Raw, backend, backend_with, fresh, options, options_at, request, take};
+use crate::firestore::gateway::Gateway;
+use crate::firestore::operations::{extend, release};
+use crate::firestore::support::{
+    Raw, backend, backend_with, fresh, options, options_at, request, take,
+};
 
 /// By its clock, all locks with less than two minutes left have expired.
 fn ahead(options: FirestoreOptions) -> FirestoreOptions {

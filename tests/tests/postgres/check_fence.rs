@@ -10,7 +10,7 @@ use syncguard_postgres::{
     ReleaseResult, acquire,
 };
 
-use crate::support::{
+use crate::postgres::support::{
     MINUTE, Tables, connect, extend, is_refused, over_pool, release, releasing, shared, stage,
     take, waiters,
 };

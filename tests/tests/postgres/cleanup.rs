@@ -7,7 +7,7 @@ use syncguard_postgres::LockBackend as _;
 use syncguard_postgres::contract::IsLockedRequest;
 use syncguard_postgres::tokio_postgres::Client;
 
-use crate::support::{MINUTE, Tables, connect, over, pin, settles, shared, take, until};
+use crate::postgres::support::{MINUTE, Tables, connect, over, pin, settles, shared, take, until};
 
 async fn rows(admin: &Client, tables: &Tables) -> i64 {
     let sql = format!("SELECT count(*) FROM {}", tables.locks);

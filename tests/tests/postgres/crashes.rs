@@ -7,7 +7,7 @@ use syncguard_postgres::contract::{ExtendRequest, LookupRequest};
 use syncguard_postgres::{ErrorCode, ExtendResult, LockBackend as _};
 use syncguard_test_services::postgres::PostgresServer;
 
-use crate::support::{
+use crate::postgres::support::{
     MINUTE, Tables, connect, extend, is_quiet, over_pool, pool, release, request, settles, take,
 };
 

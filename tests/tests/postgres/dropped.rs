@@ -7,7 +7,7 @@ use syncguard_postgres::LockBackend as _;
 use syncguard_postgres::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
 use syncguard_tests::polling::{poll_times, poll_times_and_linger};
 
-use crate::support::{MINUTE, is_quiet, request, settles, stage, take};
+use crate::postgres::support::{MINUTE, is_quiet, request, settles, stage, take};
 
 /// Futures are dropped after each possible number of polls, at once and when the answer may be on the network, over a
 /// pool of one connection: the next user of that connection finds it clean.

@@ -7,7 +7,7 @@ use syncguard_postgres::{
 };
 use syncguard_test_services::postgres::PostgresServer;
 
-use crate::support::{MINUTE, Tables, connect, over, release, request, shared, take};
+use crate::postgres::support::{MINUTE, Tables, connect, over, release, request, shared, take};
 
 async fn strictly(url: &str, options: PostgresOptions) -> Result<PostgresBackend> {
     let options = options.with_strict_durability(true);

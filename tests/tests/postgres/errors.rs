@@ -12,7 +12,7 @@ use syncguard_test_services::postgres::{Authentication, PostgresServer};
 use syncguard_test_services::proxy::FaultProxy;
 use tokio::task::JoinSet;
 
-use crate::support::{
+use crate::postgres::support::{
     MINUTE, SOON, Tables, acquiring, connect, extend, is_refused, over, pin, release, request,
     session, shared, stage, take, turn, url_of, waiters, waits,
 };

@@ -5,7 +5,7 @@ use syncguard_postgres::contract::{ExtendRequest, IsLockedRequest, LookupRequest
 use syncguard_postgres::{LockBackend as _, LockId, PostgresBackend};
 use syncguard_test_services::proxy::{FaultProxy, ReplyCut};
 
-use crate::support::{
+use crate::postgres::support::{
     MINUTE, Tables, acquiring, connect, extend, extending, is_quiet, over, pin, release, releasing,
     request, settles, shared, stage, take, turn, url_of, waiters,
 };

@@ -15,7 +15,7 @@ use syncguard_postgres::inventory::ListRequest;
 use syncguard_postgres::{LockBackend as _, LockId, PostgresBackend};
 use syncguard_tests::example_record;
 
-use crate::support::{Tables, extend, release, take};
+use crate::postgres::support::{Tables, extend, release, take};
 
 #[tokio::test]
 async fn their_records_are_ours() -> Result<()> {

@@ -13,7 +13,7 @@ use syncguard_test_services::proxy::{FaultProxy, Hold};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::support::{
+use crate::postgres::support::{
     MINUTE, Tables, acquiring, connect, extend, is_quiet, is_refused, over, over_pool, pool,
     release, request, shared, take, turn, until, url_of, waiters,
 };

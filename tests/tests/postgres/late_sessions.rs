@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use self::crowd::Crowd;
 use self::stage::{Fault, Means, POOL, SESSIONS, STATEMENT, Stage};
-use crate::support::{over, request};
+use crate::postgres::support::{over, request};
 
 /// Nearly as many statement timeouts as a minute has by default.
 const FAULT: Duration = Duration::from_secs(8);

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use syncguard_postgres::tokio_postgres::Transaction;
 use syncguard_postgres::{ExtendResult, NotHeld, PostgresBackend};
 
-use crate::support::{
+use crate::postgres::support::{
     MINUTE, Tables, acquiring, connect, extend, extending, over_pool, pin, release, session,
     shared, stage, take, turn, waiters, waits,
 };

@@ -25,8 +25,3 @@ mod tls;
 mod typescript;
 mod waiting;
 mod watch;
-
-/// Only `cargo xtask test --full` runs these.
-mod long {
-    mod churn;
-}

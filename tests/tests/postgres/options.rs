@@ -9,7 +9,7 @@ use syncguard_postgres::{
 };
 use tokio::sync::mpsc;
 
-use crate::support::{MINUTE, Tables, connect, over, pin, pool, shared};
+use crate::postgres::support::{MINUTE, Tables, connect, over, pin, pool, shared};
 
 /// The unit tests of the settings have all that is out of range.
 #[tokio::test]

@@ -15,7 +15,7 @@ use syncguard_postgres::{
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 use tokio::task::JoinSet;
 
-use crate::support::{MINUTE, SOON, connect, request, take, until};
+use crate::postgres::support::{MINUTE, SOON, connect, request, take, until};
 
 async fn through(
     pooler: &PgBouncer,

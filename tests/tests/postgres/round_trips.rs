@@ -7,7 +7,7 @@ use syncguard_postgres::contract::{ExtendRequest, IsLockedRequest, LookupRequest
 use syncguard_postgres::{LockBackend as _, LockError, LockId, PostgresBackend};
 use syncguard_test_services::proxy::FaultProxy;
 
-use crate::support::{
+use crate::postgres::support::{
     MINUTE, Tables, connect, is_refused, over, request, shared, shared_pooler, stage, take, url_of,
 };
 

@@ -11,8 +11,8 @@ use syncguard_postgres::{
 };
 use tokio::task::JoinSet;
 
-use crate::support::{Tables, connect, is_refused, over, pool, release, shared, take};
-use crate::typescript;
+use crate::postgres::support::{Tables, connect, is_refused, over, pool, release, shared, take};
+use crate::postgres::typescript;
 
 /// The schema in the specification of the TypeScript library.
 pub(crate) fn their_ddl(tables: &Tables) -> String {

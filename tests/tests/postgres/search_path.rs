@@ -15,7 +15,7 @@ use syncguard_postgres::{
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_tests::polling::poll_times;
 
-use crate::support::{MINUTE, connect, extend, over_pool, pool, release, request, take};
+use crate::postgres::support::{MINUTE, connect, extend, over_pool, pool, release, request, take};
 
 /// The functions that the sources of the backend call.
 fn names() -> Result<BTreeSet<String>> {

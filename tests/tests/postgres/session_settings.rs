@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use syncguard_postgres::{ErrorCode, LockBackend as _, PostgresBackend};
 
-use crate::support::{MINUTE, Tables, connect, release, request, session, shared, take, turn};
+use crate::postgres::support::{
+    MINUTE, Tables, connect, release, request, session, shared, take, turn,
+};
 
 /// A pool of ours, whose sessions start with these settings.
 async fn ours(tables: &Tables, settings: &[&str], statement: Duration) -> Result<PostgresBackend> {

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use syncguard_postgres::{ErrorCode, LockError, PostgresBackend, PostgresOptions};
 use syncguard_test_services::postgres::PostgresServer;
 
-use crate::support::{release, take};
+use crate::postgres::support::{release, take};
 
 /// A server with its own certificate for `localhost`, and the certificate in DER and as text.
 pub(crate) fn server() -> Result<(PostgresServer, Vec<u8>, String)> {

@@ -10,7 +10,7 @@ use syncguard_postgres::{
 };
 use tokio::time::{sleep, timeout};
 
-use crate::support::{
+use crate::postgres::support::{
     MINUTE, SOON, Tables, acquiring, connect, extend, is_refused, over_pool, pool, release,
     request, shared, stage, take, turn, until, waiters,
 };
@@ -132,52 +132,4 @@ async fn an_exhausted_pool_is_rate_limited() -> Result<()> {
     // A connection taken out of the pool is replaced.
     drop(Object::take(backend.pool().get().await?));
     release(&patient, lock.lock_id).await
-}
-
-/// Only `cargo xtask test --full` runs these.
-mod long {
-    use super::*;
-
-    /// Ten thousand tasks want one key over eight connections; each has its turn, one at a time.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn ten_thousand_tasks_share_a_key_and_eight_connections() -> Result<()> {
-        const TASKS: usize = 10_000;
-        // The test is about queues, not about disks.
-        let server = PostgresServer::builder().config("fsync = off").start()?;
-        let tables = Tables::fresh();
-        // A crowd of ten thousand may have to queue for a connection for longer than the default allows.
-        let options = tables.options().with_pool_wait_timeout(Duration::from_secs(60));
-        let backend = PostgresBackend::from_pool(
-            tables.backend_at(&server.url(), 8).await.pool().clone(),
-            options,
-        )
-        .expect("options in range");
-        let patient = AcquisitionOptions::new()
-            .with_max_retries(u32::MAX)
-            .with_backoff(Backoff::Fixed)
-            .with_retry_delay(Duration::from_millis(1500))
-            .with_timeout(Duration::from_secs(1200));
-        let inside = Arc::new(AtomicUsize::new(0));
-        let done = Arc::new(AtomicUsize::new(0));
-        let mut tasks = JoinSet::new();
-        for _ in 0..TASKS {
-            let (backend, inside, done) = (backend.clone(), Arc::clone(&inside), Arc::clone(&done));
-            let config = LockConfig::new("hot").with_acquisition(patient);
-            tasks.spawn(async move {
-                lock(&backend, config, async |_| {
-                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two holders");
-                    done.fetch_add(1, Ordering::SeqCst);
-                    inside.fetch_sub(1, Ordering::SeqCst);
-                })
-                .await
-            });
-        }
-        while let Some(task) = tasks.join_next().await {
-            task??;
-        }
-        ensure!(done.load(Ordering::SeqCst) == TASKS);
-        let status = backend.pool().status();
-        ensure!(status.size <= 8 && status.available == status.size, "{status:?}");
-        Ok(())
-    }
 }

@@ -103,29 +103,3 @@ async fn a_watch_ends_with_its_backend() -> Result<()> {
     ensure!(held.is_over());
     file.until_closed()
 }
-
-/// Only `cargo xtask test --full` runs these.
-mod long {
-    use super::*;
-
-    /// A thousand keys: a change of one key wakes no other waiter.
-    #[tokio::test]
-    async fn a_thousand_keys_are_watched_by_one_thread() -> Result<()> {
-        const KEYS: usize = 1_000;
-        let file = File::new();
-        let (here, there) = (file.open().await, file.open().await);
-        let mut locks = Vec::new();
-        let mut watches = Vec::new();
-        for number in 0..KEYS {
-            let key = format!("k{number}");
-            locks.push(take(&there, &key).await);
-            watches.push(watch(&here, &key).await);
-        }
-        let middle = KEYS / 2;
-        ensure!(there.release(ReleaseRequest::new(locks[middle].lock_id)).await?.is_released());
-        timeout(HEARD, watches[middle].changed()).await?;
-        let others = watches.iter_mut().enumerate().filter(|(number, _)| *number != middle);
-        ensure!(others.into_iter().all(|(_, watch)| !watch.is_over()), "another one has ended");
-        Ok(())
-    }
-}

@@ -11,7 +11,7 @@ use syncguard_test_services::proxy::FaultProxy;
 use tokio::time::{sleep, timeout};
 
 use super::stage::{Fault, STATEMENT, Stage};
-use crate::support::{SOON, connect, over, request, session, until};
+use crate::postgres::support::{SOON, connect, over, request, session, until};
 
 /// For sessions without limits of their own.
 const PATIENT: &str = "options=-c%20lock_timeout%3D60s%20-c%20statement_timeout%3D60s";

@@ -9,7 +9,7 @@ use syncguard_postgres::{ErrorCode, LockBackend as _, LockError, LockId, Postgre
 use tokio::task::JoinSet;
 use tokio::time::{Duration, sleep, timeout};
 
-use crate::support::{MINUTE, SOON, request, take, until};
+use crate::postgres::support::{MINUTE, SOON, request, take, until};
 
 const TASKS: usize = 24;
 

@@ -8,7 +8,7 @@ use syncguard_postgres::{PostgresBackend, PostgresOptions, schema_sql};
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 use tokio::time::timeout;
 
-use crate::support::{SOON, Tables, connect, over, session, until};
+use crate::postgres::support::{SOON, Tables, connect, over, session, until};
 
 /// The connections of each pool.
 pub(super) const POOL: usize = 10;

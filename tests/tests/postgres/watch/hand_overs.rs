@@ -12,7 +12,7 @@ use syncguard_test_services::proxy::FaultProxy;
 use tokio::time::timeout;
 
 use super::stage::{SOON, Stage, deaf_without_signals, hears, watch, watch_in_time};
-use crate::support::{MINUTE, connect, over, release, request, take, url_of};
+use crate::postgres::support::{MINUTE, connect, over, release, request, take, url_of};
 
 /// Two backends that share only the server pass a key to and fro. In each round a waiter comes while the release is
 /// on the network, a little earlier or later: no signal is lost between refusal and watch.

@@ -13,8 +13,8 @@ use syncguard_tests::polling::poll_times;
 use tokio::time::timeout;
 
 use super::stage::{SOON, Stage, deaf_without_signals, hears, watch, watch_in_time};
-use crate::support::{MINUTE, connect, release, take};
-use crate::warnings::Warnings;
+use crate::postgres::support::{MINUTE, connect, release, take};
+use crate::support::warnings::Warnings;
 
 /// Watches a key, and hears of its release.
 async fn hears_again(ours: &PostgresBackend, theirs: &PostgresBackend) -> Result<()> {

@@ -12,8 +12,8 @@ use syncguard_postgres::{
 use syncguard_test_services::postgres::PostgresServer;
 use tokio::time::timeout;
 
-pub(super) use crate::support::SOON;
-use crate::support::{connect, release, take, until, url_of};
+pub(super) use crate::postgres::support::SOON;
+use crate::postgres::support::{connect, release, take, until, url_of};
 
 /// A server of a test's own with the tables in place.
 pub(super) struct Stage {

@@ -8,7 +8,7 @@ use syncguard_test_services::postgres::PostgresServer;
 use syncguard_tests::polling::poll_times_and_linger;
 use tokio::task::JoinSet;
 
-use crate::support::{connect, until};
+use crate::postgres::support::{connect, until};
 
 use super::stage::{SOON, Stage, deaf_without_signals, watch, watch_in_time};
 
