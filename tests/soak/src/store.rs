@@ -199,8 +199,7 @@ fn redis_version(server: &RedisServer) -> Result<String> {
 
 /// The documents of live locks in the emulator.
 fn documents(emulator: &FirestoreEmulator) -> Result<u64> {
-    let path =
-        format!("/v1/projects/{PROJECT}/databases/(default)/documents/locks?pageSize=300");
+    let path = format!("/v1/projects/{PROJECT}/databases/(default)/documents/locks?pageSize=300");
     let found: Json = serde_json::from_str(&emulator.get(&path)?)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
     let is_live = |document: &&Json| {

@@ -39,8 +39,12 @@ pub(crate) fn longest_ttl(ttl: Duration) -> Duration {
 /// Works until the token fires, then finishes the current operation.
 ///
 /// Errors are on the backend's record; here an error only ends a turn.
-pub(crate) async fn work<B>(backend: &B, registers: &Registers, plan: &Plan, stop: &CancellationToken)
-where
+pub(crate) async fn work<B>(
+    backend: &B,
+    registers: &Registers,
+    plan: &Plan,
+    stop: &CancellationToken,
+) where
     B: LockBackend<Fence = Fence>,
 {
     let mut random = Random::new(plan.seed);

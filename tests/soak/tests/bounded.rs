@@ -26,9 +26,12 @@ fn fleets_of_processes_break_no_invariant_on_any_store() {
 
 fn soak(store: &str) -> Result<()> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_soak"));
-    command
-        .args(["run", "--store", store, "--for", either("6s", "10s")])
-        .args(["--processes", either("2", "4"), "--tasks", "3"]);
+    command.args(["run", "--store", store, "--for", either("6s", "10s")]).args([
+        "--processes",
+        either("2", "4"),
+        "--tasks",
+        "3",
+    ]);
     let output = command.output().context("the soak program")?;
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
