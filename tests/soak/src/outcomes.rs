@@ -11,13 +11,22 @@ use crate::recipes::{ACCOUNT, DOWNLOADS, LEADER, MIN_HOLD, NIGHTLY};
 /// The grants and ticks of the recipes.
 #[derive(Default)]
 pub(crate) struct Outcomes {
-    /// The recipe and the time of each call without an answer, by process and number.
-    called: HashMap<(String, u64), (&'static str, u64)>,
+    /// Each acquire without an answer, by process and number.
+    called: HashMap<(String, u64), Asked>,
     granted: HashMap<&'static str, u64>,
     /// The times of the call and of its answer for each run of the nightly job, by its fence.
     runs: BTreeMap<u64, (u64, u64)>,
+    /// The locks of such runs without a further request, with their fences and the ends of their TTLs.
+    fresh: HashMap<String, (u64, u64)>,
     /// The ticks with several attempts that have begun, by key.
     ticks: BTreeMap<String, BTreeSet<u64>>,
+}
+
+struct Asked {
+    recipe: &'static str,
+    lock: String,
+    at: u64,
+    ttl: u64,
 }
 
 const RECIPES: [&str; 4] = [LEADER, DOWNLOADS, NIGHTLY, ACCOUNT];
@@ -26,20 +35,28 @@ impl Outcomes {
     pub(crate) fn note(&mut self, line: &Line) {
         let (process, now) = (&line.process, line.at.steady);
         match &line.entry {
-            Entry::Called { number, call: Call::Acquire { key, .. } } => {
+            Entry::Called { number, call: Call::Acquire { key, lock, ttl } } => {
                 if let Some(recipe) = RECIPES.into_iter().find(|recipe| key.starts_with(recipe)) {
-                    self.called.insert((process.clone(), *number), (recipe, now));
+                    let asked = Asked { recipe, lock: lock.clone(), at: now, ttl: *ttl * 1000 };
+                    self.called.insert((process.clone(), *number), asked);
+                }
+            }
+            Entry::Called { call: Call::Extend { lock, .. }, .. } => drop(self.fresh.remove(lock)),
+            Entry::Called { call: Call::Release { lock }, .. } => {
+                // A lock that is granted after its TTL is given back, and no work begins.
+                if let Some((fence, over)) = self.fresh.remove(lock)
+                    && now >= over
+                {
+                    self.runs.remove(&fence);
                 }
             }
             Entry::Answered { number, answer } => {
-                let call = self.called.remove(&(process.clone(), *number));
-                let (Some((recipe, called)), Answer::Acquired { fence, .. }) = (call, answer)
-                else {
-                    return;
-                };
-                *self.granted.entry(recipe).or_default() += 1;
-                if recipe == NIGHTLY {
-                    self.runs.entry(*fence).or_insert((called, now));
+                let asked = self.called.remove(&(process.clone(), *number));
+                let (Some(asked), Answer::Acquired { fence, .. }) = (asked, answer) else { return };
+                *self.granted.entry(asked.recipe).or_default() += 1;
+                if asked.recipe == NIGHTLY {
+                    self.runs.entry(*fence).or_insert((asked.at, now));
+                    self.fresh.insert(asked.lock, (*fence, asked.at + asked.ttl));
                 }
             }
             Entry::Ended { process } => self.called.retain(|(name, _), _| name != process),
@@ -93,6 +110,11 @@ mod tests {
         outcomes.note(&Line { at, process: "p".to_owned(), entry });
     }
 
+    fn release(outcomes: &mut Outcomes, millis: u64, fence: u64) {
+        let call = Call::Release { lock: fence.to_string() };
+        note(outcomes, millis, Entry::Called { number: 100 + fence, call });
+    }
+
     fn run(outcomes: &mut Outcomes, millis: u64, fence: u64) {
         let (key, lock) = (NIGHTLY.to_owned(), fence.to_string());
         let call = Call::Acquire { key, lock, ttl: 300 };
@@ -107,6 +129,14 @@ mod tests {
         run(&mut outcomes, 0, 1);
         run(&mut outcomes, 1_290, 2);
         assert_eq!(outcomes.violations(clocks), [""; 0]);
+        // A lock that is given back after its TTL was no run.
+        let mut too_late = Outcomes::default();
+        run(&mut too_late, 0, 1);
+        release(&mut too_late, 300, 1);
+        run(&mut too_late, 305, 2);
+        assert_eq!(too_late.violations(clocks), [""; 0]);
+
+        release(&mut outcomes, 1_589, 2);
         run(&mut outcomes, 2_560, 3);
         assert_eq!(outcomes.violations(clocks), ["nightly: runs 2 and 3 within 1.275s"]);
         assert!(outcomes.missing(0).iter().all(|it| !it.starts_with(NIGHTLY)));
