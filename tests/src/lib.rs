@@ -1,9 +1,8 @@
-//! Code that the tests share: the fleet that increments counters, sequences of operations to compare backends, listings
-//! of many locks, and futures that are dropped early.
+//! Code that the tests share: sequences of operations to compare backends, futures that are dropped early, and clients of
+//! other libraries.
 
 pub mod differential;
+pub mod emulator;
 pub mod example_record;
-pub mod fleet;
 pub mod inventory;
 pub mod polling;
-pub mod register;

@@ -4,7 +4,6 @@ mod differential;
 mod examples;
 mod field;
 mod firestore;
-mod fleet;
 mod fuzz_corpus;
 mod postgres;
 mod quickstart;

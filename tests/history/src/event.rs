@@ -144,7 +144,7 @@ pub enum Fault {
     Emptied,
     /// The server refused writes, as a replica or with a full disk.
     Refusing,
-    /// A program kept all others from writing, and was killed meanwhile.
+    /// A program kept all others from writing, and gave up in the middle of its write.
     KeptOut,
 }
 

@@ -24,10 +24,6 @@ pub struct FirestoreEmulator {
 
 impl FirestoreEmulator {
     /// Starts an emulator and waits until it answers.
-    ///
-    /// # Errors
-    ///
-    /// If the emulator or Java is missing, or the emulator does not start; with the end of its log.
     pub fn start() -> Result<Self> {
         let mut emulator =
             Self { process: None, port: ports::free()?, folder: scratch::folder("firestore")? };
@@ -48,28 +44,16 @@ impl FirestoreEmulator {
     }
 
     /// The process id.
-    ///
-    /// # Errors
-    ///
-    /// When the emulator was stopped or killed.
     pub fn pid(&self) -> Result<u32> {
         Ok(self.process.as_ref().context(NOT_RUNNING)?.pid())
     }
 
     /// SIGKILL.
-    ///
-    /// # Errors
-    ///
-    /// When the emulator is not running.
     pub fn kill(&mut self) -> Result<()> {
         self.process.take().context(NOT_RUNNING)?.kill()
     }
 
     /// Starts the emulator again, empty, on the same port. A running emulator is stopped first.
-    ///
-    /// # Errors
-    ///
-    /// As [`start`](Self::start).
     pub fn restart(&mut self) -> Result<()> {
         if let Some(process) = self.process.take() {
             process.stop(Signal::TERM)?;
@@ -78,37 +62,21 @@ impl FirestoreEmulator {
     }
 
     /// SIGSTOP: connections stay open, and requests get no answer.
-    ///
-    /// # Errors
-    ///
-    /// When the emulator is not running.
     pub fn pause(&mut self) -> Result<()> {
         self.process.as_mut().context(NOT_RUNNING)?.pause()
     }
 
     /// SIGCONT.
-    ///
-    /// # Errors
-    ///
-    /// When the emulator is not running.
     pub fn resume(&mut self) -> Result<()> {
         self.process.as_mut().context(NOT_RUNNING)?.resume()
     }
 
     /// A plain HTTP GET; returns the body. On a busy machine, the first answer of a kind takes many seconds.
-    ///
-    /// # Errors
-    ///
-    /// When the emulator cannot be reached, does not answer, or answers with another status than 200.
     pub fn get(&self, path: &str) -> Result<String> {
         self.get_within(path, TIMEOUT)
     }
 
     /// Like [`get`](Self::get), with a time limit.
-    ///
-    /// # Errors
-    ///
-    /// As [`get`](Self::get), and if no answer comes within the limit.
     pub fn get_within(&self, path: &str, patience: Duration) -> Result<String> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
         stream.set_read_timeout(Some(patience))?;

@@ -49,10 +49,6 @@ static ALLOWED: AtomicBool = AtomicBool::new(false);
 
 /// The path of `program`. If it is missing and [`INSTALL`] is set, it is installed first, provided that this is
 /// Debian and the process is root.
-///
-/// # Errors
-///
-/// If the program is missing and is not installed; the message names the command that installs it.
 pub fn require(program: &Program) -> Result<PathBuf> {
     require_with(program, || find(program))
 }

@@ -17,10 +17,6 @@ use rustix::fs::{FlockOperation, flock};
 ///
 /// The claim holds until this process ends. Each claimed port is a locked file, because tests of several packages may
 /// run at the same time.
-///
-/// # Errors
-///
-/// If no port is free, or the folder for the locks cannot be written.
 pub fn free() -> Result<u16> {
     let mut claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = std::env::temp_dir()

@@ -26,10 +26,6 @@ pub struct ServerProcess {
 
 impl ServerProcess {
     /// Starts `command` with its output appended to the file `log`.
-    ///
-    /// # Errors
-    ///
-    /// If the program cannot be started or the log cannot be written.
     pub fn spawn(name: &'static str, mut command: Command, log: &Path) -> Result<Self> {
         let output = File::options()
             .create(true)
@@ -55,10 +51,6 @@ impl ServerProcess {
     }
 
     /// Polls `probe` until it answers `true`.
-    ///
-    /// # Errors
-    ///
-    /// If the server ends, or the time is up; with the end of the server's log.
     pub fn wait_until_ready(
         &mut self,
         timeout: Duration,
@@ -76,10 +68,6 @@ impl ServerProcess {
     }
 
     /// Asks the server to stop with `signal`, and kills it if it still runs after a minute.
-    ///
-    /// # Errors
-    ///
-    /// If the server did not stop by itself, or cannot be signalled.
     pub fn stop(mut self, signal: Signal) -> Result<()> {
         self.resume()?;
         self.signal(signal)?;
@@ -89,10 +77,6 @@ impl ServerProcess {
     }
 
     /// Waits for the end of a process that ends by itself.
-    ///
-    /// # Errors
-    ///
-    /// If it fails, or still runs after `timeout`; with the end of its log.
     pub fn wait(mut self, timeout: Duration) -> Result<()> {
         let status = self.ended(timeout)?;
         ensure!(status.success(), "{} failed: {status}\n{}", self.name, self.log_tail());
@@ -101,10 +85,6 @@ impl ServerProcess {
 
     /// Sends SIGTERM and waits until the process has ended in order, or by the signal itself if the signal came
     /// before the process could handle it.
-    ///
-    /// # Errors
-    ///
-    /// When it fails, or still runs after `timeout`; with the end of its log.
     pub fn end(mut self, timeout: Duration) -> Result<()> {
         self.signal(Signal::TERM)?;
         let status = self.ended(timeout)?;
@@ -124,20 +104,12 @@ impl ServerProcess {
     }
 
     /// SIGKILL for the server and all its descendants.
-    ///
-    /// # Errors
-    ///
-    /// When the server cannot be signalled.
     pub fn kill(mut self) -> Result<()> {
         self.kill_tree()
     }
 
     /// SIGSTOP for the server and all its descendants: connections stay open, and requests get no answer. Returns
     /// once all of them have stopped.
-    ///
-    /// # Errors
-    ///
-    /// When the server cannot be signalled.
     pub fn pause(&mut self) -> Result<()> {
         let until_stopped = |pids: &[u32]| {
             wait::until("processes to stop", STOP_TIMEOUT, || tree::all_stopped(pids))
@@ -157,10 +129,6 @@ impl ServerProcess {
     }
 
     /// SIGCONT after [`pause`](Self::pause).
-    ///
-    /// # Errors
-    ///
-    /// When the server cannot be signalled.
     pub fn resume(&mut self) -> Result<()> {
         for pid in self.paused.drain(..) {
             signal_process(pid, Signal::CONT)?;

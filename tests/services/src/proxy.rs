@@ -30,10 +30,6 @@ pub struct FaultProxy {
 
 impl FaultProxy {
     /// Starts a faultless proxy to the server on port `upstream` of 127.0.0.1.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot listen.
     pub fn start(upstream: u16) -> Result<Self> {
         let proxy = Self {
             port: ports::free()?,
@@ -86,10 +82,6 @@ impl FaultProxy {
     }
 
     /// Accepts connections, again after [`refuse`](Self::refuse).
-    ///
-    /// # Errors
-    ///
-    /// If it cannot listen.
     pub fn accept(&self) -> Result<()> {
         let mut acceptor = lock(&self.acceptor);
         if acceptor.is_none() {

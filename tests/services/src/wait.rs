@@ -6,10 +6,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 
 /// Polls until `probe` answers `true`. A failed probe counts as "not yet"; the error has its last failure.
-///
-/// # Errors
-///
-/// If that takes longer than `timeout`.
 pub fn until(what: &str, timeout: Duration, mut probe: impl FnMut() -> Result<bool>) -> Result<()> {
     let started = Instant::now();
     loop {

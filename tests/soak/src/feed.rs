@@ -18,6 +18,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use syncguard_history::{Checker, Entry, Line};
 
 use crate::kept::Kept;
+use crate::outcomes::Outcomes;
 
 /// How much older than the newest line a line may be: processes are stopped for at most two seconds, also between a
 /// look at the clock and the write, and a busy machine lets them go on some seconds later.
@@ -31,6 +32,7 @@ pub(crate) struct Feed {
     newest: u64,
     looked: u64,
     alive: HashSet<String>,
+    outcomes: Outcomes,
 }
 
 impl Feed {
@@ -54,7 +56,8 @@ impl Feed {
                 }
             }
         });
-        Ok(Self { pipe, lines, newest: 0, looked: 0, alive: HashSet::new() })
+        let (alive, outcomes) = (HashSet::new(), Outcomes::default());
+        Ok(Self { pipe, lines, newest: 0, looked: 0, alive, outcomes })
     }
 
     /// The path of the pipe.
@@ -90,6 +93,7 @@ impl Feed {
         self.newest = self.newest.max(line.at.steady);
         let late = Duration::from_micros(self.looked.saturating_sub(line.at.steady));
         ensure!(late.is_zero(), "a line of {} is {late:?} too late to be looked at", line.process);
+        self.outcomes.note(line);
         match &line.entry {
             Entry::Ended { process } => drop(self.alive.remove(process)),
             Entry::Quiet { .. } => drop(self.alive.remove(&line.process)),
@@ -97,6 +101,11 @@ impl Feed {
             _ => drop(self.alive.insert(line.process.clone())),
         }
         Ok(())
+    }
+
+    /// What became of the recipes.
+    pub(crate) fn outcomes(&self) -> &Outcomes {
+        &self.outcomes
     }
 
     /// Processes that wrote lines and neither ended in order nor were killed.
@@ -119,5 +128,40 @@ impl Reading {
         self.pipe.read_line(&mut text)?;
         self.kept.keep(&text)?;
         serde_json::from_str(&text).with_context(|| format!("a line: {text:?}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use syncguard_history::{Answer, Call, Invariant, Limits, Recorder};
+
+    use super::*;
+    use crate::kept;
+
+    /// A run that never finds a violation would prove nothing.
+    #[test]
+    fn what_two_processes_write_is_checked_while_they_write_it() -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        let (mut feed, mut checker) = (Feed::open(folder.path())?, Checker::new(Limits::new()));
+        let started = Instant::now();
+        for (process, fence) in [("one", 2), ("another", 1)] {
+            let recorder = Recorder::to_file(process, feed.pipe())?;
+            let (key, lock) = ("key".to_owned(), process.to_owned());
+            let pending = recorder.call(Call::Acquire { key, lock, ttl: 1000 });
+            pending.answer(Answer::Acquired { fence, expires_at: u64::MAX / 2 });
+            recorder.note(Entry::Ended { process: "one".to_owned() });
+        }
+        let last = Recorder::to_file("last", feed.pipe())?;
+        last.note(Entry::Quiet { live: 0, tasks: 0, borrowed: 0 });
+        while !feed.pump("last", &mut checker)? {
+            ensure!(started.elapsed() < Duration::from_secs(60), "no end");
+        }
+        assert_eq!(feed.unaccounted(), ["another"]);
+        let broken: Vec<_> = checker.finish().violations.iter().map(|it| it.invariant).collect();
+        assert!(broken.contains(&Invariant::FencesGrow), "{broken:?}");
+        assert!(kept::history(folder.path())?.operations.len() == 2);
+        Ok(())
     }
 }

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use syncguard::contract::TIME_TOLERANCE;
-use syncguard_history::Random;
-use syncguard_history::{Entry, Fault, Recorder};
+use syncguard_history::{Entry, Fault, Random, Recorder};
 use syncguard_test_services::process::ServerProcess;
-use syncguard_tests::fleet::{Member, Role};
+
+use crate::member::{Member, Role};
 
 /// The processes, each in its place.
 pub(crate) struct Fleet {

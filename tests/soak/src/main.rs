@@ -6,17 +6,24 @@
     reason = "a command-line tool talks to its user"
 )]
 
+mod connect;
 mod feed;
-mod flaws;
 mod fleet;
-mod floors;
 mod kept;
+mod kind;
+mod member;
+mod outcomes;
+mod recipes;
+mod registers;
 mod report;
 mod run;
 mod servers;
 mod settle;
-mod stores;
+mod skew;
+mod stalls;
+mod store;
 mod ways;
+mod work;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,10 +32,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
 use syncguard_history::Random;
-use syncguard_tests::fleet::Member;
-use syncguard_tests::fleet::stores::keep_out;
 
-use self::stores::Kind;
+use self::kind::Kind;
+use self::member::Member;
 
 #[derive(Parser)]
 #[command(name = "soak", about = "Fleets on real stores under faults, checked while they run")]
@@ -45,11 +51,6 @@ enum Command {
     Member {
         /// A `Member`
         description: String,
-    },
-    /// Keeps all other processes from writing to a lock file
-    KeepOut {
-        /// The file
-        file: PathBuf,
     },
 }
 
@@ -73,9 +74,6 @@ pub(crate) struct Options {
     /// The folder for the reports: `STORE.json`
     #[arg(long)]
     reports: Option<PathBuf>,
-    /// Breaks the backend on purpose, to check that a run finds it
-    #[arg(long, value_enum)]
-    flaw: Option<flaws::Planted>,
     /// The folder for the history if a violation is found, instead of the system's folder for temporary files
     #[arg(long)]
     folder: Option<PathBuf>,
@@ -85,7 +83,6 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(options) => run::run(&options),
         Command::Member { description } => member(&description),
-        Command::KeepOut { file } => keep_out(&file).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

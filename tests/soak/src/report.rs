@@ -10,7 +10,8 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 use syncguard_history::Counts;
-use syncguard_tests::fleet::stores::Store;
+
+use crate::store::Store;
 
 /// The report of a run.
 #[derive(Debug, Serialize)]

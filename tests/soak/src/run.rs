@@ -8,20 +8,21 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result, ensure};
-use syncguard_history::Random;
-use syncguard_history::{Checker, Limits, Recorder, Violation, check, shrink};
+use syncguard_history::{Checker, Counts, Limits, Random, Recorder, Violation, check, shrink};
 use syncguard_test_services::redis::RedisServer;
-use syncguard_tests::fleet::{Member, Role, warm_up};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::connect::warm_up;
 use crate::feed::{self, Feed};
 use crate::fleet::{Fleet, Plan, RECIPES};
+use crate::kind::Kind;
+use crate::member::{Member, Role};
 use crate::report::{Report, Run, Versions};
 use crate::settle::settle;
-use crate::stores::Kind;
+use crate::store::Store;
 use crate::ways::Ways;
-use crate::{Options, floors, kept, servers};
+use crate::{Options, kept, servers};
 
 /// The number of keys that the processes share. It is larger than the number of locks at a time, so that killed and
 /// stopped processes do not hold all keys.
@@ -91,16 +92,16 @@ fn soaked(
     (folder, asked): (&Path, &AtomicBool),
 ) -> Result<Report> {
     let mut random = Random::new(seed);
-    let (store, registers) = (kind.start()?, RedisServer::start()?);
+    let (store, registers) = (Store::start(kind)?, RedisServer::start()?);
     let versions = Versions::ask(&store)?;
-    warm_up(&store.direct())?;
+    Builder::new_current_thread().enable_all().build()?.block_on(warm_up(&store.direct()))?;
     let feed = Feed::open(folder)?;
     let recorder = Recorder::to_file(CONTROLLER, feed.pipe())?;
     let places = options.processes + RECIPES;
     let ways =
         store.port().map(|port| Ways::start(places, port, &recorder, &mut random)).transpose()?;
     let locks = match &ways {
-        Some(ways) => ways.ports().into_iter().map(|port| store.url_at(Some(port))).collect(),
+        Some(ways) => ways.ports().into_iter().map(|port| store.url_at(port)).collect(),
         None => vec![store.direct(); places],
     };
     let member = Member {
@@ -114,7 +115,6 @@ fn soaked(
         ttl: u64::try_from(TTL.as_millis())?,
         tasks: options.tasks,
         skew: u64::try_from(kind.skew().as_millis())?,
-        flaw: options.flaw.map(Into::into),
     };
     let log = folder.join("members.log");
     let plan = Plan { member, locks, calm: kind.calm(), log: log.clone() };
@@ -176,6 +176,8 @@ fn soaked(
     for violation in verdict.violations.iter().take(SHOWN) {
         violations.push(smallest(folder, violation, &kind.limits())?);
     }
+    violations.extend(watch.feed.outcomes().violations(kind.limits().clocks));
+    let judged = lasted.min(options.lasts.max(ONCE));
     let run = Run {
         store: kind.to_string(),
         seed,
@@ -183,7 +185,7 @@ fn soaked(
         lasted,
         longest_outage_ms: verdict.longest_outage_ms,
         violations,
-        missing: floors::missing(kind, lasted.min(options.lasts.max(ONCE)), &verdict.counts),
+        missing: missing(kind, judged, &verdict.counts, &watch.feed),
         versions,
     };
     Ok(Report::new(run, &verdict.counts))
@@ -204,7 +206,8 @@ impl Watch {
     /// Returns true if each fault has occurred, or does not occur any more.
     fn is_enough(&self, kind: Kind, started: Instant) -> bool {
         let ran = started.elapsed();
-        ran > 4 * ONCE || floors::missing(kind, ran.min(ONCE), self.checker.counts()).is_empty()
+        let counts = self.checker.counts();
+        ran > 4 * ONCE || missing(kind, ran.min(ONCE), counts, &self.feed).is_empty()
     }
 
     /// Reads the new lines; returns true at the end.
@@ -225,6 +228,13 @@ impl Watch {
         }
         Ok(is_over)
     }
+}
+
+/// What a run of this length has done too little of to prove anything.
+fn missing(kind: Kind, ran: Duration, counts: &Counts, feed: &Feed) -> Vec<String> {
+    let mut missing = kind.missing(ran, counts);
+    missing.extend(feed.outcomes().missing(ran.as_secs() / 60));
+    missing
 }
 
 /// A violation as text, with the few operations that show it.

@@ -8,9 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use syncguard_history::Random;
-use syncguard_history::{Entry, Fault, Recorder};
-use syncguard_tests::fleet::stores::Store;
+use syncguard_history::{Entry, Fault, Random, Recorder};
+
+use crate::store::Store;
 
 /// A fault of a server.
 pub(super) struct Action {

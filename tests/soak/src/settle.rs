@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use syncguard::LockBackend as _;
 use syncguard::contract::{LookupRequest, TIME_TOLERANCE};
-use syncguard_history::Recording;
-use syncguard_history::{Entry, Recorder};
-use syncguard_tests::fleet::recipes::{ACCOUNTS, account};
-use syncguard_tests::fleet::stores::Store;
-use syncguard_tests::fleet::{Connected, connect, key, longest_ttl};
-use syncguard_tests::register::Registers;
+use syncguard_history::{Entry, Recorder, Recording};
+
+use crate::connect::{Connected, connect};
+use crate::recipes::{ACCOUNTS, account};
+use crate::registers::Registers;
+use crate::store::Store;
+use crate::work::{key, longest_ttl};
 
 /// Waits until the locks of killed processes have expired, and records the final state.
 pub(crate) async fn settle(
@@ -35,10 +36,10 @@ pub(crate) async fn settle(
     }
     registers.close().await;
     drop((backend, connected));
-    let (mut live, mut borrowed) = store.leftovers().await?;
+    let (mut live, mut borrowed) = store.leftovers()?;
     while (live, borrowed) != (0, 0) && Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        (live, borrowed) = store.leftovers().await?;
+        (live, borrowed) = store.leftovers()?;
     }
     recorder.note(Entry::Quiet { live, tasks: 0, borrowed });
     Ok(())
@@ -48,7 +49,7 @@ pub(crate) async fn settle(
 async fn patiently(url: &str) -> Result<Connected> {
     let started = Instant::now();
     loop {
-        match connect(url).await {
+        match connect(url, None).await {
             Err(_) if started.elapsed() < Duration::from_secs(10) => {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }

@@ -5,8 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use syncguard_history::Random;
-use syncguard_history::{Entry, Fault, Recorder};
+use syncguard_history::{Entry, Fault, Random, Recorder};
 use syncguard_test_services::proxy::{FaultProxy, Hold, ReplyCut};
 
 /// Proxies that break now and then, each by itself and with one fault at a time.

@@ -13,17 +13,17 @@
 #![allow(clippy::print_stdout, reason = "its parent reads it")]
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use rusqlite::{Connection, TransactionBehavior};
 use rustix::time::{ClockId, clock_gettime};
 use syncguard::contract::{AcquireRequest, AcquireResult, ExtendRequest, ReleaseRequest};
 use syncguard::sqlite::{SqliteBackend, SqliteOptions};
 use syncguard::{ErrorCode, Fence, LockBackend as _, LockError};
 use syncguard_history::Random;
-use syncguard_tests::fleet::stores::keep_out;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
@@ -97,6 +97,19 @@ async fn grind(file: &Path, log: &Path, seed: u64) -> Result<()> {
         });
     }
     tasks.join_next().await.context("no task")??
+}
+
+fn keep_out(file: &Path) -> Result<()> {
+    let mut connection = Connection::open(file)?;
+    // The other processes write all the time, and SQLite grants the write lock at random.
+    connection.busy_timeout(Duration::from_secs(120))?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    transaction.execute("INSERT INTO fences VALUES ('half done', 7)", ())?;
+    println!("in");
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    transaction.rollback()?;
+    println!("out");
+    Ok(())
 }
 
 /// A single write, so that a SIGKILL leaves whole lines.

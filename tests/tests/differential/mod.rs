@@ -5,7 +5,6 @@ mod differences;
 mod extremes;
 mod keys;
 mod late;
-mod locks;
 mod random;
 mod script;
 mod scripted;

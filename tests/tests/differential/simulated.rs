@@ -9,6 +9,7 @@ use syncguard_tests::differential::{
     Comparison, Mix, Names, Step, all_alike, compare, count_alike,
 };
 
+use crate::differential::random::ROUNDS;
 use crate::differential::stores::Stores;
 
 const KEYS: [&str; 3] = ["a", "b/c", "caf\u{e9}"];
@@ -48,8 +49,8 @@ fn random_sequences_have_the_same_answers() {
 #[tokio::test]
 async fn sequences_with_expiry_have_the_same_answers() {
     let mut runner = TestRunner::deterministic();
-    for _ in 0..20 {
-        if count_alike(&mut runner, &mix(2500), 12, compared).await > 0 {
+    for (sequences, ttl) in ROUNDS {
+        if count_alike(&mut runner, &mix(ttl), sequences, compared).await > 0 {
             return;
         }
     }

@@ -19,7 +19,7 @@ use syncguard_firestore::gcloud_sdk::prost_types::Timestamp;
 use syncguard_firestore::gcloud_sdk::tonic::{Code, Status};
 use syncguard_firestore::{FirestoreBackend, FirestoreOptions, LockBackend as _};
 use syncguard_test_services::firestore::FirestoreEmulator;
-use syncguard_tests::register::emulator_client;
+use syncguard_tests::emulator::emulator_client;
 
 /// An emulator that many tests share. It keeps its data, so projects must not clash.
 pub(crate) fn shared() -> &'static FirestoreEmulator {

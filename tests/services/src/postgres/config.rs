@@ -47,10 +47,6 @@ impl PostgresBuilder {
     }
 
     /// Makes a database cluster, starts its server and waits until it accepts connections.
-    ///
-    /// # Errors
-    ///
-    /// If PostgreSQL is missing or does not start; with the end of its log.
     pub fn start(self) -> Result<PostgresServer> {
         PostgresServer::start_with(&self)
     }

@@ -33,19 +33,11 @@ pub enum PoolMode {
 
 impl PgBouncer {
     /// Starts a pooler in front of `postgres`, with the same authentication.
-    ///
-    /// # Errors
-    ///
-    /// If PgBouncer is missing or does not start; with the end of its log.
     pub fn start(postgres: &PostgresServer, mode: PoolMode) -> Result<Self> {
         Self::start_with(postgres, mode, &[])
     }
 
     /// Starts a pooler with further lines in its configuration, such as `server_login_retry = 1`.
-    ///
-    /// # Errors
-    ///
-    /// As [`start`](Self::start).
     pub fn start_with(postgres: &PostgresServer, mode: PoolMode, config: &[&str]) -> Result<Self> {
         let mut pooler =
             Self { process: None, port: ports::free()?, folder: scratch::folder("pgbouncer")? };
@@ -69,19 +61,11 @@ impl PgBouncer {
     }
 
     /// SIGKILL.
-    ///
-    /// # Errors
-    ///
-    /// When the pooler is not running.
     pub fn kill(&mut self) -> Result<()> {
         self.process.take().context(NOT_RUNNING)?.kill()
     }
 
     /// Starts the pooler again on the same port. A running pooler is stopped first.
-    ///
-    /// # Errors
-    ///
-    /// As [`start`](Self::start).
     pub fn restart(&mut self) -> Result<()> {
         if let Some(process) = self.process.take() {
             process.stop(Signal::TERM)?;
@@ -90,19 +74,11 @@ impl PgBouncer {
     }
 
     /// Runs SQL through the pooler with `psql`: rows as lines, columns separated by `|`.
-    ///
-    /// # Errors
-    ///
-    /// If the server cannot be reached or refuses the SQL; the message has its answer.
     pub fn psql(&self, sql: &str) -> Result<String> {
         super::psql(self.port, "postgres", sql)
     }
 
     /// Runs one of the pooler's own commands, such as `SHOW POOLS`.
-    ///
-    /// # Errors
-    ///
-    /// If the pooler cannot be reached or refuses the command.
     pub fn admin(&self, command: &str) -> Result<String> {
         super::psql(self.port, "pgbouncer", command)
     }

@@ -35,10 +35,6 @@ impl PostgresServer {
     }
 
     /// Starts a server with the default options.
-    ///
-    /// # Errors
-    ///
-    /// As [`PostgresBuilder::start`].
     pub fn start() -> Result<Self> {
         Self::builder().start()
     }
@@ -62,39 +58,23 @@ impl PostgresServer {
     }
 
     /// The process id of the postmaster.
-    ///
-    /// # Errors
-    ///
-    /// When the server was stopped or killed.
     pub fn pid(&self) -> Result<u32> {
         Ok(self.process.as_ref().context(NOT_RUNNING)?.pid())
     }
 
     /// A fast shutdown: sessions end, transactions are rolled back, and all data is written.
-    ///
-    /// # Errors
-    ///
-    /// When the server is not running, or has to be killed.
     pub fn stop(&mut self) -> Result<()> {
         self.process.take().context(NOT_RUNNING)?.stop(Signal::INT)
     }
 
     /// SIGKILL for the postmaster and its children. This is a crash of the machine without the loss of its disk
     /// cache.
-    ///
-    /// # Errors
-    ///
-    /// When the server is not running.
     pub fn kill(&mut self) -> Result<()> {
         self.process.take().context(NOT_RUNNING)?.kill()
     }
 
     /// Starts the server again with the same port and data, through crash recovery after [`kill`](Self::kill). A
     /// running server is stopped first.
-    ///
-    /// # Errors
-    ///
-    /// As [`PostgresBuilder::start`].
     pub fn restart(&mut self) -> Result<()> {
         if self.process.is_some() {
             self.stop()?;
@@ -103,28 +83,16 @@ impl PostgresServer {
     }
 
     /// SIGSTOP for the postmaster and its children: sessions stay open, and statements get no answer.
-    ///
-    /// # Errors
-    ///
-    /// When the server is not running.
     pub fn pause(&mut self) -> Result<()> {
         self.process.as_mut().context(NOT_RUNNING)?.pause()
     }
 
     /// SIGCONT.
-    ///
-    /// # Errors
-    ///
-    /// When the server is not running.
     pub fn resume(&mut self) -> Result<()> {
         self.process.as_mut().context(NOT_RUNNING)?.resume()
     }
 
     /// Runs SQL with `psql`: rows as lines, columns separated by `|`.
-    ///
-    /// # Errors
-    ///
-    /// If the server cannot be reached or refuses the SQL; the message has its answer.
     pub fn psql(&self, sql: &str) -> Result<String> {
         super::psql(self.port, "postgres", sql)
     }

@@ -16,10 +16,6 @@ pub struct RedisCluster {
 
 impl RedisCluster {
     /// Starts `masters` servers (three or more) and waits until each of them reports a healthy cluster.
-    ///
-    /// # Errors
-    ///
-    /// If the servers do not start or do not find each other.
     pub fn start(masters: u16) -> Result<Self> {
         Self::start_nodes(masters, masters)
     }
@@ -28,10 +24,6 @@ impl RedisCluster {
     ///
     /// The first half of [`nodes`](Self::nodes) are the masters, the other half their replicas, in the same
     /// order.
-    ///
-    /// # Errors
-    ///
-    /// As [`start`](Self::start), and if a replica does not follow its master.
     pub fn start_with_replicas(masters: u16) -> Result<Self> {
         let cluster = Self::start_nodes(masters, 2 * masters)?;
         let (masters, replicas) = cluster.nodes.split_at(usize::from(masters));
@@ -70,10 +62,6 @@ impl RedisCluster {
     }
 
     /// Adds a server, which is a master without slots.
-    ///
-    /// # Errors
-    ///
-    /// If it does not start, or the others do not find it.
     pub fn add_node(&mut self) -> Result<&RedisServer> {
         self.nodes.push(RedisServer::builder().cluster(true).start()?);
         let added = self.nodes.last().context("a node")?;
@@ -83,10 +71,6 @@ impl RedisCluster {
     }
 
     /// Removes the server that was added last, which must not have a slot any more.
-    ///
-    /// # Errors
-    ///
-    /// If another server refuses to forget it.
     pub fn remove_last_node(&mut self) -> Result<()> {
         let mut removed = self.nodes.pop().context("a node")?;
         let id = id(&removed)?;
@@ -98,10 +82,6 @@ impl RedisCluster {
     }
 
     /// Moves a slot with all its keys, as `redis-cli --cluster reshard` does. No server is stopped meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// If a node refuses for 30 seconds.
     pub fn move_slot(&self, slot: u16, from: &RedisServer, to: &RedisServer) -> Result<()> {
         let slot = slot.to_string();
         self.begin_move(&slot, from, to)?;
@@ -126,10 +106,6 @@ impl RedisCluster {
     }
 
     /// Waits until all other running nodes see this node as a master.
-    ///
-    /// # Errors
-    ///
-    /// If that takes longer than 30 seconds.
     pub fn wait_until_master(&self, port: u16) -> Result<()> {
         let address = format!("127.0.0.1:{port}@");
         for node in self.nodes.iter().filter(|node| node.is_awake()) {
@@ -174,10 +150,6 @@ impl RedisCluster {
     }
 
     /// Waits until every node sees every slot served, as after a restart of a node.
-    ///
-    /// # Errors
-    ///
-    /// If that takes longer than 30 seconds, or a node is down.
     pub fn wait_until_ok(&self) -> Result<()> {
         for node in &self.nodes {
             wait::until("cluster_state:ok", TIMEOUT, || {
@@ -191,10 +163,6 @@ impl RedisCluster {
     }
 
     /// The node that serves a name, another one, and the slot of the name.
-    ///
-    /// # Errors
-    ///
-    /// If a node is down.
     pub fn owner_and_other(&self, name: &str) -> Result<(&RedisServer, &RedisServer, String)> {
         let slot = self.nodes[0].cli(&["CLUSTER", "KEYSLOT", name])?;
         let owns = |node: &&RedisServer| node.cli(&["GET", name]).is_ok();
@@ -205,10 +173,6 @@ impl RedisCluster {
 
     /// Starts the move of a slot from one node to another: the first node redirects requests for missing keys to the
     /// second.
-    ///
-    /// # Errors
-    ///
-    /// If a node refuses.
     pub fn begin_move(&self, slot: &str, from: &RedisServer, to: &RedisServer) -> Result<()> {
         to.cli(&["CLUSTER", "SETSLOT", slot, "IMPORTING", &id(from)?])?;
         from.cli(&["CLUSTER", "SETSLOT", slot, "MIGRATING", &id(to)?])?;
@@ -216,10 +180,6 @@ impl RedisCluster {
     }
 
     /// Gives a slot to a node, after all its keys have been moved.
-    ///
-    /// # Errors
-    ///
-    /// When one of the nodes refuses.
     pub fn end_move(&self, slot: &str, to: &RedisServer) -> Result<()> {
         let id = id(to)?;
         for node in &self.nodes {

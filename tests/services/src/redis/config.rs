@@ -87,10 +87,6 @@ impl RedisBuilder {
     }
 
     /// Starts the server and waits until it answers.
-    ///
-    /// # Errors
-    ///
-    /// If the server is missing or does not start; with the end of its log.
     pub fn start(self) -> Result<RedisServer> {
         RedisServer::start_with(&self)
     }

@@ -19,10 +19,6 @@ impl Sentinel {
     pub const MASTER_NAME: &'static str = "syncguard";
 
     /// Starts a sentinel that needs `quorum` votes to declare the master gone, after 500 ms of silence.
-    ///
-    /// # Errors
-    ///
-    /// If the sentinel does not start or does not reach the master.
     pub fn start(master: &RedisServer, quorum: u16) -> Result<Self> {
         let folder = scratch::folder("sentinel")?;
         let path = folder.path().to_str().context("the temporary folder's name is not UTF-8")?;
@@ -57,10 +53,6 @@ impl Sentinel {
     }
 
     /// The port of the master in the view of this sentinel.
-    ///
-    /// # Errors
-    ///
-    /// If the sentinel does not answer.
     pub fn master_port(&self) -> Result<u16> {
         let address =
             self.server.cli(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", Self::MASTER_NAME])?;
@@ -69,19 +61,11 @@ impl Sentinel {
     }
 
     /// Makes the sentinel forget the master, which a person does before a hand-over.
-    ///
-    /// # Errors
-    ///
-    /// If the sentinel does not answer.
     pub fn forget_master(&self) -> Result<()> {
         self.server.cli(&["SENTINEL", "REMOVE", Self::MASTER_NAME]).map(drop)
     }
 
     /// Makes the sentinel watch this master, after [`forget_master`](Self::forget_master).
-    ///
-    /// # Errors
-    ///
-    /// If the sentinel does not answer.
     pub fn monitor(&self, master: &RedisServer, quorum: u16) -> Result<()> {
         let (port, quorum) = (master.port().to_string(), quorum.to_string());
         let words = ["SENTINEL", "MONITOR", Self::MASTER_NAME, "127.0.0.1", &port, &quorum];
@@ -89,19 +73,11 @@ impl Sentinel {
     }
 
     /// Waits until the sentinel knows this many replicas; without one there is no failover.
-    ///
-    /// # Errors
-    ///
-    /// If that takes longer than 30 seconds.
     pub fn wait_for_replicas(&self, count: usize) -> Result<()> {
         self.wait_for_report(&format!("slaves={count},"))
     }
 
     /// Waits until a server other than the one on port `old` is the master, and returns its port.
-    ///
-    /// # Errors
-    ///
-    /// When that takes longer than 30 seconds.
     pub fn wait_for_failover(&self, old: u16) -> Result<u16> {
         let mut new = old;
         wait::until("a failover", TIMEOUT, || {

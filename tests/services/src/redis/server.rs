@@ -35,10 +35,6 @@ impl RedisServer {
     }
 
     /// Starts a server with the default options.
-    ///
-    /// # Errors
-    ///
-    /// As [`RedisBuilder::start`].
     pub fn start() -> Result<Self> {
         Self::builder().start()
     }
@@ -71,37 +67,21 @@ impl RedisServer {
     }
 
     /// The process id.
-    ///
-    /// # Errors
-    ///
-    /// When the server was stopped or killed.
     pub fn pid(&self) -> Result<u32> {
         Ok(self.process.as_ref().context(NOT_RUNNING)?.pid())
     }
 
     /// Sends SIGTERM, and waits for the end.
-    ///
-    /// # Errors
-    ///
-    /// When the server is not running, or has to be killed.
     pub fn stop(&mut self) -> Result<()> {
         self.process.take().context(NOT_RUNNING)?.stop(Signal::TERM)
     }
 
     /// SIGKILL: data that is not on disk is lost.
-    ///
-    /// # Errors
-    ///
-    /// When the server is not running.
     pub fn kill(&mut self) -> Result<()> {
         self.process.take().context(NOT_RUNNING)?.kill()
     }
 
     /// Starts the server again with the same port and folder. A running server is stopped first.
-    ///
-    /// # Errors
-    ///
-    /// As [`RedisBuilder::start`].
     pub fn restart(&mut self) -> Result<()> {
         if self.process.is_some() {
             self.stop()?;
@@ -115,10 +95,6 @@ impl RedisServer {
     }
 
     /// SIGSTOP: connections stay open, and commands get no answer.
-    ///
-    /// # Errors
-    ///
-    /// When the server is not running.
     pub fn pause(&mut self) -> Result<()> {
         self.process.as_mut().context(NOT_RUNNING)?.pause()?;
         self.is_paused = true;
@@ -126,10 +102,6 @@ impl RedisServer {
     }
 
     /// SIGCONT.
-    ///
-    /// # Errors
-    ///
-    /// When the server is not running.
     pub fn resume(&mut self) -> Result<()> {
         self.process.as_mut().context(NOT_RUNNING)?.resume()?;
         self.is_paused = false;
@@ -137,10 +109,6 @@ impl RedisServer {
     }
 
     /// Runs one command with `redis-cli` and returns its raw output, without the last line break.
-    ///
-    /// # Errors
-    ///
-    /// If the server cannot be reached, or answers with an error; the message has the error.
     pub fn cli(&self, arguments: &[&str]) -> Result<String> {
         let output = Command::new(install::require(&CLI)?)
             .args(["-e", "-h", "127.0.0.1", "-p"])

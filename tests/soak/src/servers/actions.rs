@@ -3,11 +3,10 @@
 use std::thread;
 
 use anyhow::Result;
-use syncguard_history::Fault;
-use syncguard_history::Random;
-use syncguard_tests::fleet::stores::{Server, Store};
+use syncguard_history::{Fault, Random};
 
 use super::{Action, cluster};
+use crate::store::{Server, Store};
 
 pub(super) fn for_store(store: &Store) -> Vec<Action> {
     let stop = Action {

@@ -6,12 +6,11 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use syncguard_history::Fault;
-use syncguard_history::Random;
+use syncguard_history::{Fault, Random};
 use syncguard_test_services::redis::{RedisCluster, RedisServer};
-use syncguard_tests::fleet::stores::{Server, Store};
 
 use super::Action;
+use crate::store::{Server, Store};
 
 pub(super) fn actions() -> Vec<Action> {
     let action = |fault, every, takes_away, run: fn(&Store, &mut Random) -> Result<()>| Action {
@@ -31,7 +30,7 @@ pub(super) fn actions() -> Vec<Action> {
 
 fn with(store: &Store, work: impl FnOnce(&mut RedisCluster) -> Result<()>) -> Result<()> {
     match &mut *store.server() {
-        Server::Cluster(cluster) => work(&mut cluster.nodes),
+        Server::Cluster(cluster) => work(cluster),
         _ => Ok(()),
     }
 }

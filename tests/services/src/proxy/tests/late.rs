@@ -1,31 +1,8 @@
 //! Requests that arrive late.
 
-use std::sync::mpsc::Receiver;
-
 use rustix::net::sockopt::set_socket_linger;
 
-use super::telling::{Got, line, next, nothing, telling_server};
 use super::*;
-
-fn proxied() -> (FaultProxy, Receiver<Got>) {
-    let (port, got) = telling_server();
-    (FaultProxy::start(port).unwrap(), got)
-}
-
-/// A client whose connection the proxy has accepted.
-fn greeted(proxy: &FaultProxy, got: &Receiver<Got>) -> Client {
-    let mut client = Client::connect(proxy);
-    assert_eq!(client.ask("hello\n"), "hello\n");
-    assert_eq!(next(got), line("hello"));
-    client
-}
-
-/// A client that has sent its greeting and has not waited for the answer.
-fn greeting(proxy: &FaultProxy) -> Client {
-    let mut client = Client::connect(proxy);
-    client.send("hello\n");
-    client
-}
 
 fn wait_for_held(proxy: &FaultProxy, count: usize) {
     crate::wait::until("held connections", TIMEOUT, || Ok(proxy.held() == count)).unwrap();
@@ -43,7 +20,7 @@ fn wait_for_end(proxy: &FaultProxy) {
 #[test]
 fn a_late_request_is_not_received_until_delivered_and_then_answered() {
     let (proxy, got) = proxied();
-    let mut client = greeted(&proxy, &got);
+    let mut client = Client::greeted(&proxy, &got);
     proxy.hold(Hold::Open);
     assert_eq!((proxy.held(), proxy.deliver()), (0, 0));
     client.send("late\n");
@@ -64,41 +41,40 @@ fn a_late_request_is_not_received_until_delivered_and_then_answered() {
 }
 
 #[test]
-fn a_late_request_arrives_after_its_client_closed() {
-    let (proxy, got) = proxied();
-    let mut client = greeted(&proxy, &got);
-    proxy.hold(Hold::Open);
-    client.send("late\n");
-    drop(client);
-    wait_for_held(&proxy, 1);
-    wait_for_end(&proxy);
-    nothing(&got);
-    assert_eq!(proxy.deliver(), 1);
-    assert_eq!(next(&got), line("late"));
-    // The server has time to carry out the request.
-    nothing(&got);
-    assert_eq!(next(&got), Got::End);
-}
-
-#[test]
-fn a_late_request_arrives_after_its_client_reset() {
-    let (proxy, got) = proxied();
-    let mut client = greeted(&proxy, &got);
-    proxy.hold(Hold::Next);
-    client.send("late\n");
-    wait_for_held(&proxy, 1);
-    set_socket_linger(&client.stream, Some(Duration::ZERO)).unwrap();
-    drop(client);
-    wait_for_end(&proxy);
-    nothing(&got);
-    assert_eq!(proxy.deliver(), 1);
-    assert_eq!([next(&got), next(&got)], [line("late"), Got::End]);
+fn a_late_request_arrives_after_its_client_has_gone() {
+    let ends: [fn(&FaultProxy, Client); 3] = [
+        |_, client| drop(client),
+        |_, client| set_socket_linger(&client.stream, Some(Duration::ZERO)).unwrap(),
+        |proxy, mut client| {
+            proxy.sever_clients();
+            assert_eq!(client.rest(), "");
+        },
+    ];
+    for end in ends {
+        let (proxy, got) = proxied();
+        let mut held = Client::greeted(&proxy, &got);
+        let mut free = Client::greeted(&proxy, &got);
+        proxy.hold(Hold::Next);
+        held.send("late\n");
+        wait_for_held(&proxy, 1);
+        end(&proxy, held);
+        wait_for_end(&proxy);
+        assert_eq!(free.ask("free\n"), "free\n");
+        assert_eq!(next(&got), line("free"));
+        nothing(&got);
+        assert_eq!((proxy.held(), proxy.deliver()), (1, 1));
+        assert_eq!(next(&got), line("late"));
+        // The server has time to carry out the request.
+        nothing(&got);
+        assert_eq!(next(&got), Got::End);
+        assert_eq!(free.ask("free\n"), "free\n");
+    }
 }
 
 #[test]
 fn all_of_a_long_late_request_arrives_though_nobody_reads_the_replies() {
     let (proxy, got) = proxied();
-    let mut client = greeted(&proxy, &got);
+    let mut client = Client::greeted(&proxy, &got);
     proxy.hold(Hold::Open);
     let lines: Vec<String> = (0..20_000).map(|number| format!("line {number}")).collect();
     client.send(&(lines.join("\n") + "\n"));
@@ -115,45 +91,11 @@ fn all_of_a_long_late_request_arrives_though_nobody_reads_the_replies() {
 }
 
 #[test]
-fn a_late_request_arrives_after_its_client_was_severed() {
-    let (proxy, got) = proxied();
-    let (mut held, mut free) = (greeted(&proxy, &got), greeted(&proxy, &got));
-    proxy.hold(Hold::Next);
-    held.send("late\n");
-    wait_for_held(&proxy, 1);
-    proxy.sever_clients();
-    assert_eq!(held.rest(), "");
-    wait_for_end(&proxy);
-    assert_eq!(free.ask("free\n"), "free\n");
-    assert_eq!(next(&got), line("free"));
-    nothing(&got);
-    assert_eq!(proxy.held(), 1);
-    assert_eq!(proxy.deliver(), 1);
-    assert_eq!([next(&got), next(&got)], [line("late"), Got::End]);
-    assert_eq!(free.ask("free\n"), "free\n");
-}
-
-#[test]
-fn a_late_request_is_overtaken_on_a_later_connection() {
-    let (proxy, got) = proxied();
-    let mut early = greeted(&proxy, &got);
-    proxy.hold(Hold::Open);
-    early.send("first\n");
-    wait_for_held(&proxy, 1);
-    let mut later = Client::connect(&proxy);
-    assert_eq!(later.ask("second\n"), "second\n");
-    assert_eq!(proxy.held(), 1);
-    assert_eq!(proxy.deliver(), 1);
-    assert_eq!([next(&got), next(&got)], [line("second"), line("first")]);
-    assert_eq!(early.receive(6), "first\n");
-}
-
-#[test]
 fn exactly_the_next_connection_is_late_be_it_old_or_new() {
     let (proxy, got) = proxied();
     for caught_is_new in [false, true] {
-        let old = (!caught_is_new).then(|| greeted(&proxy, &got));
-        let mut second = greeted(&proxy, &got);
+        let old = (!caught_is_new).then(|| Client::greeted(&proxy, &got));
+        let mut second = Client::greeted(&proxy, &got);
         proxy.hold(Hold::Next);
         let mut first = old.unwrap_or_else(|| Client::connect(&proxy));
         first.send("late\n");
@@ -180,7 +122,7 @@ fn exactly_the_next_connection_is_late_be_it_old_or_new() {
 fn no_more_become_late_and_those_that_are_stay_so() {
     for which in [Hold::Open, Hold::Next] {
         let (proxy, got) = proxied();
-        let (mut held, mut free) = (greeted(&proxy, &got), greeted(&proxy, &got));
+        let (mut held, mut free) = (Client::greeted(&proxy, &got), Client::greeted(&proxy, &got));
         proxy.hold(which);
         held.send("one\n");
         wait_for_held(&proxy, 1);
@@ -207,7 +149,7 @@ fn a_sever_ends_late_requests() {
     ];
     for end_all in end_all {
         let (proxy, got) = proxied();
-        let (mut stays, mut goes) = (greeted(&proxy, &got), greeted(&proxy, &got));
+        let (mut stays, mut goes) = (Client::greeted(&proxy, &got), Client::greeted(&proxy, &got));
         proxy.hold(Hold::Open);
         stays.send("never\n");
         goes.send("never\n");
@@ -227,7 +169,10 @@ fn many_late_connections_are_delivered_each_in_order_and_nothing_twice() {
     let (proxy, got) = proxied();
     // Earlier bytes are already forwarded and stay ahead.
     proxy.set_latency(LATENCY, Duration::ZERO);
-    let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| greeting(&proxy)).collect();
+    let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| Client::connect(&proxy)).collect();
+    for client in &mut clients {
+        client.send("hello\n");
+    }
     for client in &mut clients {
         assert_eq!(client.receive(6), "hello\n");
         assert_eq!(next(&got), line("hello"));

@@ -11,7 +11,7 @@ use syncguard_firestore::{
     LockConfig, LockId, acquire,
 };
 use syncguard_test_services::proxy::FaultProxy;
-use syncguard_tests::register::emulator_client;
+use syncguard_tests::emulator::emulator_client;
 use tokio::runtime::Builder;
 
 use crate::field::firestore::{MINUTE, backend, shared, take};

@@ -1,12 +1,10 @@
-//! The stores and their settings.
+//! The kinds of stores and their settings.
 
 use std::fmt;
 use std::time::Duration;
 
-use anyhow::Result;
 use clap::ValueEnum;
-use syncguard_history::{Fault, Limits};
-use syncguard_tests::fleet::stores::{Server, Store};
+use syncguard_history::{Counts, Fault, Floors, Limits};
 
 /// A store that a fleet can run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -33,17 +31,6 @@ impl fmt::Display for Kind {
 }
 
 impl Kind {
-    pub(crate) fn start(self) -> Result<Store> {
-        Ok(Store::new(match self {
-            Self::Redis => Server::redis()?,
-            Self::RedisCluster => Server::cluster()?,
-            Self::Postgres => Server::postgres()?,
-            Self::Pgbouncer => Server::pgbouncer()?,
-            Self::Firestore => Server::firestore()?,
-            Self::Sqlite => Server::sqlite(&std::env::current_exe()?)?,
-        }))
-    }
-
     /// The largest error of a client's clock, if locks depend on it: two clocks differ by up to twice as much, and
     /// the tolerance is 1 s.
     pub(crate) fn skew(self) -> Duration {
@@ -79,8 +66,8 @@ impl Kind {
         }
     }
 
-    /// The minimum for a run that proves anything.
-    pub(crate) fn catalogue(self) -> Vec<Fault> {
+    /// The faults without which a run proves nothing.
+    pub(crate) fn faults(self) -> Vec<Fault> {
         let mut faults = vec![Fault::Killed, Fault::Stopped, Fault::ServerStopped];
         faults.extend(match self {
             Self::Sqlite => vec![Fault::KeptOut],
@@ -95,5 +82,32 @@ impl Kind {
             _ => Vec::new(),
         });
         faults
+    }
+
+    /// What a run of this length has done too little of to prove anything.
+    pub(crate) fn missing(self, ran: Duration, counts: &Counts) -> Vec<String> {
+        let seconds = ran.as_secs();
+        // A busy machine of two cores reaches these numbers many times over.
+        let floors = Floors {
+            answered: 10 * seconds,
+            granted: 2 * seconds,
+            written: seconds,
+            rejected: 1 + seconds / 60,
+            faults: self.faults().into_iter().map(|fault| (fault, 1)).collect(),
+        };
+        floors.missing(counts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_in_which_nothing_happened_does_not_count() {
+        let missing = Kind::Postgres.missing(Duration::from_secs(60), &Counts::default());
+        for what in ["answered", "granted", "Killed", "Cut", "ServerRestarted"] {
+            assert!(missing.iter().any(|it| it.starts_with(what)), "{what}: {missing:?}");
+        }
     }
 }

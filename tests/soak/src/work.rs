@@ -2,47 +2,49 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use syncguard::contract::{
-    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
-    TIME_TOLERANCE,
+    AcquireRequest, Acquired, ExtendRequest, Holder, IsLockedRequest, LookupRequest,
+    ReleaseRequest, TIME_TOLERANCE,
 };
 use syncguard::{
-    AcquisitionOptions, AutoExtend, CancellationToken, Fence, LockBackend, LockConfig, acquire,
-    lock,
+    AcquisitionOptions, AutoExtend, CancellationToken, Fence, LockBackend, LockConfig, LockInfo,
+    acquire, lock,
 };
-
-use crate::register::Registers;
 use syncguard_history::Random;
+
+use crate::registers::Registers;
 
 /// The work and its random decisions.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// The number of keys that the fleet shares, each with a register of its own.
-    pub keys: u64,
+    pub(crate) keys: u64,
     /// The TTL of locks.
-    pub ttl: Duration,
+    pub(crate) ttl: Duration,
     /// The seed of all random decisions.
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// The name of a key, and of the register that its lock protects.
-#[must_use]
-pub fn key(number: u64) -> String {
+pub(crate) fn key(number: u64) -> String {
     format!("counter-{number}")
 }
 
 /// The longest TTL of a fleet's lock, if its usual TTL is `ttl`.
-#[must_use]
-pub fn longest_ttl(ttl: Duration) -> Duration {
+pub(crate) fn longest_ttl(ttl: Duration) -> Duration {
     6 * ttl
 }
 
 /// Works until the token fires, then finishes the current operation.
 ///
 /// Errors are on the backend's record; here an error only ends a turn.
-pub async fn work<B>(backend: &B, registers: &Registers, plan: &Plan, stop: &CancellationToken)
-where
+pub(crate) async fn work<B>(
+    backend: &B,
+    registers: &Registers,
+    plan: &Plan,
+    stop: &CancellationToken,
+) where
     B: LockBackend<Fence = Fence>,
 {
     let mut random = Random::new(plan.seed);
@@ -88,18 +90,16 @@ impl<B: LockBackend<Fence = Fence>> Turn<'_, B> {
 
     /// Operation by operation, with an extend in between, and a second release at the end.
     async fn by_hand(&mut self) -> Result<()> {
-        let request = AcquireRequest::new(self.key, self.ttl)?;
-        let lock_id = request.lock_id;
-        let AcquireResult::Acquired(lock) = self.backend.acquire(request).await? else {
-            return Ok(());
-        };
+        let lock = self.ask().await?;
+        let lock_id = lock.lock_id;
         increment(self.registers, self.key, lock.fence, self.random.millis(1, 10)).await?;
         if self.random.percent(50) {
             // Longer or shorter than the remaining time.
             let ttl = self.ttl * (1 + u32::from(self.random.percent(50))) / 2;
             let _ = self.backend.extend(ExtendRequest::new(lock_id, ttl)?).await?;
         }
-        let _ = self.backend.lookup(LookupRequest::by_lock_id(lock_id)).await?;
+        let found = self.backend.lookup(LookupRequest::by_lock_id(lock_id)).await?;
+        check_label(found);
         let _ = self.backend.release(ReleaseRequest::new(lock_id)).await?;
         if self.random.percent(50) {
             let _ = self.backend.extend(ExtendRequest::new(lock_id, self.ttl)?).await?;
@@ -126,10 +126,7 @@ impl<B: LockBackend<Fence = Fence>> Turn<'_, B> {
 
     /// Longer than the TTL and the tolerance, without a look at either. Only the fence protects the data then.
     async fn overslept(&mut self) -> Result<()> {
-        let request = AcquireRequest::new(self.key, self.ttl)?;
-        let AcquireResult::Acquired(lock) = self.backend.acquire(request).await? else {
-            return Ok(());
-        };
+        let lock = self.ask().await?;
         let pause = self.ttl + TIME_TOLERANCE + self.random.millis(50, 400);
         increment(self.registers, self.key, lock.fence, pause).await?;
         let _ = self.backend.extend(ExtendRequest::new(lock.lock_id, self.ttl)?).await?;
@@ -158,8 +155,24 @@ impl<B: LockBackend<Fence = Fence>> Turn<'_, B> {
     /// Only reads.
     async fn curious(&mut self) -> Result<()> {
         self.backend.is_locked(IsLockedRequest::new(self.key)?).await?;
-        self.backend.lookup(LookupRequest::by_key(self.key)?).await?;
+        check_label(self.backend.lookup(LookupRequest::by_key(self.key)?).await?);
         Ok(())
+    }
+
+    /// A single acquire, whose note is the id of the lock.
+    async fn ask(&self) -> Result<Acquired> {
+        let request = AcquireRequest::new(self.key, self.ttl)?;
+        let holder = Holder::new("by hand")?.with_note(request.lock_id.expose())?;
+        let answer = self.backend.acquire(request.with_holder(holder)).await?;
+        answer.acquired().context("a free key")
+    }
+}
+
+/// A note belongs to its lock: the notes of this fleet are ids of locks.
+fn check_label(found: Option<LockInfo>) {
+    let Some(found) = found.map(LockInfo::expose) else { return };
+    if let Some(note) = found.info.holder.as_ref().and_then(Holder::note) {
+        assert_eq!(note, found.lock_id.expose(), "the note of another lock");
     }
 }
 

@@ -1,14 +1,4 @@
-//! A fleet: programs that increment registers under locks, some of them carelessly, programs that use recipes, and
-//! their stores.
-
-pub mod recipes;
-pub mod stores;
-
-mod flawed;
-mod member;
-mod skew;
-mod stalls;
-mod work;
+//! Backends on real stores, with timeouts that fit a run of seconds.
 
 use std::time::{Duration, Instant};
 
@@ -20,44 +10,26 @@ use syncguard::redis::{RedisBackend, RedisOptions};
 use syncguard::sqlite::{SqliteBackend, SqliteOptions};
 use syncguard::{DynBackend, acquire};
 
-pub use flawed::{Flaw, Flawed};
-pub use member::{Member, Role, settled};
-pub use skew::Skew;
-pub use work::{Plan, key, longest_ttl, work};
+use crate::skew::Skew;
 
-/// A backend on a real store, with timeouts that fit a run of seconds.
-#[derive(Debug)]
-pub struct Connected {
-    /// The backend, type-erased.
-    pub backend: DynBackend,
+/// A backend, and its pool if it has one.
+pub(crate) struct Connected {
+    pub(crate) backend: DynBackend,
     pool: Option<Pool>,
 }
 
 impl Connected {
     /// The number of connections that are not back in their pool.
-    #[must_use]
-    pub fn borrowed(&self) -> u64 {
+    pub(crate) fn borrowed(&self) -> u64 {
         let Some(status) = self.pool.as_ref().map(Pool::status) else { return 0 };
         (status.size.saturating_sub(status.available)) as u64
     }
 }
 
-/// Connects to `redis://…`, `redis-cluster://…`, `postgres://…`, `pgbouncer://…` (PostgreSQL through a
-/// pooler), `sqlite:FILE`, or the emulator at `firestore://HOST:PORT/PROJECT`.
-///
-/// # Errors
-///
-/// If the store cannot be reached.
-pub async fn connect(url: &str) -> Result<Connected> {
-    connect_by(url, None).await
-}
-
-/// Like [`connect`], with a wrong clock for stores whose locks depend on the clocks of clients.
-///
-/// # Errors
-///
-/// If the store cannot be reached.
-pub async fn connect_by(url: &str, clock: Option<Skew>) -> Result<Connected> {
+/// Connects to `redis://…`, `redis-cluster://…`, `postgres://…`, `pgbouncer://…` (PostgreSQL through a pooler),
+/// `sqlite:FILE`, or the emulator at `firestore://HOST:PORT/PROJECT`. A wrong clock is for stores whose locks depend on
+/// the clocks of clients.
+pub(crate) async fn connect(url: &str, clock: Option<Skew>) -> Result<Connected> {
     let (scheme, rest) = url.split_once(':').context("a URL")?;
     let (backend, pool) = match scheme {
         "redis" | "redis-cluster" => {
@@ -81,7 +53,8 @@ pub async fn connect_by(url: &str, clock: Option<Skew>) -> Result<Connected> {
             (DynBackend::new(SqliteBackend::connect_with(url, options).await?), None)
         }
         _ => {
-            let Emulated { host_port, project } = Emulated::parse(url)?;
+            let address = rest.strip_prefix("//").and_then(|rest| rest.split_once('/'));
+            let (host_port, project) = address.context("firestore://HOST:PORT/PROJECT")?;
             let mut options = FirestoreOptions::new()
                 .with_emulator(host_port)
                 .with_request_timeout(BOUND)
@@ -98,47 +71,26 @@ pub async fn connect_by(url: &str, clock: Option<Skew>) -> Result<Connected> {
 
 /// Waits until a store answers quickly: on a busy machine the emulator's first answers take seconds, longer than the
 /// limits of a run.
-///
-/// # Errors
-///
-/// If it stays slow for ten minutes.
-pub fn warm_up(url: &str) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let (started, mut quick) = (Instant::now(), 0);
-        let backend = connect(url).await?.backend;
-        while quick < 5 {
-            ensure!(started.elapsed() < Duration::from_secs(600), "the store stays slow");
-            let asked = Instant::now();
-            let taken = acquire(&backend, "warm-up").await;
-            if let Ok(guard) = taken
-                && guard.release().await.is_ok()
-                && asked.elapsed() < Duration::from_millis(200)
-            {
-                quick += 1;
-            } else {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
+pub(crate) async fn warm_up(url: &str) -> Result<()> {
+    let (started, mut quick) = (Instant::now(), 0);
+    let backend = connect(url, None).await?.backend;
+    while quick < 5 {
+        ensure!(started.elapsed() < Duration::from_secs(600), "the store stays slow");
+        let asked = Instant::now();
+        let taken = acquire(&backend, "warm-up").await;
+        if let Ok(guard) = taken
+            && guard.release().await.is_ok()
+            && asked.elapsed() < Duration::from_millis(200)
+        {
+            quick += 1;
+        } else {
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
 /// The longest time for a request.
 const BOUND: Duration = Duration::from_secs(1);
 /// The longest time for a new connection: a busy server starts a process for each.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(5);
-
-/// The name of an emulator's database in the tests.
-pub(crate) struct Emulated<'a> {
-    pub(crate) host_port: &'a str,
-    pub(crate) project: &'a str,
-}
-
-impl<'a> Emulated<'a> {
-    pub(crate) fn parse(url: &'a str) -> Result<Self> {
-        let rest = url.strip_prefix("firestore://").context("firestore://HOST:PORT/PROJECT")?;
-        let (host_port, project) = rest.split_once('/').context("no project")?;
-        Ok(Self { host_port, project })
-    }
-}

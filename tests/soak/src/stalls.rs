@@ -7,37 +7,28 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 /// Measures stalls from its creation until it is dropped.
-#[derive(Debug)]
 pub(crate) struct Stalls {
     state: Arc<Mutex<State>>,
     task: JoinHandle<()>,
 }
 
-#[derive(Debug)]
 struct State {
     /// When the process was last seen to run.
     ran: Instant,
     longest: Duration,
 }
 
-impl State {
-    fn note(&mut self) {
-        self.longest = self.longest.max(self.ran.elapsed());
-        self.ran = Instant::now();
-    }
-}
+const INTERVAL: Duration = Duration::from_millis(5);
 
 impl Stalls {
-    const INTERVAL: Duration = Duration::from_millis(5);
-
     pub(crate) fn watch() -> Self {
         let state = State { ran: Instant::now(), longest: Duration::ZERO };
         let state = Arc::new(Mutex::new(state));
         let noted = Arc::clone(&state);
         let task = tokio::spawn(async move {
             loop {
-                sleep(Self::INTERVAL).await;
-                noted.lock().unwrap_or_else(PoisonError::into_inner).note();
+                sleep(INTERVAL).await;
+                note(&noted);
             }
         });
         Self { state, task }
@@ -45,10 +36,15 @@ impl Stalls {
 
     /// The longest time until now in which the process did not run.
     pub(crate) fn longest(&self) -> Duration {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.note();
-        state.longest.saturating_sub(Self::INTERVAL)
+        note(&self.state).saturating_sub(INTERVAL)
     }
+}
+
+fn note(state: &Mutex<State>) -> Duration {
+    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    state.longest = state.longest.max(state.ran.elapsed());
+    state.ran = Instant::now();
+    state.longest
 }
 
 impl Drop for Stalls {

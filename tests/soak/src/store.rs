@@ -1,0 +1,211 @@
+//! The server of a run, which can be stopped and queried while others use it.
+
+mod file;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result};
+use serde_json::Value as Json;
+use syncguard::postgres::{PostgresOptions, schema_sql};
+use syncguard_test_services::firestore::FirestoreEmulator;
+use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
+use syncguard_test_services::redis::{AppendOnly, RedisCluster, RedisServer};
+
+use self::file::SqliteFile;
+use crate::kind::Kind;
+
+/// A server or a file, prepared for a fleet.
+pub(crate) enum Server {
+    /// Writes each change to its disk before it answers.
+    Redis(RedisServer),
+    /// Three masters, then their replicas in the same order, until a replica takes over.
+    Cluster(RedisCluster),
+    Postgres(PostgresServer),
+    PgBouncer(PgBouncer, PostgresServer),
+    Firestore(FirestoreEmulator),
+    Sqlite(SqliteFile),
+}
+
+pub(crate) struct Store {
+    kind: Kind,
+    port: Option<u16>,
+    server: Mutex<Server>,
+}
+
+impl Store {
+    pub(crate) fn start(kind: Kind) -> Result<Self> {
+        let server = match kind {
+            Kind::Redis => {
+                Server::Redis(RedisServer::builder().append_only(AppendOnly::Always).start()?)
+            }
+            Kind::RedisCluster => Server::Cluster(RedisCluster::start_with_replicas(3)?),
+            Kind::Postgres => Server::Postgres(postgres()?),
+            Kind::Pgbouncer => {
+                let (server, config) = (postgres()?, ["server_login_retry = 1"]);
+                let pooler = PgBouncer::start_with(&server, PoolMode::Transaction, &config)?;
+                Server::PgBouncer(pooler, server)
+            }
+            Kind::Firestore => Server::Firestore(FirestoreEmulator::start()?),
+            Kind::Sqlite => Server::Sqlite(SqliteFile::new()?),
+        };
+        let port = match &server {
+            Server::Redis(server) => Some(server.port()),
+            Server::Postgres(server) => Some(server.port()),
+            Server::PgBouncer(pooler, _) => Some(pooler.port()),
+            Server::Firestore(server) => Some(server.port()),
+            // The nodes announce their own addresses, past any proxy.
+            Server::Cluster(_) | Server::Sqlite(_) => None,
+        };
+        Ok(Self { kind, port, server: Mutex::new(server) })
+    }
+
+    /// The port behind a proxy. `None` for a file and a cluster.
+    pub(crate) fn port(&self) -> Option<u16> {
+        self.port
+    }
+
+    /// Locks the server; other callers wait.
+    pub(crate) fn server(&self) -> MutexGuard<'_, Server> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// SIGSTOP: connections stay open, and requests get no answer. A file is kept from all other writers.
+    pub(crate) fn pause(&self) -> Result<()> {
+        match &mut *self.server() {
+            Server::Redis(server) => server.pause(),
+            // A cluster has its own way to lose a master.
+            Server::Cluster(_) => Ok(()),
+            Server::Postgres(server) | Server::PgBouncer(_, server) => server.pause(),
+            Server::Firestore(server) => server.pause(),
+            Server::Sqlite(file) => file.pause(),
+        }
+    }
+
+    /// SIGCONT: the server carries out the requests that were sent meanwhile.
+    pub(crate) fn resume(&self) -> Result<()> {
+        match &mut *self.server() {
+            Server::Redis(server) => server.resume(),
+            Server::Cluster(_) => Ok(()),
+            Server::Postgres(server) | Server::PgBouncer(_, server) => server.resume(),
+            Server::Firestore(server) => server.resume(),
+            Server::Sqlite(file) => {
+                file.resume();
+                Ok(())
+            }
+        }
+    }
+
+    /// The URL of the server itself.
+    pub(crate) fn direct(&self) -> String {
+        match &*self.server() {
+            Server::Sqlite(file) => return file.url(),
+            Server::Cluster(nodes) => return format!("{}&wait_replicas=1", nodes.url()),
+            _ => {}
+        }
+        self.url_at(self.port.unwrap_or_default())
+    }
+
+    /// The URL of the server at another port.
+    pub(crate) fn url_at(&self, port: u16) -> String {
+        match self.kind {
+            Kind::Firestore => format!("firestore://127.0.0.1:{port}/{PROJECT}"),
+            Kind::Postgres | Kind::Pgbouncer => {
+                let password = PostgresServer::PASSWORD;
+                format!("{}://postgres:{password}@127.0.0.1:{port}/postgres", self.kind)
+            }
+            _ => format!("redis://127.0.0.1:{port}"),
+        }
+    }
+
+    /// The version of the server.
+    pub(crate) fn version(&self) -> Result<String> {
+        Ok(match &*self.server() {
+            Server::Redis(server) => redis_version(server)?,
+            Server::Cluster(nodes) => redis_version(&nodes.nodes()[0])?,
+            Server::Postgres(server) => postgres_version(server)?,
+            Server::PgBouncer(pooler, server) => {
+                format!("{}, {}", pooler.admin("SHOW VERSION")?, postgres_version(server)?)
+            }
+            // The emulator does not report one.
+            Server::Firestore(_) => "Firestore emulator".to_owned(),
+            Server::Sqlite(_) => format!("SQLite {}", rusqlite::version()),
+        })
+    }
+
+    /// The number of live locks, and of the fleet's connections.
+    pub(crate) fn leftovers(&self) -> Result<(u64, u64)> {
+        match &*self.server() {
+            Server::Redis(server) => Ok((redis_locks(server)?, redis_clients(server)?)),
+            Server::Cluster(cluster) => {
+                let (mut live, mut open) = (0, 0);
+                for node in cluster.nodes() {
+                    if node.cli(&["ROLE"])?.starts_with("master") {
+                        live += redis_locks(node)?;
+                    }
+                    open += redis_clients(node)?;
+                }
+                Ok((live, open))
+            }
+            Server::Postgres(server) => postgres_leftovers(server),
+            // The pooler keeps its own connections.
+            Server::PgBouncer(_, server) => Ok((postgres_leftovers(server)?.0, 0)),
+            Server::Firestore(emulator) => Ok((documents(emulator)?, 0)),
+            Server::Sqlite(file) => Ok((file.live()?, 0)),
+        }
+    }
+}
+
+const PROJECT: &str = "fleet";
+
+fn postgres() -> Result<PostgresServer> {
+    let server = PostgresServer::builder().config("max_connections = 200").start()?;
+    server.psql(&schema_sql(&PostgresOptions::new())?)?;
+    Ok(server)
+}
+
+fn postgres_leftovers(server: &PostgresServer) -> Result<(u64, u64)> {
+    let live = server.psql(
+        "SELECT count(*) FROM syncguard_locks
+        WHERE expires_at_ms + 1000 > extract(epoch FROM clock_timestamp()) * 1000",
+    )?;
+    let open = server
+        .psql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'syncguard'")?;
+    Ok((live.parse()?, open.parse()?))
+}
+
+fn postgres_version(server: &PostgresServer) -> Result<String> {
+    let version = server.psql("SHOW server_version")?;
+    Ok(format!("PostgreSQL {}", version.split(' ').next().unwrap_or_default()))
+}
+
+fn redis_locks(server: &RedisServer) -> Result<u64> {
+    // In a cluster, names begin with a tag in braces.
+    let names = server.cli(&["KEYS", "*syncguard:*"])?;
+    Ok(names.lines().filter(|name| !name.contains(":fence:")).count() as u64)
+}
+
+fn redis_clients(server: &RedisServer) -> Result<u64> {
+    let clients = server.cli(&["CLIENT", "LIST", "TYPE", "normal"])?;
+    // One of these connections is the query itself.
+    Ok(clients.lines().count().saturating_sub(1) as u64)
+}
+
+fn redis_version(server: &RedisServer) -> Result<String> {
+    let info = server.cli(&["INFO", "server"])?;
+    let version = info.lines().find_map(|line| line.trim().strip_prefix("redis_version:"));
+    Ok(format!("Redis {}", version.context("no version")?))
+}
+
+/// The documents of live locks in the emulator.
+fn documents(emulator: &FirestoreEmulator) -> Result<u64> {
+    let path = format!("/v1/projects/{PROJECT}/databases/(default)/documents/locks?pageSize=300");
+    let found: Json = serde_json::from_str(&emulator.get(&path)?)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
+    let is_live = |document: &&Json| {
+        let expiry = document["fields"]["expiresAtMs"]["integerValue"].as_str();
+        expiry.and_then(|it| it.parse::<u128>().ok()).is_none_or(|expiry| expiry + 1000 > now)
+    };
+    let documents = found["documents"].as_array();
+    Ok(documents.map_or(0, |documents| documents.iter().filter(is_live).count()) as u64)
+}
