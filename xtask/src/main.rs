@@ -41,7 +41,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Test(options) => test::run(&options),
-        Command::Ci(options) => ci::run(&options),
+        Command::Ci(options) => Ok(ci::run(&options)),
         Command::Services => services::run(),
         Command::Bench(options) => bench::run(&options),
         Command::Soak(options) => soak::run(&options),
