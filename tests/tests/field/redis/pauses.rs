@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use fred::interfaces::ClientLike as _;
 use syncguard_redis::contract::IsLockedRequest;
-use syncguard_redis::{ErrorCode, LockBackend as _, RedisBackend};
+use syncguard_redis::{ErrorCode, LockBackend as _};
 use syncguard_test_services::redis::{RedisCluster, RedisServer};
 use tokio::runtime::{Builder, Runtime};
 
