@@ -20,7 +20,7 @@ const READS: &[u8] = b"on";
 async fn greet(mut client: TcpStream, last: u8, is_read_only: &[u8]) -> io::Result<()> {
     let mut asked = [0; 1024];
     let _ = client.read(&mut asked).await?;
-    let mut greeting = b"R\0\0\0\x08\0\0\0\0S\0\0\0\x0alast\0".to_vec();
+    let mut greeting = b"R\0\0\0\x08\0\0\0\0S\0\0\0\x0blast\0".to_vec();
     greeting.extend([b'0' + last, 0]);
     greeting.extend(b"Z\0\0\0\x05I");
     client.write_all(&greeting).await?;
