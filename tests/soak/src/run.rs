@@ -18,7 +18,7 @@ use crate::feed::{self, Feed};
 use crate::fleet::{Fleet, Plan, RECIPES};
 use crate::kind::Kind;
 use crate::member::{Member, Role};
-use crate::report::{Report, Run, Versions};
+use crate::report::{Report, Versions};
 use crate::settle::settle;
 use crate::store::Store;
 use crate::ways::Ways;
@@ -178,17 +178,17 @@ fn soaked(
     }
     violations.extend(watch.feed.outcomes().violations(kind.limits().clocks));
     let judged = lasted.min(options.lasts.max(ONCE));
-    let run = Run {
+    Ok(Report {
         store: kind.to_string(),
         seed,
-        began,
-        lasted,
+        began: humantime::format_rfc3339_seconds(began).to_string(),
+        seconds: lasted.as_secs(),
         longest_outage_ms: verdict.longest_outage_ms,
         violations,
         missing: missing(kind, judged, &verdict.counts, &watch.feed),
+        counts: verdict.counts,
         versions,
-    };
-    Ok(Report::new(run, &verdict.counts))
+    })
 }
 
 fn joined<T>(thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
