@@ -12,7 +12,7 @@ use crate::cargo::{cargo, root, run as run_command, target};
 #[derive(Args)]
 pub(crate) struct Options {
     /// How long each store is used, such as `30s`, `5min` or `1h`: an hour if it is not given. The simulation begins no
-    /// new run after it; schedules and models end when all has been tried
+    /// new run after it; schedules end when all have been tried
     #[arg(long = "for")]
     lasts: Option<String>,
     /// The store
@@ -52,8 +52,6 @@ enum Store {
     Memory,
     /// No store: orders of events in guards and waiter queues, 50 times as many as `cargo xtask test --full`
     Schedules,
-    /// The protocols as models, and every order of events
-    Models,
     /// All of these, one after the other
     All,
 }
@@ -74,16 +72,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if matches!(options.store, Store::Simulation | Store::Memory | Store::All) {
         run_command(&mut program("syncguard-simulation", "simulate", &simulation(options))?)?;
     }
-    if matches!(options.store, Store::Models | Store::All) {
-        let mut arguments = vec!["all".to_owned()];
-        arguments.extend(options.report("models.json"));
-        run_command(&mut program("syncguard-model", "syncguard-model", &arguments)?)?;
-    }
     let stores: &[Store] = match &options.store {
         Store::All => &SERVERS,
-        Store::Simulation | Store::Memory | Store::Schedules | Store::Models => {
-            return Ok(ExitCode::SUCCESS);
-        }
+        Store::Simulation | Store::Memory | Store::Schedules => return Ok(ExitCode::SUCCESS),
         one => std::slice::from_ref(one),
     };
     let lasts = options.lasts.clone().unwrap_or_else(|| "1h".to_owned());
