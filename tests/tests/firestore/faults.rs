@@ -7,7 +7,8 @@ use syncguard_firestore::contract::{
     ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
 use syncguard_firestore::{
-    ErrorCode, FirestoreBackend, FirestoreOptions, LockBackend as _, LockError, LockId,
+    ErrorCode, FirestoreBackend, FirestoreOptions, LockBackend as _, LockConfig, LockError, LockId,
+    try_acquire,
 };
 use syncguard_test_services::proxy::{FaultProxy, Hold, ReplyCut};
 use syncguard_tests::polling::poll_times_and_linger;
@@ -68,12 +69,13 @@ async fn a_silent_server_is_bounded_keeps_no_lock_and_is_forgotten() -> Result<(
     // Callers in every state of an acquire and a release, while the server falls silent and nothing listens any more.
     let mut callers: JoinSet<Result<(), LockError>> = JoinSet::new();
     for number in 0..16 {
-        let (through, key) = (through.clone(), format!("k{number}"));
+        let config = LockConfig::new(format!("k{number}")).with_ttl(Duration::from_secs(3600));
+        let through = through.clone();
         callers.spawn(async move {
             loop {
-                let taken = through.acquire(request(&key, 3_600_000)).await?.acquired();
-                let Some(lock) = taken else { continue };
-                let _ = through.release(ReleaseRequest::new(lock.lock_id)).await?;
+                let tried = try_acquire(&through, config.clone()).await?;
+                let Some(guard) = tried.acquired() else { continue };
+                let _ = guard.release().await?;
             }
         });
     }
