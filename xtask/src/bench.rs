@@ -22,17 +22,17 @@ enum Name {
     Core,
     /// A backend without telemetry, with it, and with each of its sinks
     Telemetry,
-    /// Permits, sets and terms beside plain locks, and the cost of waiting for a permit
+    /// The cost of waiting for a permit
     Recipes,
-    /// The Redis backend beside raw drivers, redis-benchmark and another crate
+    /// The Redis backend beside a raw driver
     Redis,
-    /// The PostgreSQL backend beside pgbench and a transaction that awaits every statement
+    /// The PostgreSQL backend beside a transaction that awaits every statement
     Postgres,
     /// The Firestore backend beside transactions and the bare calls
     Firestore,
-    /// Many waiters for one key, in one process and in several, on each store and beside other locks
+    /// Many waiters for one key, in one process and in several, on each store
     Waiting,
-    /// The SQLite backend beside the same SQL on a bare connection, flock and a mutex
+    /// The SQLite backend beside the same SQL on a bare connection
     Sqlite,
     /// The guide's picture of the ratios that the last runs for Redis, PostgreSQL, Firestore and SQLite measured
     Plot,
@@ -79,15 +79,8 @@ impl Name {
 /// tree.
 pub(crate) const WORKSPACE: &str = "tests/bench/Cargo.toml";
 
-/// etcd's client is built if etcd and protoc, which its build needs, are installed.
 fn program(name: &str) -> Command {
-    let mut command = cargo(["run", "--release", "--manifest-path", WORKSPACE, "--bin", name]);
-    let is_installed = |program| Command::new(program).arg("--version").output().is_ok();
-    if name == "waiting" && is_installed("etcd") && is_installed("protoc") {
-        command.args(["--features", "etcd"]);
-    }
-    command.arg("--");
-    command
+    cargo(["run", "--release", "--manifest-path", WORKSPACE, "--bin", name, "--"])
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {

@@ -50,7 +50,7 @@ enum Store {
     Simulation,
     /// The same with the memory backend, which lives in one process and has no server to break
     Memory,
-    /// No store: orders of events in guards and waiter queues, 50 times as many as `cargo xtask test --full`
+    /// No store: orders of events in waiter queues, 50 times as many as `cargo xtask test --full`
     Schedules,
     /// All of these, one after the other
     All,
@@ -105,7 +105,7 @@ impl Options {
     }
 }
 
-/// Some three million schedules.
+/// 400 000 schedules.
 fn schedules() -> Command {
     let mut command = cargo(["test", "--release", "-p", "syncguard-core", "--all-features"]);
     command.args(["--lib", "shuttle_tests"]).env("SYNCGUARD_SHUTTLE_TIMES", "400");

@@ -17,9 +17,6 @@ pub const FISH: Program = tool(&["fish"], "fish");
 /// Checks units.
 pub const SYSTEMD_ANALYZE: Program = tool(&["systemd-analyze"], "systemd");
 
-/// A daemon that runs the lines of a crontab, as root.
-pub const CRON: Program = tool(&["cron"], "cron");
-
 /// Runs the Python programs of the guide.
 pub const PYTHON3: Program = tool(&["python3"], "python3");
 

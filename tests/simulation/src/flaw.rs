@@ -46,17 +46,17 @@ pub enum Flaw {
     /// The queue: a turn is passed on with the lock and its fence. A flawed copy of the queue, in front of the
     /// backend.
     SharedGrant,
-    /// D18: the store carries out requests after their deadline.
+    /// The store carries out requests after their deadline.
     LateRequests,
-    /// D19: the store extends a lock with any expected expiry.
+    /// The store extends a lock with any expected expiry.
     BlindExtends,
     /// Redis cluster: a release that was sent twice counts as carried out once, so its second copy says "not held".
     ForgottenCopy,
-    /// D20: the backend takes the first "not held" for the end of a clean-up.
+    /// The backend takes the first "not held" for the end of a clean-up.
     SettledTooSoon,
-    /// D21: a user of the bare backend begins its work with a grant whose time is over.
+    /// A user of the bare backend begins its work with a grant whose time is over.
     StaleGrant,
-    /// D7, Firestore: the commit that takes a lock states the version of the lock, and not that of the counter.
+    /// Firestore: the commit that takes a lock states the version of the lock, and not that of the counter.
     UncheckedCounter,
     /// Firestore: a clean-up deletes the lock in any version.
     UncheckedCleanUp,
@@ -64,23 +64,25 @@ pub enum Flaw {
     UncheckedRelease,
     /// Firestore: for its clients a lock is over as soon as it has expired by their own clock.
     HastyClients,
-    /// D20, Firestore: a clean-up that finds no lock leaves the counter as it was, so a late commit still succeeds.
+    /// Firestore: a clean-up that finds no lock leaves the counter as it was, so a late commit still succeeds.
     UnmovedCounter,
-    /// D19, Firestore: an extend states neither the version nor the expiry that it knows.
+    /// Firestore: an extend states neither the version nor the expiry that it knows.
     UncheckedExtend,
-    /// D5, PostgreSQL: acquire decides by the row in its snapshot, and overwrites its current state.
+    /// PostgreSQL: acquire decides by the row in its snapshot, and overwrites its current state.
     MissingRowLock,
-    /// D4, PostgreSQL: the time is that of the statement's start, before all waits.
+    /// PostgreSQL: the time is that of the statement's start, before all waits.
     StaleNow,
     /// PostgreSQL: an extend does not lock the row, and writes all of it, so a lock that was released meanwhile comes
     /// back.
     UpsertingExtend,
-    /// D19, PostgreSQL: the backend sends an extend again after a lost connection.
+    /// PostgreSQL: the backend sends an extend again after a lost connection.
     ResentExtends,
-    /// D20, PostgreSQL: after a release, the backend ignores the first sending of an acquire that was sent twice.
+    /// PostgreSQL: after a release, the backend ignores the first sending of an acquire that was sent twice.
     ForgottenSending,
-    /// D20, PostgreSQL: a clean-up does not check for a running acquire of the key.
+    /// PostgreSQL: a clean-up does not check for a running acquire of the key.
     NotAlone,
+    /// PostgreSQL: a clean-up that found no lock does not look again after the deadline.
+    OneLook,
 }
 
 impl Flaw {
@@ -126,6 +128,7 @@ impl Flaw {
             Self::UncheckedExtend => "unchecked-extend",
             Self::ResentExtends => "resent-extends",
             Self::ForgottenSending => "forgotten-sending",
+            Self::OneLook => "one-look",
             _ => "",
         }
     }
@@ -208,6 +211,7 @@ impl Flaw {
             | Self::ForgottenSending
             | Self::ResentExtends
             | Self::NotAlone
+            | Self::OneLook
             | Self::StaleWindow => Store::Postgres,
             _ => Store::Redis,
         }
@@ -228,6 +232,7 @@ impl Flaw {
                 | Self::UpsertingExtend
                 | Self::ForgottenSending
                 | Self::NotAlone
+                | Self::OneLook
         )
     }
 
@@ -239,6 +244,7 @@ impl Flaw {
                 | Self::StaleNow
                 | Self::UpsertingExtend
                 | Self::NotAlone
+                | Self::OneLook
                 | Self::StaleWindow
         )
     }
