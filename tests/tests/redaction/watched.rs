@@ -52,8 +52,12 @@ pub(crate) async fn told() {
 impl<B: LockBackend> Watched<B> {
     /// Adds the secrets of a request, which must not show in it.
     fn ask(&self, key: Option<&Key>, lock_id: Option<LockId>, request: &impl Debug) {
-        key.iter().for_each(|key| self.net.add(key.expose()));
-        lock_id.iter().for_each(|lock_id| self.net.add(lock_id.expose()));
+        if let Some(key) = key {
+            self.net.add(key.expose());
+        }
+        if let Some(lock_id) = lock_id {
+            self.net.add(lock_id.expose());
+        }
         self.net.read("a request", &format!("{request:?}"));
     }
 

@@ -18,16 +18,10 @@ const ROWS: &[(ErrorKind, &str, ErrorCode, bool, FailureSubject)] = {
         (K::Auth, "WRONGPASS invalid username-password pair", AuthFailed, false, Connection),
         (K::Unknown, "NOPERM this user has no permissions to run", AuthFailed, false, Request),
         (K::Unknown, "DENIED Redis is running in protected mode", AuthFailed, false, Server),
-        (K::Unknown, "ERR The user executing the script can't run", AuthFailed, false, Request),
+        (K::Unknown, FORBIDDEN_IN_SCRIPT, AuthFailed, false, Request),
         (K::InvalidArgument, "WRONGTYPE Operation against a key", Internal, false, Request),
         (K::Unknown, "OOM command not allowed", Unavailable, false, Request),
-        (
-            K::Unknown,
-            "ERR Error running script: @user_script: 1: -OOM",
-            Unavailable,
-            false,
-            Request,
-        ),
+        (K::Unknown, OOM_IN_SCRIPT, Unavailable, false, Request),
         (K::Unknown, "@user_script: 26: -READONLY You can't write", Unavailable, false, Server),
         (K::Unknown, "LOADING Redis is loading the dataset", Unavailable, false, Server),
         (K::Unknown, "MISCONF Redis is configured to save RDB", Unavailable, false, Request),
@@ -39,7 +33,13 @@ const ROWS: &[(ErrorKind, &str, ErrorCode, bool, FailureSubject)] = {
         (K::Cluster, "CLUSTERDOWN Hash slot not served", Unavailable, true, Server),
         (K::Unknown, "CROSSSLOT Keys in request", InvalidArgument, false, Request),
         (K::Cluster, "MOVED 1 10.0.0.1:6379", InvalidArgument, false, Request),
-        (K::Cluster, "All keys must belong to the same", InvalidArgument, false, Request),
+        (
+            K::Cluster,
+            "All keys must belong to the same cluster node.",
+            InvalidArgument,
+            false,
+            Request,
+        ),
         (K::Unknown, "ERR max number of clients reached", RateLimited, false, Server),
         (K::Unknown, "ERR DB index is out of range", InvalidArgument, false, Request),
         (K::Unknown, UNDECLARED, InvalidArgument, false, Request),
@@ -59,6 +59,10 @@ const ROWS: &[(ErrorKind, &str, ErrorCode, bool, FailureSubject)] = {
     ]
 };
 
+const FORBIDDEN_IN_SCRIPT: &str =
+    "ERR The user executing the script can't run this command or subcommand";
+const OOM_IN_SCRIPT: &str =
+    "ERR Error running script (call to f_0): @user_script:1: @user_script: 1: -OOM command";
 const UNDECLARED: &str = "ERR Error running script (call to f_0): @user_script:2: script tried \
                           accessing undeclared key";
 const UNKNOWN_IN_SCRIPT: &str = "ERR Unknown Redis command called from script script: f_0, on \

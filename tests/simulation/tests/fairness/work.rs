@@ -81,7 +81,7 @@ pub(crate) fn ours(process: &Process, tasks: u32, work: &Work) -> Tally {
 /// Tasks of a process of this library, with a limit for each wait.
 pub(crate) fn ours_within(process: &Process, tasks: u32, work: &Work, limit: Duration) -> Tally {
     let locker = Locker::new(process.clone()).wait_up_to(limit);
-    repeat(tasks, &Client::Ours(locker), work)
+    repeat(tasks, &Client::Ours(Box::new(locker)), work)
 }
 
 /// Tasks of a process of the TypeScript library.
@@ -93,7 +93,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
 enum Client {
-    Ours(Locker<Process>),
+    Ours(Box<Locker<Process>>),
     TypeScript(Store),
 }
 
@@ -106,7 +106,7 @@ fn repeat(tasks: u32, client: &Client, work: &Work) -> Tally {
                 let began = Instant::now();
                 match &client {
                     Client::Ours(locker) => {
-                        let guard = locker.clone().acquire(work.key()).await;
+                        let guard = Locker::clone(locker).acquire(work.key()).await;
                         tally.note(began, guard.is_ok());
                         if let Ok(guard) = guard {
                             rest(&work.hold).await;
