@@ -1,6 +1,5 @@
 //! A process that shares a lock file with others, for the tests of the SQLite backend.
 //!
-//! - `sqlite-worker grind FILE LOG SEED` takes and releases locks until it is killed, and writes down which.
 //! - `sqlite-worker keep-out FILE` keeps everybody else from writing until its input ends.
 //! - `sqlite-worker try FILE` takes a lock and releases it, and says what came of it.
 //! - `sqlite-worker fill FILE FILLER` takes locks until that fails, deletes the filler, and goes on.
@@ -35,9 +34,6 @@ fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
-        ["grind", file, log, seed] => {
-            runtime()?.block_on(grind(Path::new(file), Path::new(log), seed.parse()?))
-        }
         ["keep-out", file] => keep_out(Path::new(file)),
         ["try", file] => {
             println!("{}", told(runtime()?.block_on(try_once(Path::new(file)))));
@@ -53,7 +49,7 @@ fn main() -> Result<()> {
             Ok(())
         }
         ["fork", file] => fork_and_try(Path::new(file)),
-        _ => bail!("sqlite-worker grind|keep-out|try|between|fill|hold|starve|fork FILE …"),
+        _ => bail!("sqlite-worker keep-out|try|between|fill|hold|starve|fork FILE …"),
     }
 }
 
@@ -69,36 +65,6 @@ fn told(result: Result<Fence, LockError>) -> String {
     }
 }
 
-/// Four tasks on five keys. The log has a line for each lock that was granted, and one before its release.
-async fn grind(file: &Path, log: &Path, seed: u64) -> Result<()> {
-    const KEYS: u64 = 5;
-    let backend = SqliteBackend::open(file).await?;
-    let mut tasks = JoinSet::new();
-    for task in 0..4 {
-        let (backend, log) =
-            (backend.clone(), File::options().append(true).create(true).open(log)?);
-        let mut random = Random::new(seed.wrapping_mul(31).wrapping_add(task));
-        tasks.spawn(async move {
-            loop {
-                let key = format!("key {}", random.number() % KEYS);
-                let granted = backend.acquire(AcquireRequest::new(&key, HOUR)?).await?;
-                let AcquireResult::Acquired(lock) = granted else {
-                    tokio::task::yield_now().await;
-                    continue;
-                };
-                note(&log, 'G', &key, lock.fence)?;
-                if random.number().is_multiple_of(4) {
-                    tokio::time::sleep(Duration::from_millis(random.number() % 3)).await;
-                }
-                note(&log, 'R', &key, lock.fence)?;
-                let released = backend.release(ReleaseRequest::new(lock.lock_id)).await?;
-                ensure!(released.is_released(), "the lock was gone");
-            }
-        });
-    }
-    tasks.join_next().await.context("no task")??
-}
-
 fn keep_out(file: &Path) -> Result<()> {
     let mut connection = Connection::open(file)?;
     // The other processes write all the time, and SQLite grants the write lock at random.
@@ -110,13 +76,6 @@ fn keep_out(file: &Path) -> Result<()> {
     transaction.rollback()?;
     println!("out");
     Ok(())
-}
-
-/// A single write, so that a SIGKILL leaves whole lines.
-fn note(mut log: &File, what: char, key: &str, fence: Fence) -> Result<()> {
-    let now = clock_gettime(ClockId::Monotonic);
-    let line = format!("{what} {key} {} {}{:09}\n", fence.get(), now.tv_sec, now.tv_nsec);
-    Ok(log.write_all(line.as_bytes())?)
 }
 
 async fn try_once(file: &Path) -> Result<Fence, LockError> {
