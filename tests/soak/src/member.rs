@@ -19,6 +19,7 @@ use crate::skew::Skew;
 use crate::work::{Plan, work};
 
 /// The configuration of a process.
+#[allow(clippy::unsafe_derive_deserialize, reason = "the unsafe code is in a macro of tokio")]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Member {
     /// Its name in the history.

@@ -18,13 +18,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use rusqlite::{Connection, TransactionBehavior};
-use rustix::time::{ClockId, clock_gettime};
 use syncguard::contract::{AcquireRequest, AcquireResult, ExtendRequest, ReleaseRequest};
 use syncguard::sqlite::{SqliteBackend, SqliteOptions};
 use syncguard::{ErrorCode, Fence, LockBackend as _, LockError};
-use syncguard_history::Random;
 use tokio::runtime::{Builder, Runtime};
-use tokio::task::JoinSet;
 
 /// A constant of `linux/sched.h`, which the crate lacks.
 const CLONE_NEWTIME: i32 = 0x80;

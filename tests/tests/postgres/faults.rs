@@ -92,9 +92,9 @@ async fn a_reply_is_cut_at_every_byte() -> Result<()> {
 /// Every statement once on the pool's only connection.
 async fn warm(backend: &PostgresBackend) -> Result<()> {
     let lock = take(backend, "warm").await;
-    extend(&backend, lock.lock_id).await?;
+    extend(backend, lock.lock_id).await?;
     ensure!(backend.lookup(LookupRequest::by_key("warm")?).await?.is_some());
-    release(&backend, lock.lock_id).await?;
+    release(backend, lock.lock_id).await?;
     Ok(())
 }
 

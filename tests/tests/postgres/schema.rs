@@ -183,7 +183,7 @@ async fn tables_without_the_column_for_holders_work() -> Result<()> {
         for rival in [&of_url, &of_pool] {
             ensure!(!refusal(rival, "key").await?.holder_polls);
         }
-        release(&backend, lock.lock_id).await?;
+        release(backend, lock.lock_id).await?;
     }
     // A process that found the column missing goes on without it.
     setup_schema(&pool(&url, 1), &tables.options()).await?;

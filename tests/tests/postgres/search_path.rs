@@ -78,7 +78,7 @@ async fn do_everything(backend: &PostgresBackend, key: &str) -> Result<()> {
     ensure!(of_key.is_some_and(|info| info.fence == lock.fence));
     let of_id = backend.lookup(LookupRequest::by_lock_id(lock.lock_id)).await?;
     ensure!(of_id.is_some_and(|info| info.fence == lock.fence));
-    extend(&backend, lock.lock_id).await?;
+    extend(backend, lock.lock_id).await?;
     let known = backend.lookup(LookupRequest::by_key(key)?).await?.context("a lock")?;
     let expected = ExtendRequest::new(lock.lock_id, MINUTE)?.with_expected_expiry(known.expires_at);
     ensure!(backend.extend(expected).await?.is_extended());
@@ -90,7 +90,7 @@ async fn do_everything(backend: &PostgresBackend, key: &str) -> Result<()> {
     drop(work);
 
     let watch = backend.watch(WatchRequest::new(Key::new(key)?)).await;
-    release(&backend, lock.lock_id).await?;
+    release(backend, lock.lock_id).await?;
     if let Some(mut watch) = watch {
         watch.changed().await;
     }

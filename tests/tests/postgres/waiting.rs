@@ -33,7 +33,7 @@ async fn contenders_that_hang_leave_a_connection_to_holders() -> Result<()> {
             extend(&backend, held.lock_id).await?;
         }
         release(&backend, held.lock_id).await?;
-        contenders.iter().for_each(|contender| contender.abort());
+        contenders.iter().for_each(tokio::task::JoinHandle::abort);
         turn.rollback().await?;
     }
     Ok(())
@@ -61,7 +61,7 @@ async fn a_holder_is_served_before_the_contenders_that_came_earlier() -> Result<
     first.rollback().await?;
     holder.await?.context("a contender came first, and hangs")?;
     ensure!(contender.await??.is_acquired());
-    contenders.iter().for_each(|contender| contender.abort());
+    contenders.iter().for_each(tokio::task::JoinHandle::abort);
     others.rollback().await?;
     Ok(())
 }

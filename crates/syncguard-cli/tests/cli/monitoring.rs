@@ -59,8 +59,10 @@ fn exported(harness: &Harness, prefix: &str) -> Result<String> {
 fn expected(keys: &[&str], corrupt: u32) -> String {
     let mut text = String::new();
     let mut family = |name: &str, help: &str, samples: &[String]| {
-        text += &format!("# HELP {name} {help}\n# TYPE {name} gauge\n");
-        samples.iter().for_each(|sample| text += &format!("{name}{sample}\n"));
+        let head = format!("# HELP {name} {help}\n# TYPE {name} gauge\n");
+        let lines = samples.iter().map(|sample| format!("{name}{sample}\n"));
+        text.push_str(&head);
+        text.extend(lines);
     };
     for (name, help, value) in [
         ("syncguard_lock_info", "1 for each lock that is held.", "1"),
