@@ -1,5 +1,5 @@
 //! The protocol of `SyncGuard` as a model: small worlds of three clients, one key and a network that may delay, lose
-//! and repeat, in which a checker ([`stateright`]) tries every order of events.
+//! and repeat, in which a checker (stateright) tries every order of events.
 //!
 //! | file | what it mirrors |
 //! |---|---|

@@ -31,12 +31,10 @@ pub(super) struct Head<'a, B> {
     ticket: Ticket,
     watching: Watching,
     false_signals: FalseSignals,
-    /// Whether the last attempt was made because of a signal.
-    asked_at_signal: bool,
     /// When the lock of the present holder expires, as the store or the queue reported last.
     free_at: Option<Instant>,
-    /// Whether the last attempt was made because the holder's lock had expired.
-    asked_at_expiry: bool,
+    /// Why the head woke up last.
+    woken: Woken,
     /// When the next poll is due, if its pause was cut short to open a watch.
     poll_at: Option<Instant>,
     holder: Holder,
@@ -109,9 +107,8 @@ impl<'a, B: LockBackend> Head<'a, B> {
             ticket,
             watching: Watching::default(),
             false_signals: FalseSignals::default(),
-            asked_at_signal: false,
             free_at: None,
-            asked_at_expiry: false,
+            woken: Woken::Queue,
             poll_at: None,
             holder: Holder::Unknown,
             watch_start: None,
@@ -297,9 +294,9 @@ impl<'a, B: LockBackend> Head<'a, B> {
         self.holder = Holder::Rival { polls: contention.holder_polls };
         self.ticket.on_contended(now, contention.holder_polls);
         let free_at = contention.free_within.map(|time| now + time + Duration::from_millis(1));
-        self.false_signals.on_locked(free_at, self.asked_at_signal);
+        self.false_signals.on_locked(free_at, self.woken == Woken::Signal);
         // If the attempt at the expiry has found the lock held, the next expiry is no reason to ask.
-        self.free_at = free_at.filter(|_| !self.asked_at_expiry);
+        self.free_at = free_at.filter(|_| self.woken != Woken::Expiry);
     }
 
     /// Waits until there is a reason to ask the store.
@@ -315,10 +312,8 @@ impl<'a, B: LockBackend> Head<'a, B> {
             if let Some(WatchStart::MayBeFree) = self.watch_if_needed().await? {
                 return Ok(Reason::Release);
             }
-            let woken = Box::pin(self.sleep()).await?;
-            self.asked_at_expiry = woken == Woken::Expiry;
-            self.asked_at_signal = woken == Woken::Signal;
-            match woken {
+            self.woken = Box::pin(self.sleep()).await?;
+            match self.woken {
                 Woken::Queue => match self.take_turn().await? {
                     Some(until) => self.set_local_holder(until),
                     None => return Ok(Reason::Release),
