@@ -29,7 +29,7 @@ use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::value::{LockError, Ttl};
+use crate::value::{LockError, Ttl, is_visible};
 
 /// A URL, split into its parameters. `Debug` shows no part of the URL.
 pub struct BackendUrl<'a> {
@@ -239,11 +239,9 @@ impl fmt::Debug for BackendUrl<'_> {
     }
 }
 
-/// True for white space and control characters, and for invisible ones that come along when a URL is copied.
+/// True for white space, and for characters that are not seen, which come along when a URL is copied.
 fn is_unreadable(character: char) -> bool {
-    character.is_whitespace()
-        || character.is_control()
-        || matches!(character, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
+    character.is_whitespace() || !is_visible(character)
 }
 
 /// Parameters of libpq, JDBC, pools, and clients of Redis and SQLite, which URLs are copied with. Such a name may be
@@ -354,7 +352,8 @@ mod tests {
         for url in ["db://u:p?strict=true@h", "db:?strict=true#x"] {
             assert!(message(parse(url)).contains("%40"), "{url}");
         }
-        for url in ["db:\n", " db:", "db://h?key_prefix=a b", "db:\0", "\u{feff}db:", "db:\u{200b}"]
+        for url in
+            ["db:\n", " db:", "db://h?key_prefix=a b", "db:\0", "\u{feff}db:", "db:\u{2066}h"]
         {
             assert!(message(parse(url)).contains("white space"), "{url}");
         }

@@ -215,7 +215,7 @@ fn too_long(what: &str, length: usize) -> LockError {
 }
 
 /// False for characters that move the cursor, change the direction of text, or have no width.
-fn is_visible(character: char) -> bool {
+pub(crate) fn is_visible(character: char) -> bool {
     !character.is_control()
         && !matches!(character,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
