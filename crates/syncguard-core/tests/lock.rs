@@ -8,7 +8,7 @@ use crate::common::{FaultyBackend, ReportedErrors, Trouble, is_locked, ms};
 use syncguard_core::contract::{AcquireRequest, ReleaseSource};
 use syncguard_core::{
     AcquisitionOptions, AutoExtend, Backoff, CancellationToken, DynBackend, ErrorCode, Held,
-    Jitter, LockBackend, LockConfig, LockError, Locker, acquire, lock, lock_send, try_acquire,
+    Jitter, LockBackend, LockConfig, LockError, Locker, acquire, lock, try_acquire,
 };
 use syncguard_memory::MemoryBackend;
 use tokio::time::{Instant, sleep};
@@ -322,7 +322,7 @@ async fn the_future_of_lock_is_send_and_generic_code_can_spawn_it() {
         W: FnOnce(Held<B::Fence>) -> F + Send + 'static,
         F: Future<Output: Send> + Send + 'static,
     {
-        tokio::spawn(async move { lock_send(&backend, KEY, work).await })
+        tokio::spawn(async move { lock(&backend, KEY, work).await })
     }
 
     let backend = MemoryBackend::new();

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
-use syncguard_core::{
-    CancellationToken, DynBackend, Held, LockBackend, LockError, lock, lock_flat,
-};
+use syncguard_core::{CancellationToken, DynBackend, Held, LockBackend, LockError, lock};
 use syncguard_memory::MemoryBackend;
 use syncguard_recipes::{Election, Schedule, Term, Tick, TickOutcome, Ticks};
 use tokio::time::Instant;
@@ -107,11 +105,11 @@ async fn each_form_of_work_that_is_called_once<B: LockBackend>(backend: B) {
             async move { state.call(held.fence()).await }
         })
         .await?;
-        lock_flat(&backend, "a", async |held| {
+        lock(&backend, "a", async |held| {
             state.call(held.fence()).await;
             Ok::<_, LockError>(())
         })
-        .await?;
+        .await??;
         let ticks = ticks(backend.clone(), &state);
         ticks.try_once(async |tick| state.call(tick.fence()).await).await?;
         ticks.try_once(|tick| async move { state.call(tick.fence()).await }).await

@@ -25,13 +25,7 @@
 //! |---|---|
 //! | a guard, released when it is dropped | [`acquire`], [`try_acquire`] |
 //! | to run work under the lock | [`lock()`] |
-//! | the same, with one error for the lock and the work | [`lock_flat`] |
-//! | the same in code that is generic over the work and spawns it | [`lock_send`] |
 //! | any of these, configured once | [`Locker`] |
-//!
-//! If the compiler says `error[E0282]: type annotations needed` about [`lock_flat`], the work does not name its error type:
-//! end the work with `Ok::<_, MyError>(value)`, where `MyError` implements `From<LockError>`. If the compiler says that a
-//! future is not `Send`, or that `AsyncFnOnce` is not general enough, use [`lock_send`].
 //!
 //! ```toml
 //! [dependencies]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::acquire::{TryAcquired, acquire, try_acquire};
 use super::config::{LockConfig, Policy, policy_methods};
 use super::guard::{Held, LockGuard};
-use super::lock::{lock, lock_flat, lock_send};
+use super::lock::lock;
 use crate::backend::LockBackend;
 use crate::value::{IntoKey, LockError};
 
@@ -56,46 +56,12 @@ impl<B: LockBackend> Locker<B> {
     /// # Cancel safety
     ///
     /// As [`lock`](crate::lock()).
-    pub async fn lock<W, T>(&self, key: impl IntoKey, work: W) -> Result<T, LockError>
-    where
-        W: AsyncFnOnce(Held<B::Fence>) -> T,
-    {
-        lock(&self.backend, self.config(key), work).await
-    }
-
-    /// Runs work that can fail while holding the lock of this key: see [`lock_flat`](crate::lock_flat()).
-    ///
-    /// # Errors
-    ///
-    /// As [`lock_flat`](crate::lock_flat()).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`lock`](crate::lock()).
-    pub async fn lock_flat<W, T, E>(&self, key: impl IntoKey, work: W) -> Result<T, E>
-    where
-        W: AsyncFnOnce(Held<B::Fence>) -> Result<T, E>,
-        E: From<LockError>,
-    {
-        lock_flat(&self.backend, self.config(key), work).await
-    }
-
-    /// Runs work while holding the lock of this key, for code that is generic over the work and spawns the
-    /// future: see [`lock_send`](crate::lock_send()).
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](crate::lock()).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`lock`](crate::lock()).
-    pub async fn lock_send<W, F>(&self, key: impl IntoKey, work: W) -> Result<F::Output, LockError>
+    pub async fn lock<W, F>(&self, key: impl IntoKey, work: W) -> Result<F::Output, LockError>
     where
         W: FnOnce(Held<B::Fence>) -> F,
         F: Future,
     {
-        lock_send(&self.backend, self.config(key), work).await
+        lock(&self.backend, self.config(key), work).await
     }
 
     /// Takes the lock of this key, waiting for its turn: see [`acquire`](crate::acquire()).
