@@ -153,7 +153,7 @@ where
 {
     Ok(match backend.acquire(request).await? {
         AcquireResult::Acquired(lock) => Answer::Acquired(lock.fence.get()),
-        AcquireResult::Locked(_) => Answer::Locked,
+        AcquireResult::Busy(_) => Answer::Locked,
         AcquireResult::Refused(Refusal::Taken { counter }) => Answer::Taken(counter.get()),
         AcquireResult::Refused(Refusal::TooEarly { .. }) => Answer::TooEarly,
     })

@@ -46,7 +46,7 @@ impl LockBackend for Shelf {
         let (mut shelf, now) = self.live(request.cancellation.as_ref())?;
         let held = shelf.1.iter().find(|lock| lock.key == request.key);
         if let Some(lock) = held.filter(|lock| lock.lock_id != request.lock_id) {
-            return Ok(AcquireResult::Locked(Contention::until(lock.info.expires_at, now)));
+            return Ok(AcquireResult::Busy(Contention::until(lock.info.expires_at, now)));
         }
         let info = match held {
             Some(same) => same.info.clone(),

@@ -97,7 +97,7 @@ impl Client {
     pub(crate) async fn send(&self, request: AcquireRequest) -> Checked<Option<Granted>> {
         let lock_id = request.lock_id;
         match answer("acquire", self.backend.acquire(request).await)? {
-            AcquireResult::Locked(_) => Ok(None),
+            AcquireResult::Busy(_) => Ok(None),
             AcquireResult::Acquired(acquired) => Ok(Some(self.granted(lock_id, &acquired)?)),
             refused @ AcquireResult::Refused(_) => {
                 Err(Unexpected::new(format!("acquire without a window answered {refused:?}")))
@@ -130,7 +130,7 @@ impl Client {
     pub(crate) async fn refusal(&self, key: &Key, ttl: Duration) -> Checked<Contention> {
         let request = AcquireRequest::new(key, ttl)?;
         match answer("acquire", self.backend.acquire(request).await)? {
-            AcquireResult::Locked(contention) => Ok(contention),
+            AcquireResult::Busy(contention) => Ok(contention),
             other => Err(Unexpected::new(format!("acquire of a held key answered {other:?}"))),
         }
     }

@@ -19,7 +19,7 @@ pub(crate) struct InWindow(pub(crate) Client);
 #[derive(Debug)]
 pub(crate) enum Answer {
     Granted(Granted),
-    Held(Contention),
+    Busy(Contention),
     Taken(Fence),
     TooEarly(Duration),
 }
@@ -40,7 +40,7 @@ impl InWindow {
             AcquireResult::Acquired(acquired) => {
                 Answer::Granted(self.0.granted(lock_id, &acquired)?)
             }
-            AcquireResult::Locked(contention) => Answer::Held(contention),
+            AcquireResult::Busy(contention) => Answer::Busy(contention),
             AcquireResult::Refused(Refusal::Taken { counter }) => Answer::Taken(counter),
             AcquireResult::Refused(Refusal::TooEarly { wait }) => Answer::TooEarly(wait),
         })
@@ -78,7 +78,7 @@ impl InWindow {
     /// Tries for a key that must be held, in a window that must not be used up.
     pub(crate) async fn held(&self, key: &Key, window: FenceWindow) -> Checked<Contention> {
         match self.ask(key, window).await? {
-            Answer::Held(contention) => Ok(contention),
+            Answer::Busy(contention) => Ok(contention),
             other => Err(other.unexpected("of a held key")),
         }
     }

@@ -38,7 +38,7 @@ impl<F: FenceToken> LockBackend for Unfenced<F> {
                 let lock = Acquired::new(lock.lock_id, lock.expires_at, Fence::ZERO);
                 AcquireResult::Acquired(lock)
             }
-            AcquireResult::Locked(held) => AcquireResult::Locked(held),
+            AcquireResult::Busy(held) => AcquireResult::Busy(held),
             AcquireResult::Refused(refusal) => AcquireResult::Refused(refusal),
         })
     }

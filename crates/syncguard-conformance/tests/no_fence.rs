@@ -49,7 +49,7 @@ impl LockBackend for Unfenced {
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult<NoFence>, LockError> {
         Ok(match self.0.acquire(request).await? {
-            AcquireResult::Locked(held) => AcquireResult::Locked(held),
+            AcquireResult::Busy(held) => AcquireResult::Busy(held),
             AcquireResult::Refused(refusal) => AcquireResult::Refused(refusal),
             AcquireResult::Acquired(Acquired { lock_id, expires_at, .. }) => {
                 AcquireResult::Acquired(Acquired::new(lock_id, expires_at, NoFence))

@@ -214,7 +214,7 @@ async fn a_locker_is_configured_once_and_varied_by_its_clones() {
         Locker::new(backend.clone()).with_ttl(ms(700)).with_acquisition(fixed(0, 1, 1_000));
     let guard = locker.acquire("one").await.unwrap();
     assert_eq!(guard.valid_for(), ms(700));
-    assert!(locker.try_acquire("one").await.unwrap().is_held());
+    assert!(locker.try_acquire("one").await.unwrap().is_busy());
     assert_eq!(guard.valid_for(), ms(700), "try_acquire does not wait");
     assert!(locker.lock("one", async |_| ()).await.is_err());
     let longer = locker.clone().with_ttl(ms(900));

@@ -70,7 +70,7 @@ async fn every_start_is_followed_by_an_end() {
     let recorder = Recorder::default();
     let backend = Observed::new(recorder.observer());
     let guard = acquire(&backend, "key").await.unwrap();
-    assert!(try_acquire(&backend, "key").await.unwrap().is_held());
+    assert!(try_acquire(&backend, "key").await.unwrap().is_busy());
     let waiting = tokio::time::timeout(SECOND, acquire(&backend, "key"));
     assert!(waiting.await.is_err());
     acquire(&backend, "").await.unwrap_err();
@@ -105,7 +105,7 @@ async fn observations_name_the_holder() {
     let some = |label: &str| Some(label.to_owned());
     let guard = acquire(&backend, LockConfig::new("key").with_holder("one")).await.unwrap();
     acquire(&backend, LockConfig::new("key").with_holder("other")).await.unwrap_err();
-    assert!(try_acquire(&backend, "key").await.unwrap().is_held());
+    assert!(try_acquire(&backend, "key").await.unwrap().is_busy());
     drop(guard);
     assert_eq!(labels(&recorder), [some("one"), some("one"), None, some("one")]);
     let noted = LockConfig::new("key").with_note("a note");

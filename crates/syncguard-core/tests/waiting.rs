@@ -108,7 +108,7 @@ async fn a_waiter_that_leaves_passes_on_its_turn() {
     let _ = backend.store.release(release).await.unwrap();
     // The third waiter asked when it became the head, and polls since. A newcomer does not overtake it.
     let started = Instant::now();
-    assert!(try_acquire(&backend, KEY).await.unwrap().is_held());
+    assert!(try_acquire(&backend, KEY).await.unwrap().is_busy());
     let guard = third.await.unwrap();
     assert!(started.elapsed() <= Duration::from_secs(1), "{:?}", started.elapsed());
     assert!(guard.release().await.unwrap().is_released());
@@ -239,7 +239,7 @@ async fn a_future_that_is_not_polled_does_not_stop_try_acquire() {
     let mut stuck = Box::pin(acquire(&backend, patient()));
     assert!(stuck.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let _ = backend.store.release(release).await.unwrap();
-    assert!(try_acquire(&backend, KEY).await.unwrap().is_held(), "the waiter is before it");
+    assert!(try_acquire(&backend, KEY).await.unwrap().is_busy(), "the waiter is before it");
     sleep(Duration::from_secs(600)).await;
     let guard = try_acquire(&backend, KEY).await.unwrap().acquired().expect("the key is free");
     assert!(guard.release().await.unwrap().is_released());
@@ -354,7 +354,7 @@ async fn an_acquire_without_retries_does_not_wait() {
     let impatient = patient().with_acquisition(AcquisitionOptions::new().with_max_retries(0));
     let error = acquire(&backend, impatient.clone()).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
-    assert!(try_acquire(&backend, impatient).await.unwrap().is_held());
+    assert!(try_acquire(&backend, impatient).await.unwrap().is_busy());
     assert_eq!(backend.acquires(), 0, "a waiter is in the queue");
     let _ = backend.store.release(release).await.unwrap();
     drop(behind.await.unwrap());
@@ -571,7 +571,7 @@ impl LockBackend for NeverGrants {
     async fn acquire(&self, _: AcquireRequest) -> Result<AcquireResult, LockError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let left = self.ends_at.map(|at| at.saturating_duration_since(Instant::now()));
-        Ok(AcquireResult::Locked(left.map_or(self.holder, Contention::free_within)))
+        Ok(AcquireResult::Busy(left.map_or(self.holder, Contention::free_within)))
     }
 
     async fn watch(&self, _: WatchRequest) -> Option<KeyWatch> {

@@ -52,7 +52,7 @@ pub(crate) async fn acquire(
         // If one of our commits may have been carried out, the new fences may be our own.
         let bound = if last_error.is_some() { 1 } else { Races::BOUND };
         if races.lost >= bound && attempts.attempt().lost.is_none() {
-            return Ok(AcquireResult::Locked(Contention::unknown()));
+            return Ok(AcquireResult::Busy(Contention::unknown()));
         }
         if let Some(error) = last_error {
             return Err(error);
@@ -159,7 +159,7 @@ async fn look(
         inner.check_clock()?;
         let contention = Contention::until(held.expires_at, now);
         let contention = contention.with_holder_polls(!held.has_holder);
-        return Ok(Look::Decided(AcquireResult::Locked(contention)));
+        return Ok(Look::Decided(AcquireResult::Busy(contention)));
     }
     // A document that cannot be read is not our lock.
     let other = other.and_then(|other| Record::read(other).ok());

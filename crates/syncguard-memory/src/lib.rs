@@ -39,7 +39,7 @@
 //! let crashed = try_acquire(&backend, "payment:7").await?.acquired().expect("free");
 //! std::mem::forget(crashed); // the lock is never released
 //!
-//! assert!(try_acquire(&backend, "payment:7").await?.is_held());
+//! assert!(try_acquire(&backend, "payment:7").await?.is_busy());
 //! tokio::time::advance(Duration::from_secs(31)).await; // the TTL of 30 s and the tolerance of 1 s
 //! assert!(try_acquire(&backend, "payment:7").await?.is_acquired());
 //! # Ok(())

@@ -89,7 +89,7 @@ impl Store {
             return Ok(AcquireResult::Refused(refusal));
         }
         if let Some(held) = live {
-            return Ok(AcquireResult::Locked(Contention::until(held.expires_at, now)));
+            return Ok(AcquireResult::Busy(Contention::until(held.expires_at, now)));
         }
         // The steps that can fail come before the first change.
         let fence = request.next_fence(counter)?;
@@ -264,7 +264,7 @@ mod tests {
         let second = Holder::new("second").unwrap();
         let asked = request();
         let refused = store.acquire(&asked, &second, time(7499)).unwrap();
-        let AcquireResult::Locked(contention) = refused else { panic!("{refused:?}") };
+        let AcquireResult::Busy(contention) = refused else { panic!("{refused:?}") };
         assert!(!contention.holder_polls);
         assert_eq!(held(&store), first);
         let _ = store.acquire(&asked, &second, time(7500)).unwrap();

@@ -64,7 +64,7 @@ pub(crate) async fn acquire(
                 return Err(in_doubt(writes_are_dropped(), lost.as_ref()).with_key(&request.key));
             }
             Verdict::Overtaken(_) if tries == TRIES => {
-                break AcquireResult::Locked(Contention::unknown());
+                break AcquireResult::Busy(Contention::unknown());
             }
             Verdict::Overtaken(counter) => last_counter = counter,
         }
@@ -82,10 +82,10 @@ pub(crate) async fn acquire(
             Ok(result)
         }
         // The first sending may still take the lock: only its lock id could have told.
-        (AcquireResult::Locked(_) | AcquireResult::Refused(_), Some(lost)) => {
+        (AcquireResult::Busy(_) | AcquireResult::Refused(_), Some(lost)) => {
             Err(lost.with_key(&request.key))
         }
-        (AcquireResult::Locked(_) | AcquireResult::Refused(_), None) => Ok(result),
+        (AcquireResult::Busy(_) | AcquireResult::Refused(_), None) => Ok(result),
     }
 }
 
@@ -152,7 +152,7 @@ fn decide(
 }
 
 fn locked(contention: Contention) -> Verdict {
-    Verdict::Answer(AcquireResult::Locked(contention))
+    Verdict::Answer(AcquireResult::Busy(contention))
 }
 
 fn acquired(acquired: Acquired) -> Verdict {

@@ -464,7 +464,7 @@ async fn one_try_says_what_became_of_the_tick() {
     let strict = ticks(0).with_max_lateness(Duration::from_secs(30));
     assert_eq!(strict.try_once(async |_| ()).await.unwrap(), TickOutcome::NotDue);
     let held = try_acquire(&store, KEY).await.unwrap().acquired().unwrap();
-    assert!(matches!(once(0).await, TickOutcome::Held(_)));
+    assert!(matches!(once(0).await, TickOutcome::Busy(_)));
     held.release().await.unwrap();
     assert_eq!(once(0).await, TickOutcome::Ran(1));
 }

@@ -52,7 +52,7 @@ pub(crate) fn acquired(answer: Value, lock_id: LockId) -> Result<AcquireReply, L
     let locked = |left: i64, holder_polls| {
         let left = u64::try_from(left).map_err(|_| unintelligible())?;
         let held = Contention::free_within(Duration::from_millis(left));
-        let result = AcquireResult::Locked(held.with_holder_polls(holder_polls));
+        let result = AcquireResult::Busy(held.with_holder_polls(holder_polls));
         Ok(AcquireReply { result, is_fresh: false })
     };
     let refused = |refusal| {

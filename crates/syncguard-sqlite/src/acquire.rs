@@ -55,7 +55,7 @@ impl Acquire {
                 return Ok(Some(AcquireResult::Refused(refusal)));
             }
         }
-        Ok(live.map(|held| AcquireResult::Locked(held.contention(now))))
+        Ok(live.map(|held| AcquireResult::Busy(held.contention(now))))
     }
 }
 

@@ -94,7 +94,7 @@ impl<B: LockBackend> LockBackend for Telemetry<B> {
         let holder = self.queue.has_listeners().then(|| state.holder_of(&request).clone());
         let outcome = |result: &AcquireResult<B::Fence>| match result {
             AcquireResult::Acquired(_) => Outcome::Ok,
-            AcquireResult::Locked(_) => Outcome::No(Some(Reason::Locked)),
+            AcquireResult::Busy(_) => Outcome::No(Some(Reason::Locked)),
             AcquireResult::Refused(Refusal::Taken { .. }) => Outcome::No(Some(Reason::Taken)),
             AcquireResult::Refused(Refusal::TooEarly { .. }) => Outcome::No(Some(Reason::TooEarly)),
         };

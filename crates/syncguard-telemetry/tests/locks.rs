@@ -131,7 +131,7 @@ async fn a_wait_in_vain_says_how_it_ended() {
     acquire(&backend, config.clone()).await.unwrap_err();
     assert_eq!(last(&seen, &handle).await, "wait fail locked !AcquisitionTimeout attempts=3 200ms");
 
-    assert!(try_acquire(&backend, KEY).await.unwrap().is_held());
+    assert!(try_acquire(&backend, KEY).await.unwrap().is_busy());
     assert_eq!(last(&seen, &handle).await, "wait fail locked attempts=1");
 
     store.fail(ErrorCode::AuthFailed, 1);

@@ -29,7 +29,7 @@ async fn main() -> Result<(), LockError> {
             println!("cleaning up; nobody else will for {:.0?}", guard.valid_for());
             guard.release().await.map(drop)?;
         }
-        TryAcquired::Held(_) => println!("another process is cleaning up"),
+        TryAcquired::Busy(_) => println!("another process is cleaning up"),
     }
 
     // Configured once, used everywhere.

@@ -23,7 +23,7 @@ async fn every_memory_store_is_its_own() {
     let (one, other) = (connect("memory:").await.unwrap(), connect("memory:").await.unwrap());
     assert_eq!(syncguard::LockBackend::capabilities(&one).backend, "memory");
     let _held = syncguard::acquire(&one, "key").await.unwrap();
-    assert!(syncguard::try_acquire(&one, "key").await.unwrap().is_held());
+    assert!(syncguard::try_acquire(&one, "key").await.unwrap().is_busy());
     assert!(syncguard::try_acquire(&other, "key").await.unwrap().is_acquired());
     assert!(refusal("memory://hunter2").await.contains("memory:"));
 }

@@ -58,7 +58,7 @@ impl Answers {
                 if let Ok(found) = lookup {
                     assert_eq!(found.map(|info| info.fence), Some(fence));
                 }
-                assert!(is_locked.unwrap() && acquire.unwrap().is_locked() && is_unchanged);
+                assert!(is_locked.unwrap() && acquire.unwrap().is_busy() && is_unchanged);
             }
             Expected::Over => {
                 assert!(lookup.unwrap().is_none() && !is_locked.unwrap() && is_granted);

@@ -44,7 +44,7 @@ impl<B: LockBackend<Fence = Fence>> LockBackend for Recording<B> {
                 fence: lock.fence.get(),
                 expires_at: lock.expires_at.as_millis(),
             },
-            Ok(AcquireResult::Locked(_)) => Answer::Locked,
+            Ok(AcquireResult::Busy(_)) => Answer::Locked,
             Ok(AcquireResult::Refused(_)) => Answer::Refused,
             Err(error) => failed(error),
         });

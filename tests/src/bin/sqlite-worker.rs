@@ -82,7 +82,7 @@ async fn try_once(file: &Path) -> Result<Fence, LockError> {
 
 async fn take_and_release(backend: &SqliteBackend, key: &str) -> Result<Fence, LockError> {
     match backend.acquire(AcquireRequest::new(key, HOUR)?).await? {
-        AcquireResult::Locked(_) | AcquireResult::Refused(_) => {
+        AcquireResult::Busy(_) | AcquireResult::Refused(_) => {
             Err(LockError::internal("somebody else has it"))
         }
         AcquireResult::Acquired(lock) => {
@@ -110,7 +110,7 @@ async fn fill(file: &Path, filler: &Path) -> Result<()> {
     ensure!(error.message().contains("full"), "{error}");
     let held = format!("{:0>400}", last - 1);
     let again = backend.acquire(AcquireRequest::new(&held, HOUR)?).await?;
-    ensure!(again.is_locked(), "a lock was granted twice on a full disk");
+    ensure!(again.is_busy(), "a lock was granted twice on a full disk");
     std::fs::remove_file(filler)?;
     // Failed operations have left nothing, or are cleaned up soon.
     let failed = format!("{last:0>400}");

@@ -74,7 +74,7 @@ async fn a_wrong_clock_is_noticed() -> Result<()> {
         let lock = take(&loose, &key, 60_000).await;
         for is_held in [true, false] {
             match strict.acquire(request(&key, 60_000)).await {
-                Ok(answer) => assert_eq!((answer.is_locked(), is_blocked), (is_held, false)),
+                Ok(answer) => assert_eq!((answer.is_busy(), is_blocked), (is_held, false)),
                 Err(error) => {
                     assert_eq!((error.code(), is_blocked), (ErrorCode::ServiceUnavailable, true));
                 }
@@ -149,7 +149,7 @@ async fn is_refused(ticks: &Ticks<FirestoreBackend>, hours: i64) -> Result<()> {
     loop {
         match (hours, ticks.try_once(async |_| ()).await?) {
             // By a tick of another process.
-            (_, TickOutcome::Held(_)) => tokio::time::sleep(Duration::from_millis(5)).await,
+            (_, TickOutcome::Busy(_)) => tokio::time::sleep(Duration::from_millis(5)).await,
             (1, TickOutcome::TooEarly { wait }) if wait.as_secs() >= 3590 => return Ok(()),
             (-1, TickOutcome::Taken) => return Ok(()),
             (_, outcome) => bail!("a clock off by {hours} h: {outcome:?}"),

@@ -102,8 +102,7 @@ async fn theirs_are_read_extended_and_released() -> Result<()> {
             for lookup in [LookupRequest::by_key(user_key)?, LookupRequest::by_lock_id(id)] {
                 is_theirs(ours.lookup(lookup).await?.context("a live lock")?, data)?;
             }
-            let AcquireResult::Locked(refused) = ours.acquire(request(user_key, 1000)).await?
-            else {
+            let AcquireResult::Busy(refused) = ours.acquire(request(user_key, 1000)).await? else {
                 panic!("held");
             };
             assert!(refused.holder_polls);

@@ -30,7 +30,7 @@ async fn an_extend_in_flight_beats_a_contender() -> Result<()> {
         assert!(holder.extend(extend).await?.is_extended());
         Ok(())
     });
-    assert!(contending.await??.is_locked());
+    assert!(contending.await??.is_busy());
     assert!(release(&holder, held.lock_id).await?.is_released());
     assert_eq!(take(&holder, "k", 1).await.fence.get(), 2, "contention uses up no fence");
     Ok(())
@@ -84,7 +84,7 @@ async fn who_is_always_beaten_hears_of_contention() -> Result<()> {
         hold = gateway.hold("Commit");
         go_on.notify_one();
     };
-    assert_eq!((answer.is_locked(), beaten), (true, 4));
+    assert_eq!((answer.is_busy(), beaten), (true, 4));
     Ok(())
 }
 

@@ -34,7 +34,7 @@ async fn their_records_are_ours() -> Result<()> {
             is_theirs(&found, row)?;
         }
         let rival = AcquireRequest::new(&sample.key, Duration::from_secs(1))?;
-        let AcquireResult::Locked(refused) = backend.acquire(rival.repeat()).await? else {
+        let AcquireResult::Busy(refused) = backend.acquire(rival.repeat()).await? else {
             panic!("held");
         };
         assert!(refused.holder_polls);
@@ -96,7 +96,7 @@ async fn our_records_look_like_theirs() -> Result<()> {
         let Some(theirs) = &sample.row else {
             // The library was refused: the key in another spelling was held.
             let again = AcquireRequest::new(&sample.key, Duration::from_secs(60))?;
-            assert!(fixture.backend.acquire(again).await?.is_locked());
+            assert!(fixture.backend.acquire(again).await?.is_busy());
             continue;
         };
         let request = AcquireRequest::new(&sample.key, Duration::from_secs(3600))?

@@ -161,7 +161,7 @@ async fn the_answer_to_another_client_is_not_taken_for_a_lock() -> Result<()> {
         let held = take(&direct, &key).await;
         leave_an_answer_behind(&pooler, &acquired, before.lock_id).await?;
         match ours.acquire(request(&key, MINUTE)).await {
-            Ok(AcquireResult::Locked(_) | AcquireResult::Refused(_)) => {}
+            Ok(AcquireResult::Busy(_) | AcquireResult::Refused(_)) => {}
             Ok(AcquireResult::Acquired(second)) => bail!("held by {held:?} and {second:?}"),
             Err(error) => ensure!(error.is_outcome_unknown(), "{error:?}"),
         }

@@ -232,7 +232,7 @@ async fn holder_of(backend: &PostgresBackend, key: &str) -> Result<Option<Holder
 
 async fn refusal(backend: &PostgresBackend, key: &str) -> Result<Contention> {
     let answer = backend.acquire(AcquireRequest::new(key, Duration::from_secs(60))?).await?;
-    let AcquireResult::Locked(contention) = answer else { bail!("held") };
+    let AcquireResult::Busy(contention) = answer else { bail!("held") };
     Ok(contention)
 }
 

@@ -72,7 +72,7 @@ async fn do_everything(backend: &PostgresBackend, key: &str) -> Result<()> {
     ensure!(report.open_schema.is_none(), "{report:?}");
 
     let lock = take(backend, key).await;
-    ensure!(backend.acquire(request(key, MINUTE)).await?.is_locked());
+    ensure!(backend.acquire(request(key, MINUTE)).await?.is_busy());
     ensure!(backend.is_locked(IsLockedRequest::new(key)?).await?);
     let of_key = backend.lookup(LookupRequest::by_key(key)?).await?;
     ensure!(of_key.is_some_and(|info| info.fence == lock.fence));

@@ -197,7 +197,7 @@ pub(crate) async fn pin<'a>(client: &'a mut Client, tables: &Tables) -> Result<T
 
 pub(crate) async fn is_refused(backend: &PostgresBackend, key: &str) -> bool {
     let result = backend.acquire(request(key, MINUTE)).await.expect("an answer");
-    result.is_locked()
+    result.is_busy()
 }
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);

@@ -86,7 +86,7 @@ async fn their_records_are_read_extended_and_released() -> Result<()> {
 
         assert!(backend.is_locked(IsLockedRequest::new(&sample.key)?).await?);
         let contender = AcquireRequest::new(&sample.key, Duration::from_secs(9))?;
-        let AcquireResult::Locked(refused) = backend.acquire(contender).await? else {
+        let AcquireResult::Busy(refused) = backend.acquire(contender).await? else {
             panic!("held");
         };
         assert!(refused.holder_polls && refused.free_within.is_some());

@@ -98,7 +98,7 @@ async fn a_record_has_the_holder_of_its_lock() -> Result<()> {
             assert_eq!(record["holder"], label);
             assert_eq!(record.get("note").and_then(Json::as_str), note);
             assert_eq!(record.as_object().unwrap().len(), 6 + usize::from(note.is_some()));
-            let AcquireResult::Locked(refused) = backend.acquire(request("k", 9_000)).await? else {
+            let AcquireResult::Busy(refused) = backend.acquire(request("k", 9_000)).await? else {
                 panic!("held");
             };
             assert!(!refused.holder_polls);
@@ -348,7 +348,7 @@ async fn a_record_under_the_name_of_another_key_is_corrupt() -> Result<()> {
         let page = backend.inventory().unwrap().list_locks(ListRequest::new()).await?;
         assert_eq!((page.entries.len(), page.corrupt.len()), (0, 1), "{key}");
         // The record is a lock all the same: nobody gets the key.
-        assert!(backend.acquire(request("victim", 60_000)).await?.is_locked(), "{key}");
+        assert!(backend.acquire(request("victim", 60_000)).await?.is_busy(), "{key}");
     }
     Ok(())
 }

@@ -118,7 +118,7 @@ async fn a_process_that_is_stopped_while_it_writes_delays_others_no_longer_than_
         let mut waiting = pin!(patient.acquire(AcquireRequest::new("free", HOUR)?));
         ensure!(poll_times(&mut waiting, 1).await.is_none());
         let request = AcquireRequest::new("held", HOUR)?;
-        ensure!(patient.acquire(request).await?.is_locked());
+        ensure!(patient.acquire(request).await?.is_busy());
         ensure!(patient.is_locked(IsLockedRequest::new("held")?).await?);
         ensure!(patient.lookup(LookupRequest::by_key("held")?).await?.is_some());
         ensure!(!patient.is_locked(IsLockedRequest::new("free")?).await?);

@@ -145,7 +145,7 @@ async fn is_as_it_was(database: &[u8], log: &[u8], state: State) -> Result<()> {
     let backend = SqliteBackend::open_with(file.path(), options).await?;
     for (key, (last, is_locked)) in state {
         match backend.acquire(AcquireRequest::new(&key, HOUR)?).await? {
-            AcquireResult::Locked(_) | AcquireResult::Refused(_) => {
+            AcquireResult::Busy(_) | AcquireResult::Refused(_) => {
                 ensure!(is_locked, "{key} was released, and is locked");
             }
             AcquireResult::Acquired(lock) => {

@@ -96,7 +96,7 @@ async fn run_one(
             let status = waiting.conflict_status_or(Status::TAKEN);
             (status, "the tick was run before, by this or another process".to_owned())
         }
-        TickOutcome::Held(_) => {
+        TickOutcome::Busy(_) => {
             let message = "another process holds the lock: an earlier tick or attempt still runs";
             (waiting.conflict_status(), message.to_owned())
         }

@@ -72,7 +72,7 @@ pub(crate) async fn the_first_of_two_acquires_comes_late(context: &Context<'_>) 
     line.late.line.cut();
     match answer(acquire).await? {
         Ok(AcquireResult::Acquired(_)) => line.client.released(lock_id).await?,
-        Ok(AcquireResult::Locked(_) | AcquireResult::Refused(_)) => {
+        Ok(AcquireResult::Busy(_) | AcquireResult::Refused(_)) => {
             return Err(Stop::failed("an acquire that was sent twice was refused a free key"));
         }
         // This backend does not resend, so its clean-up has to release the lock.

@@ -262,7 +262,7 @@ pub(crate) async fn many_at_once_use_up_a_window_once(context: &Context<'_>) -> 
                             return Ok(Some(lock.fence()?));
                         }
                         Answer::Taken(_) => return Ok(None),
-                        Answer::Held(_) => pause(index as u64 % 4 + 1).await,
+                        Answer::Busy(_) => pause(index as u64 % 4 + 1).await,
                         early @ Answer::TooEarly(_) => {
                             return Err(early.unexpected("in an open window"));
                         }

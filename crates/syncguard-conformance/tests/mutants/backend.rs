@@ -339,7 +339,7 @@ impl Backend {
                         let looks_again = flaw == Flaw::misses_a_repeated_request_on_its_way;
                         self.with(|store, now| match store.held(request, now)? {
                             Some(_) if looks_again => {
-                                Ok(AcquireResult::Locked(Contention::unknown()))
+                                Ok(AcquireResult::Busy(Contention::unknown()))
                             }
                             _ => store.grant(request, now),
                         })
@@ -352,7 +352,7 @@ impl Backend {
                 travel().await;
                 loop {
                     match self.with(|store, now| store.acquire(request, now)) {
-                        Ok(AcquireResult::Locked(_)) => {
+                        Ok(AcquireResult::Busy(_)) => {
                             tokio::time::sleep(Duration::from_millis(5)).await;
                         }
                         answer => break answer,

@@ -12,8 +12,8 @@ use crate::value::{Fence, FenceToken, LockId, Timestamp};
 pub enum AcquireResult<F = Fence> {
     /// The lock is granted.
     Acquired(Acquired<F>),
-    /// Someone else holds the lock.
-    Locked(Contention),
+    /// Somebody else holds the lock.
+    Busy(Contention),
     /// The lock is not granted within the request's [`FenceWindow`](super::FenceWindow). Requests without a window never
     /// get this answer.
     Refused(Refusal),
@@ -24,14 +24,14 @@ impl<F> AcquireResult<F> {
     pub fn acquired(self) -> Option<Acquired<F>> {
         match self {
             Self::Acquired(acquired) => Some(acquired),
-            Self::Locked(_) | Self::Refused(_) => None,
+            Self::Busy(_) | Self::Refused(_) => None,
         }
     }
 
-    /// True if someone else holds the lock.
+    /// True if somebody else holds the lock.
     #[must_use]
-    pub const fn is_locked(&self) -> bool {
-        matches!(self, Self::Locked(_))
+    pub const fn is_busy(&self) -> bool {
+        matches!(self, Self::Busy(_))
     }
 
     /// True if the lock was granted.

@@ -113,7 +113,7 @@ async fn wait<'a, B: LockBackend>(
 ///
 /// This function makes one attempt and does not use the retry settings of the configuration. It neither
 /// waits in the queue nor overtakes it: while other callers of this process wait for the lock, the
-/// answer is [`TryAcquired::Held`] without a request to the store.
+/// answer is [`TryAcquired::Busy`] without a request to the store.
 ///
 /// ```
 /// use syncguard_core::{LockBackend, LockError, try_acquire};
@@ -147,7 +147,7 @@ where
     let mut observed = attempt.observe(LockId::generate()?);
     let result = attempt.once_unless_queued(&mut observed).await.and_then(|tried| match tried {
         Tried::Granted(guard) => Ok(TryAcquired::Acquired(guard)),
-        Tried::Locked(contention) => Ok(TryAcquired::Held(contention)),
+        Tried::Busy(contention) => Ok(TryAcquired::Busy(contention)),
         Tried::Late => Err(attempt.late_error()),
     });
     observed.end(result, TryAcquired::is_acquired)
@@ -159,7 +159,7 @@ pub enum TryAcquired<B: LockBackend> {
     /// The lock was free. It is held while the guard lives and is valid.
     Acquired(LockGuard<B>),
     /// Another holder has the lock, or other callers of this process wait for it.
-    Held(Contention),
+    Busy(Contention),
 }
 
 impl<B: LockBackend> TryAcquired<B> {
@@ -168,7 +168,7 @@ impl<B: LockBackend> TryAcquired<B> {
     pub fn acquired(self) -> Option<LockGuard<B>> {
         match self {
             Self::Acquired(guard) => Some(guard),
-            Self::Held(_) => None,
+            Self::Busy(_) => None,
         }
     }
 
@@ -180,8 +180,8 @@ impl<B: LockBackend> TryAcquired<B> {
 
     /// Whether another holder has the lock.
     #[must_use]
-    pub const fn is_held(&self) -> bool {
-        matches!(self, Self::Held(_))
+    pub const fn is_busy(&self) -> bool {
+        matches!(self, Self::Busy(_))
     }
 }
 
@@ -189,7 +189,7 @@ impl<B: LockBackend> fmt::Debug for TryAcquired<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Acquired(guard) => f.debug_tuple("Acquired").field(guard).finish(),
-            Self::Held(contention) => f.debug_tuple("Held").field(contention).finish(),
+            Self::Busy(contention) => f.debug_tuple("Busy").field(contention).finish(),
         }
     }
 }

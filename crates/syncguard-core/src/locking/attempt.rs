@@ -37,7 +37,7 @@ pub(super) struct Attempt<'a, B> {
 pub(super) enum Tried<B: LockBackend> {
     Granted(LockGuard<B>),
     /// Another holder has the lock.
-    Locked(Contention),
+    Busy(Contention),
     /// The lock was granted, but its TTL was over when the answer came. It is being given back.
     Late,
 }
@@ -99,7 +99,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
     ) -> Result<Tried<B>, LockError> {
         let now = Instant::now();
         if self.queues().has_waiters(self.key, now) {
-            return Ok(Tried::Locked(Contention::unknown()));
+            return Ok(Tried::Busy(Contention::unknown()));
         }
         observed.on_head();
         self.once(observed.next_attempt(), now, None).await
@@ -115,7 +115,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         let tried = rt::within(options.timeout, self.once_unless_queued(observed));
         match tried.await.transpose()? {
             Some(Tried::Granted(guard)) => return Ok(guard),
-            Some(Tried::Locked(contention)) => answers.set_free_at(contention, Instant::now()),
+            Some(Tried::Busy(contention)) => answers.set_free_at(contention, Instant::now()),
             Some(Tried::Late) => answers.was_late = true,
             None => answers.on_timeout(options.timeout),
         }
@@ -155,7 +155,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         };
         let acquired = match self.backend.acquire(request).await? {
             AcquireResult::Acquired(acquired) => acquired,
-            AcquireResult::Locked(contention) => return Ok(Ok(Tried::Locked(contention))),
+            AcquireResult::Busy(contention) => return Ok(Ok(Tried::Busy(contention))),
             AcquireResult::Refused(refusal) => return Ok(Err(refusal)),
         };
         let ttl = policy.ttl.as_duration();

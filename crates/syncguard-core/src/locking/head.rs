@@ -212,7 +212,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
             // A dropped attempt cleans up after itself: see `LockBackend::acquire`.
             let once = self.attempt.once(lock_id, sent, Some(&mut self.ticket));
             let tried = rt::until(self.deadline, once).await;
-            if let Some(Ok(Tried::Locked(contention))) = &tried {
+            if let Some(Ok(Tried::Busy(contention))) = &tried {
                 self.on_locked(*contention, sent);
             }
             (tried, None)
@@ -225,7 +225,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
             }
             Some(tried) => match tried? {
                 Tried::Granted(guard) => Ok(Some(guard)),
-                Tried::Locked(_) => Ok(None),
+                Tried::Busy(_) => Ok(None),
                 Tried::Late => {
                     // The old id is being released.
                     observed.set_lock_id(LockId::generate()?);
@@ -265,7 +265,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
                     began = &mut watch => (once.await, Some(began)),
                 }
             };
-            if let Some(Ok(Tried::Locked(contention))) = &tried {
+            if let Some(Ok(Tried::Busy(contention))) = &tried {
                 self.on_locked(*contention, sent);
                 if began.is_none() {
                     began = Some(unless_cancelled(token, watch).await?);

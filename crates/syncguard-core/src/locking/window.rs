@@ -17,7 +17,7 @@ pub enum TriedInWindow<B: LockBackend> {
     /// The lock is granted. It is held while the guard lives and is valid.
     Acquired(LockGuard<B>),
     /// Another holder has the lock, and the key's counter is below the window's limit.
-    Held(Contention),
+    Busy(Contention),
     /// The window's limit is reached, or its time has not come.
     Refused(Refusal),
 }
@@ -26,7 +26,7 @@ impl<B: LockBackend> fmt::Debug for TriedInWindow<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Acquired(guard) => f.debug_tuple("Acquired").field(guard).finish(),
-            Self::Held(contention) => f.debug_tuple("Held").field(contention).finish(),
+            Self::Busy(contention) => f.debug_tuple("Busy").field(contention).finish(),
             Self::Refused(refusal) => f.debug_tuple("Refused").field(refusal).finish(),
         }
     }
@@ -71,7 +71,7 @@ where
     let tried = attempt.once_in_window(lock_id, sent, None, Some(window)).await;
     let result = tried.and_then(|tried| match tried {
         Ok(Tried::Granted(guard)) => Ok(TriedInWindow::Acquired(guard)),
-        Ok(Tried::Locked(contention)) => Ok(TriedInWindow::Held(contention)),
+        Ok(Tried::Busy(contention)) => Ok(TriedInWindow::Busy(contention)),
         Ok(Tried::Late) => Err(attempt.late_error()),
         Err(refusal) => Ok(TriedInWindow::Refused(refusal)),
     });

@@ -74,7 +74,7 @@ impl fmt::Display for ErrorCode {
 
 /// The failure of a lock operation. Contention is no failure.
 ///
-/// A lock that someone else holds is an ordinary answer ([`AcquireResult::Locked`](crate::contract::AcquireResult::Locked)), and
+/// A lock that someone else holds is an ordinary answer ([`AcquireResult::Busy`](crate::contract::AcquireResult::Busy)), and
 /// so is a lock that is gone when it is released. This type is for failures that an operator should look at.
 ///
 /// `Display` and `Debug` show the code, what happened, and the chain of causes. They never show a

@@ -258,7 +258,7 @@ impl<B: LockBackend> Semaphore<B> {
             TryAcquired::Acquired(guard) => {
                 Ok(Some(Permit::new(guard, claim.granted(), self.config.ttl())))
             }
-            TryAcquired::Held(contention) => {
+            TryAcquired::Busy(contention) => {
                 claim.contended(contention);
                 Ok(None)
             }

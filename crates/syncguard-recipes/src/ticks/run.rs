@@ -31,7 +31,7 @@ pub enum TickOutcome<T> {
     /// The tick was started before, as often as it may be.
     Taken,
     /// Another process holds the key: an earlier tick, or an attempt of this tick, is still running.
-    Held(Contention),
+    Busy(Contention),
     /// This machine's clock is far ahead of the store's: the tick is due after this time.
     TooEarly {
         /// How long until the tick, by the store's clock.
@@ -45,7 +45,7 @@ pub enum TickOutcome<T> {
 enum Tried<B: LockBackend> {
     Granted(LockGuard<B>),
     Taken,
-    Held(Contention),
+    Busy(Contention),
     TooEarly(Duration),
 }
 
@@ -137,7 +137,7 @@ impl<B: LockBackend> Ticks<B> {
                     settled = settled.max(tick);
                     continue;
                 }
-                Ok(Tried::Held(contention)) => {
+                Ok(Tried::Busy(contention)) => {
                     outage.end();
                     let free = contention.free_within.unwrap_or(LOOK);
                     jittered(free.clamp(FIRST_PAUSE, LOOK))
@@ -217,7 +217,7 @@ impl<B: LockBackend> Ticks<B> {
                     None => TickOutcome::Taken,
                 },
                 Tried::Taken => TickOutcome::Taken,
-                Tried::Held(contention) => TickOutcome::Held(contention),
+                Tried::Busy(contention) => TickOutcome::Busy(contention),
                 Tried::TooEarly(wait)
                     if asked.elapsed() + wait <= FAR_AHEAD
                         && self.now()? - tick + wait <= rules.max_lateness =>
@@ -276,7 +276,7 @@ impl<B: LockBackend> Ticks<B> {
         let tried = Box::pin(try_acquire_in_window(&self.backend, config, window)).await?;
         Ok(match tried {
             TriedInWindow::Acquired(guard) => Tried::Granted(guard),
-            TriedInWindow::Held(contention) => Tried::Held(contention),
+            TriedInWindow::Busy(contention) => Tried::Busy(contention),
             TriedInWindow::Refused(Refusal::Taken { .. }) => Tried::Taken,
             TriedInWindow::Refused(Refusal::TooEarly { wait }) => Tried::TooEarly(wait),
         })

@@ -7,7 +7,7 @@ async fn clean_up_unless_busy(locks: &DynBackend) -> Result<bool, LockError> {
             // … clean up …
             guard.release().await.map(|_| true)
         }
-        TryAcquired::Held(_) => Ok(false),
+        TryAcquired::Busy(_) => Ok(false),
     }
 }
 

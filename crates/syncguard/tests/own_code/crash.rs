@@ -9,7 +9,7 @@ async fn a_crashed_worker_blocks_nobody_for_long() -> Result<(), LockError> {
 
     // The TTL of 30 s is over, the tolerance of 1 s is not.
     tokio::time::advance(Duration::from_millis(30_900)).await;
-    assert!(try_acquire(&backend, "job").await?.is_held());
+    assert!(try_acquire(&backend, "job").await?.is_busy());
 
     tokio::time::advance(Duration::from_millis(100)).await;
     assert!(try_acquire(&backend, "job").await?.is_acquired());

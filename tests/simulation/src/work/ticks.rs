@@ -83,10 +83,10 @@ impl Worker {
                     return self.runs(guard, &key, tick, attempts).await;
                 }
                 TriedInWindow::Refused(Refusal::TooEarly { wait }) => sleep(wait).await,
-                TriedInWindow::Held(_) if self.random.percent(50) && !self.stop.is_cancelled() => {
+                TriedInWindow::Busy(_) if self.random.percent(50) && !self.stop.is_cancelled() => {
                     sleep(self.random.millis(10, 300)).await;
                 }
-                TriedInWindow::Held(_) | TriedInWindow::Refused(Refusal::Taken { .. }) => {
+                TriedInWindow::Busy(_) | TriedInWindow::Refused(Refusal::Taken { .. }) => {
                     return Ok(());
                 }
             }

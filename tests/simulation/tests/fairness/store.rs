@@ -142,7 +142,7 @@ impl LockBackend for Process {
                     let expires_at = Timestamp::from_millis(0)?;
                     AcquireResult::Acquired(Acquired::new(request.lock_id, expires_at, fence))
                 }
-                Err(polls) => AcquireResult::Locked(
+                Err(polls) => AcquireResult::Busy(
                     Contention::free_within(Duration::from_secs(30)).with_holder_polls(polls),
                 ),
             })

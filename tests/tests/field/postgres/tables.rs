@@ -62,7 +62,7 @@ async fn each(
         ("raise", inventory.raise_counter(key, Fence::new(9)?).await.map(|_| true)),
         (
             "acquire",
-            backend.acquire(AcquireRequest::new(key, MINUTE)?).await.map(|it| it.is_locked()),
+            backend.acquire(AcquireRequest::new(key, MINUTE)?).await.map(|it| it.is_busy()),
         ),
         (
             "extend",
@@ -380,7 +380,7 @@ async fn a_trigger_that_drops_rows_is_an_error() -> Result<()> {
         ))?;
         for key in ["new", "used"] {
             let result = backend.acquire(AcquireRequest::new(key, MINUTE)?).await;
-            let error = result.map(|it| matches!(it, AcquireResult::Locked(_))).unwrap_err();
+            let error = result.map(|it| matches!(it, AcquireResult::Busy(_))).unwrap_err();
             ensure!(error.code() == ErrorCode::Internal, "{table}: {error}");
             ensure!(error.message().contains("trigger"), "{table}: {error}");
         }

@@ -86,7 +86,7 @@ async fn a_server_that_cannot_persist_refuses_and_forgets_nothing() -> Result<()
         "stop-writes-on-bgsave-error",
     );
     assert_refused(&backend.release(release.clone()).await.unwrap_err(), "cannot persist");
-    ensure!(backend.acquire(AcquireRequest::new("held", MINUTE)?).await?.is_locked());
+    ensure!(backend.acquire(AcquireRequest::new("held", MINUTE)?).await?.is_busy());
     server.cli(&["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"])?;
     ensure!(backend.extend(extend).await?.is_extended());
     ensure!(backend.release(release).await?.is_released());

@@ -85,7 +85,7 @@ async fn once(backend: &PostgresBackend, key: &str, held: &mut Vec<LockId>) -> R
     let mut errors = 0;
     let acquired = match told(backend.acquire(request(key, MINUTE)), &mut errors).await? {
         Some(AcquireResult::Acquired(lock)) => Some(lock.lock_id),
-        Some(AcquireResult::Locked(_) | AcquireResult::Refused(_)) => bail!("a key of its own"),
+        Some(AcquireResult::Busy(_) | AcquireResult::Refused(_)) => bail!("a key of its own"),
         None => None,
     };
     told(backend.is_locked(IsLockedRequest::new(key)?), &mut errors).await?;

@@ -67,7 +67,7 @@ async fn raise_fence(
             let _ = backend.release(ReleaseRequest::new(acquired.lock_id)).await?;
             Ok(Some(acquired.fence))
         }
-        Ok(AcquireResult::Locked(_) | AcquireResult::Refused(_)) => Ok(None),
+        Ok(AcquireResult::Busy(_) | AcquireResult::Refused(_)) => Ok(None),
         // A store without room for a lock may have the room to raise a counter.
         Err(error) => {
             let Some(inventory) = backend.inventory() else { return Err(error.into()) };

@@ -90,7 +90,7 @@ impl Store {
                 }
                 let until = match flaw {
                     Some(Flaw::never_says_how_long_it_is_held) => {
-                        return Ok(Some(AcquireResult::Locked(Contention::unknown())));
+                        return Ok(Some(AcquireResult::Busy(Contention::unknown())));
                     }
                     Some(Flaw::says_the_ttl_without_the_tolerance) => lock.expires_at - TOLERANCE,
                     Some(Flaw::forgets_extends_in_a_refusal) => {
@@ -101,7 +101,7 @@ impl Store {
                 let polls = flaw == Some(Flaw::takes_its_own_holders_for_pollers);
                 let held = Contention::until(timestamp(until)?, timestamp(now)?);
                 let held = held.with_holder_polls(polls);
-                Ok(Some(AcquireResult::Locked(held)))
+                Ok(Some(AcquireResult::Busy(held)))
             }
             _ => Ok(None),
         }
@@ -128,7 +128,7 @@ impl Store {
             || self.has(Flaw::locks_once_per_key) && self.fences.contains_key(&name)
         {
             self.newest = Some(request.lock_id);
-            return Ok(AcquireResult::Locked(Contention::unknown()));
+            return Ok(AcquireResult::Busy(Contention::unknown()));
         }
         if before.is_some() && self.has(Flaw::fences_fall_after_expiry) {
             self.fences.remove(&name);

@@ -232,7 +232,7 @@ impl LockBackend for Store {
         let stolen = self.state().is_faulty && random(0..4) == 0;
         let mut state = self.state();
         if stolen || state.holder.is_some() {
-            return Ok(AcquireResult::Locked(Contention::free_within(Duration::from_millis(300))));
+            return Ok(AcquireResult::Busy(Contention::free_within(Duration::from_millis(300))));
         }
         state.holder = Some(request.lock_id);
         state.fences += 1;
