@@ -38,7 +38,7 @@ async fn main() -> Result<(), LockError> {
     // await lock(async () => work(), { key, ttlMs, acquisition: { timeoutMs } })
     let config = LockConfig::new(key.as_str())
         .with_ttl(Duration::from_secs(10))
-        .wait_up_to(Duration::from_secs(1));
+        .with_wait_up_to(Duration::from_secs(1));
     lock(&backend, config, async |_held| {}).await?;
 
     // const withLock = createLock(backend); await withLock(work, { key })

@@ -134,7 +134,7 @@ impl LockObserver {
 
     /// Says that this observer logs every loss. The guards then do not log the loss a second time.
     #[must_use]
-    pub fn that_logs(mut self) -> Self {
+    pub fn with_logging(mut self) -> Self {
         self.logs = self.listener.is_some();
         self
     }
@@ -151,7 +151,7 @@ impl LockObserver {
         self.listener.is_none()
     }
 
-    /// True if this observer logs every loss: see [`that_logs`](Self::that_logs).
+    /// True if this observer logs every loss: see [`with_logging`](Self::with_logging).
     #[must_use]
     pub const fn logs(&self) -> bool {
         self.logs

@@ -67,7 +67,7 @@ async fn a_release_that_fails_goes_to_the_handler_and_not_into_the_result() {
 async fn an_outage_is_ridden_out_for_the_configured_time() {
     let backend = FaultyBackend::new();
     let trouble = |fails| backend.on_acquire().fails = fails;
-    let config = || LockConfig::new(KEY).ride_out(ms(5_000));
+    let config = || LockConfig::new(KEY).with_ride_out(ms(5_000));
     trouble(Some(ErrorCode::ServiceUnavailable));
     let started = Instant::now();
     let error = acquire(&backend, config()).await.unwrap_err();
@@ -82,7 +82,7 @@ async fn an_outage_is_ridden_out_for_the_configured_time() {
     trouble(None);
     waiter.await.unwrap().unwrap().release().await.unwrap();
 
-    // Without `ride_out`, or for an error that is not retryable, the first failure is reported.
+    // Without `with_ride_out`, or for an error that is not retryable, the first failure is reported.
     for (code, config) in [
         (ErrorCode::ServiceUnavailable, LockConfig::new(KEY)),
         (ErrorCode::RateLimited, LockConfig::new(KEY)),
@@ -102,7 +102,8 @@ async fn an_outage_is_ridden_out_for_the_configured_time() {
         token.cancel();
     });
     assert_eq!(result.unwrap_err().code(), ErrorCode::Aborted);
-    let error = acquire(&backend, LockConfig::new(KEY).ride_out(Duration::ZERO)).await.unwrap_err();
+    let error =
+        acquire(&backend, LockConfig::new(KEY).with_ride_out(Duration::ZERO)).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::InvalidArgument);
 }
 
@@ -112,18 +113,19 @@ async fn a_timeout_error_says_when_the_lock_is_free_and_what_to_set() {
     let request = AcquireRequest::new(KEY, ms(20_000)).unwrap();
     assert!(backend.store.acquire(request).await.unwrap().is_acquired());
     let started = Instant::now();
-    let error = acquire(&backend, LockConfig::new(KEY).wait_up_to(ms(8_000))).await.unwrap_err();
+    let error =
+        acquire(&backend, LockConfig::new(KEY).with_wait_up_to(ms(8_000))).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
     assert!(started.elapsed() <= ms(8_000));
     let told = error.message();
-    assert!(told.contains("the limit is 8s (wait_up_to)"), "{told}");
+    assert!(told.contains("the limit is 8s (with_wait_up_to)"), "{told}");
     // 20 s plus the tolerance of 1 s, minus the time waited.
     assert!(
         told.contains("without an extend it is free in 13") || told.contains("in 14"),
         "{told}"
     );
     let error =
-        acquire(&backend, LockConfig::new(KEY).wait_up_to(Duration::ZERO)).await.unwrap_err();
+        acquire(&backend, LockConfig::new(KEY).with_wait_up_to(Duration::ZERO)).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::InvalidArgument);
 }
 
@@ -169,7 +171,7 @@ async fn the_retries_are_counted_and_the_time_is_limited() {
     let config = LockConfig::new(KEY).with_acquisition(fixed(u32::MAX, 100, 1_000));
     let error = acquire(&backend, config).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
-    assert!(error.message().contains("; the limit is 1s (wait_up_to)"), "{error}");
+    assert!(error.message().contains("; the limit is 1s (with_wait_up_to)"), "{error}");
     attempts();
 
     // The defaults: 100 ms, doubling up to 500 ms, half of each pause random, five seconds.

@@ -119,9 +119,9 @@ async fn observations_name_the_holder() {
 fn two_observers_log_if_one_does() {
     let silent = || LockObserver::new(|_| ());
     assert!(!silent().logs() && !silent().and(silent()).logs());
-    assert!(silent().that_logs().and(silent()).logs());
-    assert!(silent().and(silent().that_logs()).logs());
-    assert!(!LockObserver::none().that_logs().logs());
+    assert!(silent().with_logging().and(silent()).logs());
+    assert!(silent().and(silent().with_logging()).logs());
+    assert!(!LockObserver::none().with_logging().logs());
 }
 
 /// The drop panics, and the drop of the field panics while that unwinds. A second panic ends the process, even inside

@@ -577,7 +577,7 @@ impl LockBackend for NeverGrants {
     async fn watch(&self, _: WatchRequest) -> Option<KeyWatch> {
         let (signal, watch) = KeyWatch::new();
         self.signals.as_ref()?.lock().unwrap().push(signal);
-        Some(watch.that_is_locked())
+        Some(watch.with_locked())
     }
 
     forward!(store: release, extend, is_locked, lookup, capabilities, client_state);
@@ -633,7 +633,7 @@ async fn a_flood_of_signals_makes_no_flood_of_requests() {
 #[tokio::test(start_paused = true)]
 async fn a_poll_replaces_an_old_watch() {
     let (store, signals) = NeverGrants::with_signals();
-    let waiting = LockConfig::new(KEY).wait_up_to(ms(60_000));
+    let waiting = LockConfig::new(KEY).with_wait_up_to(ms(60_000));
     acquire(&store, waiting).await.unwrap_err();
     let opened = signals.lock().unwrap().len();
     assert!((8..=12).contains(&opened), "a watch each five seconds or so: {opened}");
@@ -685,7 +685,7 @@ async fn the_longest_retry_delay_is_allowed() {
 #[tokio::test(start_paused = true)]
 async fn an_expiry_wakes_the_head_once() {
     let store = NeverGrants::new(Contention::free_within(Duration::ZERO));
-    acquire(&store, LockConfig::new(KEY).wait_up_to(ms(10_000))).await.unwrap_err();
+    acquire(&store, LockConfig::new(KEY).with_wait_up_to(ms(10_000))).await.unwrap_err();
     let asked = store.asked();
     // Polls come after 50 to 500 ms, and an attempt at the expiry follows each poll.
     assert!((20..=90).contains(&asked), "{asked}");

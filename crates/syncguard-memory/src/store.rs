@@ -166,7 +166,7 @@ impl Store {
         let watches = self.watches.entry(key).or_default();
         watches.retain(|signal| !signal.is_unheard());
         watches.push(signal);
-        watch.that_is_locked()
+        watch.with_locked()
     }
 
     pub(crate) fn by_key(&self, key: &Key, now: Timestamp) -> Option<LockInfo> {

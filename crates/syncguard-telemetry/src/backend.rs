@@ -42,7 +42,7 @@ fn observer(queue: &Arc<Queue>) -> LockObserver {
     let logs = queue.logs();
     let queue = Arc::clone(queue);
     let observer = LockObserver::new(move |observation| queue.observe(observation));
-    if logs { observer.that_logs() } else { observer }
+    if logs { observer.with_logging() } else { observer }
 }
 
 /// A backend whose operations become events: see [`with_telemetry`].

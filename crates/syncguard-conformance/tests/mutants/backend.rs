@@ -159,7 +159,7 @@ impl LockBackend for Backend {
         if let Some(signal) = signal {
             self.with(|store, _| store.watch(key, signal));
         }
-        Some(if is_live { watch.that_is_locked() } else { watch })
+        Some(if is_live { watch.with_locked() } else { watch })
     }
 
     async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {

@@ -39,16 +39,16 @@ impl KeyWatch {
 
     /// Says that the lock was live when the store was asked after the subscription began: the waiter need
     /// not try again before a signal.
-    pub fn that_is_locked(mut self) -> Self {
+    pub fn with_locked(mut self) -> Self {
         self.is_locked = true;
         self
     }
 
-    /// As [`that_is_locked`](Self::that_is_locked), for a holder that only polls: see
+    /// As [`with_locked`](Self::with_locked), for a holder that only polls: see
     /// [`Contention::holder_polls`](crate::Contention::holder_polls).
-    pub fn that_is_locked_by_a_poller(mut self) -> Self {
+    pub fn with_locked_by_poller(mut self) -> Self {
         self.is_locked_by_a_poller = true;
-        self.that_is_locked()
+        self.with_locked()
     }
 
     /// Keeps a guard until the watch is dropped, such as a guard that ends the subscription.

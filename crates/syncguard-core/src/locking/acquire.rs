@@ -22,7 +22,7 @@ use crate::value::{ErrorCode, LockError, LockId};
 /// promised, but a process that has kept the lock to itself for a while lets other processes in.
 ///
 /// This function waits only for contention. It reports a failing store at once, unless
-/// [`ride_out`](LockConfig::ride_out) says for how long to ask again. An acquire without retries does
+/// [`with_ride_out`](LockConfig::with_ride_out) says for how long to ask again. An acquire without retries does
 /// not wait in the queue, and neither does [`try_acquire`].
 ///
 /// ```
@@ -45,7 +45,7 @@ use crate::value::{ErrorCode, LockError, LockId};
 ///   the TTL. A lock that the store may still grant is given back in the background.
 /// - `Aborted` when the configuration's token fires.
 /// - `InvalidArgument` for a bad key or setting, before anything is sent.
-/// - The store's failures, at once or after the time of [`ride_out`](LockConfig::ride_out).
+/// - The store's failures, at once or after the time of [`with_ride_out`](LockConfig::with_ride_out).
 ///
 /// # Cancel safety
 ///

@@ -247,7 +247,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             None => String::new(),
         };
         let message = format!(
-            "the lock was still held after {attempts}; the limit is {timeout:?}{retries} (wait_up_to){free}"
+            "the lock was still held after {attempts}; the limit is {timeout:?}{retries} (with_wait_up_to){free}"
         );
         LockError::new(ErrorCode::AcquisitionTimeout, message).with_key(self.key)
     }
@@ -275,7 +275,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         let (code, message) = if is_contended {
             let message = format!(
                 "the lock was still held, and other waiters of this process stood before it; \
-                 the limit is {timeout:?} (wait_up_to)"
+                 the limit is {timeout:?} (with_wait_up_to)"
             );
             (ErrorCode::AcquisitionTimeout, message)
         } else {

@@ -139,7 +139,7 @@ macro_rules! policy_methods {
         /// This is the timeout of [`with_acquisition`](Self::with_acquisition), which also sets how often to
         /// try, and the pauses in between. The later of the two calls decides.
         #[must_use]
-        pub fn wait_up_to(mut self, timeout: std::time::Duration) -> Self {
+        pub fn with_wait_up_to(mut self, timeout: std::time::Duration) -> Self {
             let acquisition = self.policy.acquisition.with_timeout(timeout);
             self.policy.set_acquisition(acquisition);
             self
@@ -153,7 +153,7 @@ macro_rules! policy_methods {
         /// full. It applies to [`acquire`](crate::acquire()) and [`lock`](crate::lock());
         /// [`try_acquire`](crate::try_acquire()) makes one attempt.
         #[must_use]
-        pub fn ride_out(mut self, time: std::time::Duration) -> Self {
+        pub fn with_ride_out(mut self, time: std::time::Duration) -> Self {
             self.policy.set_ride_out(time);
             self
         }

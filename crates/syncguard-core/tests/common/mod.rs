@@ -186,7 +186,7 @@ impl LockBackend for FaultyBackend {
         if self.behaviour.watches_end_at_once.load(Ordering::Relaxed) {
             let is_locked = is_locked(&self.store, request.key.expose()).await;
             let (_, watch) = KeyWatch::new();
-            return Some(if is_locked { watch.that_is_locked() } else { watch });
+            return Some(if is_locked { watch.with_locked() } else { watch });
         }
         self.store.watch(request).await
     }

@@ -100,8 +100,8 @@ impl<B: LockBackend> Semaphore<B> {
 
     /// How long [`acquire`](Self::acquire) waits at most while all permits are held, 1 ms to 100 years. Default: 5 s.
     #[must_use]
-    pub fn wait_up_to(mut self, timeout: Duration) -> Self {
-        self.config = self.config.wait_up_to(timeout);
+    pub fn with_wait_up_to(mut self, timeout: Duration) -> Self {
+        self.config = self.config.with_wait_up_to(timeout);
         self
     }
 

@@ -123,7 +123,7 @@ impl LockBackend for Connection {
         if self.counts.is_deaf.load(Ordering::Relaxed) {
             let (signal, watch) = KeyWatch::new();
             self.counts.unsent.lock().unwrap().push(signal);
-            return Some(watch.that_is_locked());
+            return Some(watch.with_locked());
         }
         self.store.watch(request).await
     }

@@ -56,7 +56,7 @@ fn a_lock_that_is_held_again_is_its_proof() {
 }
 
 #[test]
-fn a_key_that_is_locked_by_nobody_is_its_proof() {
+fn a_key_with_locked_by_nobody_is_its_proof() {
     let script = around(|script, at| {
         script.release(at, "lock-30", Answer::Released).ask(at + 3, "late", Answer::Locked);
     });

@@ -80,7 +80,7 @@ pub(crate) fn ours(process: &Process, tasks: u32, work: &Work) -> Tally {
 
 /// Tasks of a process of this library, with a limit for each wait.
 pub(crate) fn ours_within(process: &Process, tasks: u32, work: &Work, limit: Duration) -> Tally {
-    let locker = Locker::new(process.clone()).wait_up_to(limit);
+    let locker = Locker::new(process.clone()).with_wait_up_to(limit);
     repeat(tasks, &Client::Ours(Box::new(locker)), work)
 }
 

@@ -149,7 +149,8 @@ async fn a_server_that_was_restarted_is_heard_again() -> Result<()> {
     let waiting = tokio::spawn({
         let ours = ours.clone();
         // The call may come while the server is away.
-        let patient = LockConfig::new("held").wait_up_to(10 * MINUTE).ride_out(10 * MINUTE);
+        let patient =
+            LockConfig::new("held").with_wait_up_to(10 * MINUTE).with_ride_out(10 * MINUTE);
         async move { acquire(&ours, patient).await }
     });
     stage.watches(2).await?;

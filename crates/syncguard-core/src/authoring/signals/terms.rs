@@ -33,7 +33,7 @@ pub enum LockSeen {
     /// The lock is held: the waiter need not ask before a signal.
     Held,
     /// The lock is held by a client that only polls: see
-    /// [`KeyWatch::that_is_locked_by_a_poller`](crate::contract::KeyWatch::that_is_locked_by_a_poller).
+    /// [`KeyWatch::with_locked_by_poller`](crate::contract::KeyWatch::with_locked_by_poller).
     HeldByPoller,
 }
 
@@ -53,8 +53,8 @@ impl LockSeen {
     pub fn add_to(self, watch: KeyWatch) -> KeyWatch {
         match self {
             Self::MayBeFree => watch,
-            Self::Held => watch.that_is_locked(),
-            Self::HeldByPoller => watch.that_is_locked_by_a_poller(),
+            Self::Held => watch.with_locked(),
+            Self::HeldByPoller => watch.with_locked_by_poller(),
         }
     }
 }
