@@ -136,6 +136,9 @@ async fn hold(file: &Path, filler: &Path) -> Result<()> {
         let granted = backend.acquire(AcquireRequest::new(format!("{key:0>400}"), HOUR)?).await?;
         held.push(granted.acquired().context("a free lock")?.lock_id);
     }
+    // The backend copies its log after the answer to an acquire, and before it begins the next operation.
+    let last = held.last().context("a lock")?;
+    ensure!(backend.extend(ExtendRequest::new(*last, HOUR)?).await?.is_extended());
     let mut filler = File::create(filler)?;
     while filler.write_all(&[1; 512]).is_ok() {}
     let mut times = 0;
