@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result};
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use crate::cargo::{cargo, root, run as run_command, target};
 
@@ -15,9 +15,11 @@ pub(crate) struct Options {
     /// new run after it; schedules end when all have been tried
     #[arg(long = "for")]
     lasts: Option<String>,
-    /// The store
-    #[arg(long, value_enum, default_value_t = Store::All)]
-    store: Store,
+    /// A store of the soak: `redis`, `redis-cluster`, `postgres`, `pgbouncer`, `firestore` or `sqlite`. Or `simulation`,
+    /// without servers and real time, of each store in turn; `memory`, the same of the memory backend; `schedules`,
+    /// orders of events in waiter queues, 50 times as many as `cargo xtask test --full`. Without it all of these
+    #[arg(long)]
+    store: Option<String>,
     /// The seed of the faults and the work; a random one is printed
     #[arg(long)]
     seed: Option<u64>,
@@ -32,57 +34,21 @@ pub(crate) struct Options {
     arguments: Vec<String>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Store {
-    /// One server
-    Redis,
-    /// Three masters and three replicas
-    RedisCluster,
-    /// One server
-    Postgres,
-    /// A server behind a pooler
-    Pgbouncer,
-    /// The emulator
-    Firestore,
-    /// A file
-    Sqlite,
-    /// No server, and no real time: a simulated network, and each store in turn
-    Simulation,
-    /// The same with the memory backend, which lives in one process and has no server to break
-    Memory,
-    /// No store: orders of events in waiter queues, 50 times as many as `cargo xtask test --full`
-    Schedules,
-    /// All of these, one after the other
-    All,
-}
-
-const SERVERS: [Store; 6] = [
-    Store::Redis,
-    Store::RedisCluster,
-    Store::Postgres,
-    Store::Pgbouncer,
-    Store::Firestore,
-    Store::Sqlite,
-];
-
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    if matches!(options.store, Store::Schedules | Store::All) {
+    let store = options.store.as_deref();
+    if matches!(store, Some("schedules") | None) {
         run_command(&mut schedules())?;
     }
-    if matches!(options.store, Store::Simulation | Store::Memory | Store::All) {
+    if matches!(store, Some("simulation" | "memory") | None) {
         run_command(&mut program("syncguard-simulation", "simulate", &simulation(options))?)?;
     }
-    let stores: &[Store] = match &options.store {
-        Store::All => &SERVERS,
-        Store::Simulation | Store::Memory | Store::Schedules => return Ok(ExitCode::SUCCESS),
-        one => std::slice::from_ref(one),
-    };
+    if matches!(store, Some("schedules" | "simulation" | "memory")) {
+        return Ok(ExitCode::SUCCESS);
+    }
     let lasts = options.lasts.clone().unwrap_or_else(|| "1h".to_owned());
     let mut arguments = vec!["run".to_owned(), "--for".to_owned(), lasts];
-    for store in stores {
-        let name = store.to_possible_value().context("a store")?;
-        arguments.extend(["--store".to_owned(), name.get_name().to_owned()]);
-    }
+    // Without a name the soak takes each of its stores.
+    arguments.extend(store.into_iter().flat_map(|store| ["--store".to_owned(), store.to_owned()]));
     arguments.extend(options.seed());
     if let Some(folder) = &options.reports {
         arguments.extend(["--reports".to_owned(), folder.display().to_string()]);
@@ -119,7 +85,7 @@ fn simulation(options: &Options) -> Vec<String> {
     if let Some(lasts) = &options.lasts {
         arguments.extend(["--for".to_owned(), lasts.clone()]);
     }
-    if options.store == Store::Memory {
+    if options.store.as_deref() == Some("memory") {
         arguments.extend(["--store".to_owned(), "memory".to_owned()]);
     }
     arguments.extend(options.seed());
