@@ -8,17 +8,15 @@ use syncguard_test_services::proxy::FaultProxy;
 use syncguard_test_services::redis::{AppendOnly, RedisServer};
 use tokio::time::sleep;
 
-use crate::field::lasting::{
-    all_connections_are_silent, connections_are_refused, open_connections_are_silent, outlives,
-};
+use crate::field::lasting::{outlives, outlives_troubles_of_connections};
 use crate::field::redis::tools::{pair, swap, url};
 
-/// A trouble between the backend and its server.
-async fn between(name: &str, trouble: impl AsyncFnOnce(&FaultProxy) -> Result<()>) -> Result<()> {
+async fn connections_fail() -> Result<()> {
     let server = RedisServer::start()?;
-    let proxy = FaultProxy::start(server.port())?;
-    let backend = RedisBackend::connect(&url(proxy.port())).await?;
-    outlives(&backend, name, async || trouble(&proxy).await).await
+    outlives_troubles_of_connections(server.port(), async |port, _| {
+        Ok(RedisBackend::connect(&url(port)).await?)
+    })
+    .await
 }
 
 async fn the_server_restarts() -> Result<()> {
@@ -62,9 +60,7 @@ async fn a_replica_takes_over() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_of_thirty_seconds_outlives_these_troubles() -> Result<()> {
     tokio::try_join!(
-        between("open connections are silent", open_connections_are_silent),
-        between("all connections are silent", all_connections_are_silent),
-        between("connections are refused", connections_are_refused),
+        connections_fail(),
         the_server_restarts(),
         the_password_changes(),
         a_replica_takes_over(),

@@ -5,37 +5,36 @@ use std::time::Duration;
 use anyhow::Result;
 use syncguard_postgres::PostgresBackend;
 use syncguard_test_services::postgres::{Authentication, PostgresServer};
-use syncguard_test_services::proxy::FaultProxy;
 use tokio::time::sleep;
 
-use crate::field::lasting::{
-    all_connections_are_silent, connections_are_refused, open_connections_are_silent, outlives,
-};
+use crate::field::lasting::{outlives, outlives_troubles_of_connections};
 
-async fn held(name: &str, url: &str, trouble: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
+/// A backend with several open connections, each of which may fall silent.
+async fn warm(url: &str) -> Result<PostgresBackend> {
     let backend = PostgresBackend::connect(&format!("{url}?setup_schema=true")).await?;
-    // Each of them may be silent.
     let mut opened = Vec::new();
     for _ in 0..5 {
         opened.push(backend.pool().get().await?);
     }
     drop(opened);
-    outlives(&backend, name, trouble).await
+    Ok(backend)
+}
+
+async fn held(name: &str, url: &str, trouble: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
+    outlives(&warm(url).await?, name, trouble).await
 }
 
 fn server() -> Result<PostgresServer> {
     PostgresServer::builder().config("fsync = off").start()
 }
 
-fn through(proxy: &FaultProxy) -> String {
-    format!("postgres://postgres:{}@127.0.0.1:{}/postgres", PostgresServer::PASSWORD, proxy.port())
-}
-
-/// A trouble between the backend and its server.
-async fn between(name: &str, trouble: impl AsyncFnOnce(&FaultProxy) -> Result<()>) -> Result<()> {
+async fn connections_fail() -> Result<()> {
     let server = server()?;
-    let proxy = FaultProxy::start(server.port())?;
-    held(name, &through(&proxy), async || trouble(&proxy).await).await
+    outlives_troubles_of_connections(server.port(), async |port, _| {
+        warm(&format!("postgres://postgres:{}@127.0.0.1:{port}/postgres", PostgresServer::PASSWORD))
+            .await
+    })
+    .await
 }
 
 async fn the_server_restarts() -> Result<()> {
@@ -85,9 +84,7 @@ async fn sessions_are_ended() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_of_thirty_seconds_outlives_these_troubles() -> Result<()> {
     tokio::try_join!(
-        between("open connections are silent", open_connections_are_silent),
-        between("all connections are silent", all_connections_are_silent),
-        between("connections are refused", connections_are_refused),
+        connections_fail(),
         the_server_restarts(),
         the_password_changes(),
         sessions_are_ended(),
