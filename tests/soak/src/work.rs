@@ -8,8 +8,8 @@ use syncguard::contract::{
     ReleaseRequest, TIME_TOLERANCE,
 };
 use syncguard::{
-    AcquisitionOptions, AutoExtend, CancellationToken, Fence, LockBackend, LockConfig, LockInfo,
-    acquire, lock,
+    AcquisitionOptions, AutoExtend, CancellationToken, Fence, LockBackend, LockConfig, LockGuard,
+    LockInfo, acquire, lock,
 };
 use syncguard_history::Random;
 
@@ -115,13 +115,17 @@ impl<B: LockBackend<Fence = Fence>> Turn<'_, B> {
             .with_acquisition(AcquisitionOptions::new().with_max_retries(1))
             .with_auto_extend(AutoExtend::new());
         let guard = acquire(self.backend, config).await?;
-        let pause = self.ttl * 5 / 4;
-        tokio::select! {
-            result = increment(self.registers, self.key, guard.fence(), pause) => result?,
-            _ = guard.lost() => {}
-        }
+        self.increment_unless_lost(&guard, self.ttl * 5 / 4).await?;
         let _ = guard.release().await?;
         Ok(())
+    }
+
+    /// Leaves the data alone if the lock is lost before.
+    async fn increment_unless_lost(&self, guard: &LockGuard<B>, pause: Duration) -> Result<()> {
+        tokio::select! {
+            result = increment(self.registers, self.key, guard.fence(), pause) => result,
+            _ = guard.lost() => Ok(()),
+        }
     }
 
     /// Longer than the TTL and the tolerance, without a look at either. Only the fence protects the data then.
@@ -143,10 +147,7 @@ impl<B: LockBackend<Fence = Fence>> Turn<'_, B> {
         let _ = guard.extend(self.ttl / 4).await;
         if guard.extend(longest_ttl(self.ttl)).await?.is_extended() {
             let pause = self.ttl * 4 + self.random.millis(0, 500);
-            tokio::select! {
-                result = increment(self.registers, self.key, guard.fence(), pause) => result?,
-                _ = guard.lost() => {}
-            }
+            self.increment_unless_lost(&guard, pause).await?;
         }
         let _ = guard.release().await?;
         Ok(())

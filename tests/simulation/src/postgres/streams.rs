@@ -100,8 +100,14 @@ pub(super) fn open(link: &Arc<Link>) -> Stream {
     hub.streams.opened += 1;
     let connection = hub.streams.opened;
     let to_server = now + opens.unwrap_or(0);
-    let (inbox_here, member, is_closing) = (inbox.clone(), link.member, false);
-    let open = Open { member, inbox: inbox_here, number, to_server, to_client: now, is_closing };
+    let open = Open {
+        member: link.member,
+        inbox: inbox.clone(),
+        number,
+        to_server,
+        to_client: now,
+        is_closing: false,
+    };
     hub.streams.open.insert(connection, open);
     drop(hub);
     Stream { inbox, way: Arc::<Link>::clone(link), connection, written: Vec::new() }
