@@ -15,7 +15,7 @@ use syncguard::firestore::gcloud_sdk::{GoogleAuthHeaders, GoogleAuthMiddleware, 
 
 /// A client that adds its calls to the count.
 ///
-/// It uses this token, which the emulator takes for the administrator's if it is "owner". Without a token, the client
+/// The client uses this token, which the emulator takes for the administrator's if it is "owner". Without a token, the client
 /// asks for credentials and never gets any.
 ///
 /// # Errors

@@ -79,7 +79,7 @@ impl From<LockError> for Stop {
     }
 }
 
-/// What a failed check becomes: the end of a case, or of a step that any case can take.
+/// The effect of a failed check: the end of a case, or of a step that any case can take.
 pub(crate) trait Failing {
     fn failing(message: String) -> Self;
 }

@@ -1,4 +1,4 @@
-//! What becomes of the records of expired locks.
+//! The end of the records of expired locks.
 
 use std::time::Duration;
 

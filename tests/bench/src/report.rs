@@ -1,4 +1,4 @@
-//! What is left of a run: the ratios, and the missed targets.
+//! The results of a run: the ratios, and the missed targets.
 
 use std::path::{Path, PathBuf};
 

@@ -134,7 +134,7 @@ impl Model for Protocol {
         Some(world.small(rules))
     }
 
-    /// What must always hold; and events that must happen in some world, because a model without them proves nothing.
+    /// Rules that must always hold; and events that must happen in some world, because a model without them proves nothing.
     fn properties(&self) -> Vec<Property<Self>> {
         let mut properties = vec![
             Property::always(ONE_HOLDER, |_, world: &World| {

@@ -60,7 +60,7 @@ struct Clocks {
     first_is_ahead: Option<u64>,
 }
 
-/// What became of the ticks of a run.
+/// The outcome of the ticks of a run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Row {
     ticks: usize,

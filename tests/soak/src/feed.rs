@@ -103,7 +103,7 @@ impl Feed {
         Ok(())
     }
 
-    /// What became of the recipes.
+    /// The outcome of the recipes.
     pub(crate) fn outcomes(&self) -> &Outcomes {
         &self.outcomes
     }

@@ -84,7 +84,7 @@ impl Kind {
         faults
     }
 
-    /// What a run of this length has done too little of to prove anything.
+    /// The events of which a run of this length has too few to prove anything.
     pub(crate) fn missing(self, ran: Duration, counts: &Counts) -> Vec<String> {
         let seconds = ran.as_secs();
         // A busy machine of two cores reaches these numbers many times over.

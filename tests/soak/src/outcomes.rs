@@ -1,4 +1,4 @@
-//! What the record says of the recipes beside the eleven rules: two runs of the nightly job are its minimum hold apart,
+//! The rules for recipes beside the eleven: two runs of the nightly job are its minimum hold apart,
 //! no tick with attempts is left out, and each recipe was used.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -76,7 +76,7 @@ impl Outcomes {
         few.map(|(what, count)| format!("{what}: only {count}")).collect()
     }
 
-    /// What is wrong, if the clocks of the store differ from ours by this much.
+    /// The broken rules, if the clocks of the store differ from ours by this much.
     pub(crate) fn violations(&self, clocks: Duration) -> Vec<String> {
         let mut violations = Vec::new();
         let runs: Vec<_> = self.runs.iter().collect();

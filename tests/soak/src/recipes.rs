@@ -42,7 +42,7 @@ pub(crate) fn account(number: u64) -> String {
     format!("{ACCOUNT}{number}")
 }
 
-/// All recipes in one process. Errors of requests are on the record.
+/// Runs all recipes in one process. Errors of requests are on the record.
 pub(crate) struct Recipes {
     pub(crate) backend: Recording<DynBackend>,
     /// The registers that the sets of locks protect.

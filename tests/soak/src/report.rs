@@ -19,7 +19,7 @@ pub(crate) struct Report {
     /// The start, in UTC.
     pub(crate) began: String,
     pub(crate) seconds: u64,
-    /// What was checked.
+    /// The counts of the checker.
     #[serde(flatten)]
     pub(crate) counts: Counts,
     pub(crate) longest_outage_ms: u64,

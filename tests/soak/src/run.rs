@@ -230,7 +230,7 @@ impl Watch {
     }
 }
 
-/// What a run of this length has done too little of to prove anything.
+/// The events of which a run of this length has too few to prove anything.
 fn missing(kind: Kind, ran: Duration, counts: &Counts, feed: &Feed) -> Vec<String> {
     let mut missing = kind.missing(ran, counts);
     missing.extend(feed.outcomes().missing(ran.as_secs() / 60));

@@ -179,7 +179,7 @@ fn a_backend_that_is_dropped_leaves_no_task() -> Result<()> {
         drop(here);
         let started = Instant::now();
         eventually("quiet", async || tasks() == 0).await;
-        // It would be idle, and so end by itself, after ten seconds.
+        // The connection would be idle, and so end by itself, after ten seconds.
         assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
     });
     Ok(())

@@ -41,7 +41,7 @@ async fn only_locks_that_are_long_over_are_cleared_away() -> Result<()> {
     // A transaction holds the row: it is kept, and the call does not wait.
     let pin = pin(&mut admin, &tables).await?;
     assert!(!backend.is_locked(IsLockedRequest::new("key")?).await?);
-    // It could wait for half of the statement timeout, which is a minute.
+    // The clean-up could wait for half of the statement timeout, which is a minute.
     let sql = "SELECT FROM pg_stat_activity
         WHERE state = 'idle' AND query LIKE '%SKIP LOCKED%' AND query LIKE '%' || $1::text || '%'";
     let tried = until("a clean-up", async || {

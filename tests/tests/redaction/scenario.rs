@@ -49,7 +49,7 @@ pub(crate) async fn suite(store: impl Harness) {
     assert!(report.results().count() > either(60, 80) && report.is_success(), "{report}");
 }
 
-/// What is done to a record of a key by another process, if a client in this process would log its requests.
+/// A change of a key's record by another process, if a client in this process would log its requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
     /// The counter gets this last fence.

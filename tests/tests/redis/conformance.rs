@@ -17,7 +17,7 @@ use crate::support::line::ProxiedLine;
 
 conformance_tests!(bare, Redis::single().await);
 
-/// What depends on the layout of the records: their names and hash tags, the way from a lock id to its key, the counters,
+/// The rules that depend on the layout of the records: their names and hash tags, the way from a lock id to its key, the counters,
 /// signals and listings.
 fn depends_on_the_layout(case: &Case) -> bool {
     use Group::{Hints, Inventory, Keys, Signals};

@@ -11,7 +11,7 @@ use syncguard_test_services::redis::{RedisServer, Sentinel};
 use crate::redis::signals::{SOON, until};
 use crate::redis::support::{Raw, backend_with, request, take};
 
-/// What a replica confirms is confirmed within this time, sooner or later.
+/// A replica confirms a write within this time, sooner or later.
 const WAITING: Duration = Duration::from_secs(20);
 
 fn waiting_for(time: Duration) -> RedisOptions {

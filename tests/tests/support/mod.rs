@@ -1,4 +1,4 @@
-//! What the tests of several stores use.
+//! Helpers for the tests of several stores.
 
 pub(crate) mod line;
 pub(crate) mod warnings;

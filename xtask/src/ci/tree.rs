@@ -1,4 +1,4 @@
-//! What a user's program builds: the dependencies of packages with the features that users turn on.
+//! The dependencies that a user's program builds: the dependencies of packages with the features that users turn on.
 
 use std::collections::BTreeSet;
 

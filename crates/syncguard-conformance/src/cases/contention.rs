@@ -138,7 +138,7 @@ pub(crate) async fn waiting_ends_with_the_time_limit(context: &Context<'_>) -> O
     let holder = found.and_then(|info| info.holder);
     let label = holder.as_ref().map(Holder::label);
     let short = AcquisitionOptions::new().with_timeout(Duration::from_millis(300));
-    // Who does not wait asks the store once, and is not told the holder.
+    // A caller that does not wait asks the store once, and is not told the holder.
     for (options, told) in [(short, label), (short.with_max_retries(0), None)] {
         let impatient = LockConfig::new(&key).with_acquisition(options);
         let Err(error) = acquire(rival.backend(), impatient).await else {

@@ -25,7 +25,7 @@ pub(crate) async fn a_lock_is_live_within_the_tolerance(context: &Context<'_>) -
     Err(too_slow())
 }
 
-/// What a client meets that is not the holder: whether the key is locked, the lookup by key and the lookup by lock id
+/// The answers to a client that is not the holder: whether the key is locked, the lookup by key and the lookup by lock id
 /// find the lock, and an acquire is refused.
 async fn meets(client: &Client, key: &Key, lock: &Granted) -> Checked<[bool; 4]> {
     Ok([

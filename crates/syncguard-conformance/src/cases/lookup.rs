@@ -145,7 +145,7 @@ fn shows_right_holders(seen: &[LockInfo], asked: &Asked) -> Checked<()> {
     Ok(())
 }
 
-/// What is seen of a key's lock: by key, by lock id, and in a listing if the backend has one.
+/// The views of a key's lock: by key, by lock id, and in a listing if the backend has one.
 async fn looks(client: &Client, key: &Key, lock_id: Option<LockId>) -> Checked<Vec<LockInfo>> {
     let mut seen = Vec::from_iter(client.find(LookupRequest::by_key(key)?).await?);
     if let Some(lock_id) = lock_id {

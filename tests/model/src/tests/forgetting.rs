@@ -7,7 +7,7 @@ use stateright::Model as _;
 use crate::protocol::{Action, Protocol};
 use crate::world::{Budget, Phase, Rules, World};
 
-/// All steps, without forgetting.
+/// Returns all steps, without forgetting.
 struct Both(Protocol);
 
 impl Both {

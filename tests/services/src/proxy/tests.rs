@@ -14,7 +14,7 @@ const LATENCY: Duration = Duration::from_millis(150);
 /// The limit for events that must happen.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a server got over one connection.
+/// The bytes that a server got over one connection.
 #[derive(Debug, PartialEq, Eq)]
 enum Got {
     Line(String),

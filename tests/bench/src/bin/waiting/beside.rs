@@ -90,7 +90,7 @@ const ROWS: [Beside; 6] = [
     },
 ];
 
-/// All rows.
+/// Measures all rows.
 pub(crate) async fn all(tables: &mut Tables, on: Measured<'_>) -> Result<()> {
     for row in &ROWS {
         if tables.wants_row(row.name) {

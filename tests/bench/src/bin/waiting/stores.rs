@@ -48,7 +48,7 @@ pub(crate) async fn postgres(tables: &mut Tables) -> Result<()> {
     all(tables, Measured { store: &Store::Postgres { url, port }, counter: &counter }, &floor).await
 }
 
-/// What is asked of a store with signals.
+/// Measures every row of a store with signals.
 async fn all(tables: &mut Tables, on: Measured<'_>, floor: &Floor) -> Result<()> {
     tables.floor("floor, in a process", &floor.inside);
     tables.floor("floor, between processes", &floor.between);
