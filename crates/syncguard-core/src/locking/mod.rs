@@ -6,6 +6,7 @@ mod answers;
 mod attempt;
 mod cancellable;
 mod config;
+mod false_signals;
 mod guard;
 mod head;
 mod lock;
@@ -14,7 +15,6 @@ mod observed;
 mod outage;
 mod pauses;
 mod wait;
-mod watching;
 mod window;
 
 pub use self::acquire::{TryAcquired, acquire, try_acquire};

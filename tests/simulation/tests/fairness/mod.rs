@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use store::{Process, Signals, Store};
 use syncguard_test_effort::either;
-use work::{Counts, Work, ours, ours_within, simulate, type_script};
+use work::{Counts, Work, ours, ours_within, simulate, steady, type_script};
 
 const NEAR: Duration = Duration::from_micros(250);
 
@@ -79,7 +79,7 @@ fn a_process_far_from_the_store_gets_its_turn() {
 #[test]
 fn a_waiter_that_lost_a_race_holds_back() {
     for seed in seeds() {
-        for (signals, most) in [(Signals::Once, 6.0), (Signals::Lasting, 4.0)] {
+        for (signals, most) in [(Signals::Once, 6.0), (Signals::Lasting, 4.5)] {
             let (_, commands) = four(seed, 4, 1, signals);
             assert!(commands <= most, "{commands}");
         }
@@ -122,8 +122,8 @@ fn clients_that_poll_find_the_key_free() {
             println!("{counts:#?}");
             let share: f64 = counts[2..].iter().map(|it| it.share(counts)).sum();
             let timed_out = counts[2..].iter().map(|it| it.timed_out()).fold(0.0, f64::max);
-            assert!(share >= 30.0, "{share} %");
-            assert!(timed_out <= 2.0, "{timed_out} %");
+            assert!(share >= 20.0, "{share} %");
+            assert!(timed_out <= 5.0, "{timed_out} %");
             for host in &counts[..2] {
                 assert_eq!(host.time_outs, 0);
                 // The release of a client that polls gives no signal.
@@ -133,21 +133,21 @@ fn clients_that_poll_find_the_key_free() {
     }
 }
 
+/// A loop without breaks leaves the key free for longer than the pause of such a client, now and then.
 #[test]
-fn a_process_without_signals_gets_its_turn_beside_processes_that_hear() {
-    for seed in seeds() {
-        // The farther process hears of a release later than a near rival does.
-        for (latency, least) in [(NEAR, 40.0), (ms(1), 30.0)] {
+fn a_newcomer_that_polls_is_let_in_beside_a_loop() {
+    for seed in 1..=either(10, 20) {
+        for (tasks, hold) in [(1, 1), (4, 1), (1, 40)] {
             let store = Store::default();
-            let counts = simulate(seed, 60, || {
-                let hears = Process::new(&store, NEAR, Signals::Lasting);
-                let polls = Process::new(&store, latency, Signals::None);
-                [hears, polls].map(|process| ours(&process, 16, &Work::of(ms(1))))
+            let [_, newcomer] = simulate(seed, 60, || {
+                let near = Process::new(&store, NEAR, Signals::Lasting);
+                let polls = Process::new(&store, NEAR, Signals::None);
+                let seldom = Work { rest: ms(2_500)..ms(4_500), ..Work::of(ms(1)) };
+                [ours(&near, tasks, &Work::of(ms(hold))), steady(&polls, &seldom)]
             });
-            let share = counts[1].share(counts);
-            println!("{latency:?} away: {share} %, {counts:#?}");
-            assert!(share >= least, "{share} %");
-            assert!(counts.iter().all(|it| it.time_outs == 0));
+            println!("{tasks} tasks of {hold} ms: {newcomer:?}");
+            assert!(newcomer.turns >= 6, "{newcomer:?}");
+            assert_eq!(newcomer.time_outs, 0, "within 5 s");
         }
     }
 }
@@ -167,5 +167,14 @@ fn a_process_with_more_waiters_than_it_can_serve_lets_rivals_in() {
         assert_eq!(rival.time_outs, 0);
         let share = rival.share([crowd, rival]);
         assert!(share >= 15.0, "{share} %");
+    }
+}
+
+/// A wait lasts for two thirds of its limit where all get their turn in order.
+#[test]
+fn a_head_with_little_time_left_goes_first() {
+    for seed in seeds() {
+        let (counts, _) = four(seed, 16, 50, Signals::Lasting);
+        assert_eq!(counts.map(|process| process.time_outs), [0; 4]);
     }
 }

@@ -9,7 +9,7 @@ use syncguard_core::authoring::pause::random_part;
 use syncguard_core::authoring::signals::LockSeen;
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, ExtendRequest,
-    Holder, IsLockedRequest, KeySignal, KeyWatch, LookupRequest, ReleaseRequest, TimeAuthority,
+    IsLockedRequest, KeySignal, KeyWatch, LookupRequest, ReleaseRequest, TimeAuthority,
     WatchRequest,
 };
 use syncguard_core::{
@@ -133,9 +133,7 @@ impl LockBackend for Process {
         let (store, latency) = (self.store.clone(), self.latency);
         cancel::finish_acquire(self, request, async move |request, _| {
             travel(latency).await;
-            let label = request.holder.as_ref().map(Holder::stored_label);
-            let polls = label.is_some_and(|label| Holder::polls(&label));
-            let taken = store.take(request.key.expose(), request.lock_id, polls);
+            let taken = store.take(request.key.expose(), request.lock_id, false);
             travel(latency).await;
             Ok(match taken {
                 Ok(fence) => {

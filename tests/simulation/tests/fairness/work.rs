@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use syncguard_core::authoring::{pause, seed_randomness};
-use syncguard_core::{LockId, Locker};
+use syncguard_core::{AcquisitionOptions, Jitter, LockId, Locker};
 use tokio::runtime::Builder;
 use tokio::time::{Instant, sleep};
 
@@ -82,6 +82,14 @@ pub(crate) fn ours(process: &Process, tasks: u32, work: &Work) -> Tally {
 pub(crate) fn ours_within(process: &Process, tasks: u32, work: &Work, limit: Duration) -> Tally {
     let locker = Locker::new(process.clone()).with_wait_up_to(limit);
     repeat(tasks, &Client::Ours(Box::new(locker)), work)
+}
+
+/// A task that asks every 100 ms if the process hears no signals.
+pub(crate) fn steady(process: &Process, work: &Work) -> Tally {
+    let pauses = AcquisitionOptions::default().with_max_retry_delay(Duration::from_millis(100));
+    let pauses = pauses.with_jitter(Jitter::None).with_timeout(TIMEOUT).with_max_retries(u32::MAX);
+    let locker = Locker::new(process.clone()).with_acquisition(pauses);
+    repeat(1, &Client::Ours(Box::new(locker)), work)
 }
 
 /// Tasks of a process of the TypeScript library.

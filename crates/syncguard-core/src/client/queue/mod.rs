@@ -8,6 +8,8 @@
 //! the store even if the queue knows of a holder.
 
 mod fairness;
+#[cfg(test)]
+mod fairness_tests;
 mod local_holder;
 mod queues;
 #[cfg(test)]
@@ -15,7 +17,6 @@ mod shuttle_tests;
 mod ticket;
 mod wait_queue;
 
-pub(crate) use self::fairness::{HoldBack, StepBack};
 pub(crate) use self::local_holder::LocalHolder;
 pub(crate) use self::queues::WaitQueues;
 pub(crate) use self::ticket::Ticket;

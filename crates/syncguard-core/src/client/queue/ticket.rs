@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use super::fairness::{HoldBack, StepBack};
+use super::fairness::Pause;
 use super::local_holder::LocalHolder;
 use super::queues::{KeyQueue, WaitQueues};
 use super::wait_queue::{Number, Turn, WaitQueue};
@@ -76,11 +76,6 @@ impl Ticket {
         self.queue(|queue| queue.on_rival_seen(now, holder_polls));
     }
 
-    /// A rival has released the lock.
-    pub(crate) fn on_rival_released(&self, now: Instant) {
-        self.queue(|queue| queue.fairness.on_rival_released(now));
-    }
-
     /// The head is about to wait, until this time or until it is woken. With waiters behind it, it waits until
     /// `until_with_queued` at the latest. Returns the handle that wakes it, and when it wakes up by itself; `None` if
     /// this ticket is no longer that of the head.
@@ -92,39 +87,19 @@ impl Ticket {
         self.queue(|queue| queue.start_waiting(self.number, until, until_with_queued))
     }
 
-    /// Returns the pause that this process makes before it asks for a key that was just released.
-    pub(crate) fn step_back(&self, now: Instant) -> Option<StepBack> {
-        self.queue(|queue| queue.fairness.step_back(now))
+    /// The pause that this process makes before it asks for a key that was just released.
+    pub(crate) fn pause(&self, now: Instant) -> Option<Pause> {
+        self.queue(|queue| queue.fairness.pause(now))
     }
 
-    /// No rival has taken the key during a pause.
-    pub(crate) fn on_no_rival(&self) {
-        self.queue(|queue| queue.fairness.on_no_rival());
-    }
-
-    /// How to hold back after a signal, which rivals get as well.
-    pub(crate) fn hold_back(&self) -> Option<HoldBack> {
-        self.queue(|queue| queue.fairness.hold_back())
-    }
-
-    /// Records whether the store gives signals.
-    pub(crate) fn set_has_signals(&self, has_signals: bool) {
-        self.queue(|queue| queue.without_signals = !has_signals);
-    }
-
-    /// Whether the heads of this queue only poll, by the last try to open a watch.
-    pub(crate) fn only_polls(&self) -> bool {
-        self.queue(|queue| queue.without_signals)
-    }
-
-    /// Whether a rival was ever seen with the key.
-    pub(crate) fn ever_saw_rival(&self) -> bool {
-        self.queue(|queue| queue.fairness.ever_saw_rival())
+    /// No rival was seen to take the key during a pause.
+    pub(crate) fn on_no_rival(&self, pause: Pause) {
+        self.queue(|queue| queue.fairness.on_no_rival(pause));
     }
 
     /// Whether a rival was seen with the key since this process had it.
-    pub(crate) fn lost_to_rival(&self) -> bool {
-        self.queue(|queue| queue.fairness.lost_to_rival())
+    pub(crate) fn has_lost(&self) -> bool {
+        self.queue(|queue| queue.fairness.has_lost())
     }
 
     /// Whether waiters wait because the lock is held, and not because the store does not answer.
