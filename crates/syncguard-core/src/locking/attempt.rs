@@ -21,8 +21,7 @@ use crate::contract::request::{AcquireRequest, LookupBy, LookupRequest};
 use crate::contract::response::AcquireResult;
 use crate::contract::response::Contention;
 use crate::rt::{self, Instant, Spawner};
-use crate::value::{ErrorCode, Key, LockError, LockId};
-use crate::value::{FenceToken as _, Holder};
+use crate::value::{ErrorCode, FenceToken as _, Key, LockError, LockId};
 
 /// The state that the attempts of one acquisition share.
 pub(super) struct Attempt<'a, B> {
@@ -149,7 +148,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             key: self.key.clone(),
             ttl: policy.ttl,
             lock_id,
-            holder: self.holder(ticket.as_deref()),
+            holder: policy.own_holder(self.defaults),
             fence_window,
             cancellation: policy.cancellation.clone(),
         };
@@ -204,15 +203,6 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             "acquired"
         );
         Ok(Ok(Tried::Granted(LockGuard::new(lease, acquired, sent, policy))))
-    }
-
-    /// The holder to store with the lock; `None` for the holder of the backend.
-    fn holder(&self, ticket: Option<&Ticket>) -> Option<Holder> {
-        let own = self.policy.own_holder(self.defaults);
-        if !ticket.is_some_and(Ticket::only_polls) {
-            return own;
-        }
-        Some(own.as_ref().unwrap_or(self.defaults.holder()).that_polls())
     }
 
     /// The settings of the backend, overridden by the lock's own.

@@ -276,7 +276,6 @@ impl<'a, B: LockBackend> Head<'a, B> {
         self.watching = watching;
         let start = began.map(|(start, watch)| {
             self.ticket.watch = watch;
-            self.ticket.set_has_signals(self.watching.has_signals());
             start
         });
         Ok((tried, start))
@@ -291,8 +290,8 @@ impl<'a, B: LockBackend> Head<'a, B> {
     }
 
     fn on_contended(&mut self, contention: Contention, now: Instant) {
-        self.holder = Holder::Rival { polls: contention.holder_polls };
-        self.ticket.on_contended(now, contention.holder_polls);
+        self.holder = Holder::Rival { polls: contention.is_polled };
+        self.ticket.on_contended(now, contention.is_polled);
         let free_at = contention.free_within.map(|time| now + time + Duration::from_millis(1));
         self.false_signals.on_locked(free_at, self.woken == Woken::Signal);
         // If the attempt at the expiry has found the lock held, the next expiry is no reason to ask.
@@ -407,10 +406,9 @@ impl<'a, B: LockBackend> Head<'a, B> {
         if let Some(watch) = &watch
             && start == WatchStart::Held
         {
-            self.holder = Holder::Rival { polls: watch.is_locked_by_a_poller() };
+            self.holder = Holder::Rival { polls: watch.is_polled() };
         }
         self.ticket.watch = watch;
-        self.ticket.set_has_signals(self.watching.has_signals());
         Ok(start)
     }
 

@@ -107,11 +107,6 @@ impl Watching {
         }
     }
 
-    /// Whether the last try has opened a watch, even a short one.
-    pub(super) fn has_signals(&self) -> bool {
-        !self.without_signals || self.short_watches > 0
-    }
-
     /// When a head without signals tries to open a watch again: after a second if the store had no signals,
     /// and soon at first if watches were over at once. A lost connection may be back long before the next
     /// poll.

@@ -9,7 +9,7 @@ use syncguard_core::authoring::pause::random_part;
 use syncguard_core::authoring::signals::LockSeen;
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, ExtendRequest,
-    Holder, IsLockedRequest, KeySignal, KeyWatch, LookupRequest, ReleaseRequest, TimeAuthority,
+    IsLockedRequest, KeySignal, KeyWatch, LookupRequest, ReleaseRequest, TimeAuthority,
     WatchRequest,
 };
 use syncguard_core::{
@@ -131,10 +131,9 @@ impl LockBackend for Process {
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
         let (store, latency) = (self.store.clone(), self.latency);
+        let polls = self.signals == Signals::None;
         cancel::finish_acquire(self, request, async move |request, _| {
             travel(latency).await;
-            let label = request.holder.as_ref().map(Holder::stored_label);
-            let polls = label.is_some_and(|label| Holder::polls(&label));
             let taken = store.take(request.key.expose(), request.lock_id, polls);
             travel(latency).await;
             Ok(match taken {
@@ -143,7 +142,7 @@ impl LockBackend for Process {
                     AcquireResult::Acquired(Acquired::new(request.lock_id, expires_at, fence))
                 }
                 Err(polls) => AcquireResult::Busy(
-                    Contention::free_within(Duration::from_secs(30)).with_holder_polls(polls),
+                    Contention::free_within(Duration::from_secs(30)).with_polled(polls),
                 ),
             })
         })

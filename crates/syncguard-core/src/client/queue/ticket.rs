@@ -107,16 +107,6 @@ impl Ticket {
         self.queue(|queue| queue.fairness.hold_back())
     }
 
-    /// Records whether the store gives signals.
-    pub(crate) fn set_has_signals(&self, has_signals: bool) {
-        self.queue(|queue| queue.without_signals = !has_signals);
-    }
-
-    /// Whether the heads of this queue only poll, by the last try to open a watch.
-    pub(crate) fn only_polls(&self) -> bool {
-        self.queue(|queue| queue.without_signals)
-    }
-
     /// Whether a rival was ever seen with the key.
     pub(crate) fn ever_saw_rival(&self) -> bool {
         self.queue(|queue| queue.fairness.ever_saw_rival())

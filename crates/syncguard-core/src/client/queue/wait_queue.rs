@@ -26,8 +26,6 @@ pub(super) struct WaitQueue {
     /// The guard of this process that has the lock, and when the store frees the lock without an extend.
     holder: Option<(Number, Instant)>,
     pub(super) fairness: Fairness,
-    /// Whether the store gave no signals when a head tried to open a watch last.
-    pub(super) without_signals: bool,
     /// The watch that the last head has left for the next.
     watch: Option<KeyWatch>,
     last_number: Number,
@@ -76,7 +74,6 @@ impl WaitQueue {
             waiting: VecDeque::new(),
             holder: None,
             fairness: Fairness::new(is_single_process),
-            without_signals: false,
             watch: None,
             last_number: 0,
             longest_answer: Duration::ZERO,
