@@ -660,7 +660,7 @@ async fn a_pause_before_the_first_attempt_is_no_retry() {
 
 #[tokio::test(start_paused = true)]
 async fn the_longest_retry_delay_is_allowed() {
-    let store = NeverGrants::new(Contention::unknown().with_holder_polls(true));
+    let store = NeverGrants::new(Contention::unknown().with_polled(true));
     let options = AcquisitionOptions::new().with_timeout(ms(100)).with_retry_delay(Duration::MAX);
     let waiting = acquire(&store, LockConfig::new(KEY).with_acquisition(options)).await;
     assert_eq!(waiting.unwrap_err().code(), ErrorCode::AcquisitionTimeout);

@@ -158,7 +158,7 @@ async fn look(
     if let Some(held) = held {
         inner.check_clock()?;
         let contention = Contention::until(held.expires_at, now);
-        let contention = contention.with_holder_polls(!held.has_holder);
+        let contention = contention.with_polled(!held.has_holder);
         return Ok(Look::Decided(AcquireResult::Busy(contention)));
     }
     // A document that cannot be read is not our lock.

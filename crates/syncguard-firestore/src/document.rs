@@ -47,7 +47,7 @@ pub(crate) struct Record {
     pub(crate) acquired_at: Timestamp,
     pub(crate) expires_at: Timestamp,
     pub(crate) fence: Fence,
-    /// True if a process that hears signals wrote the lock. The TypeScript library writes no holder.
+    /// True if the document has the field; the TypeScript library does not write it.
     pub(crate) has_holder: bool,
     pub(crate) holder: Option<Holder>,
     pub(crate) version: Version,
@@ -82,7 +82,7 @@ impl Record {
             fence: text(&fields, FENCE)
                 .and_then(|fence| fence.parse().ok())
                 .ok_or_else(|| corrupt("fence is not 15 digits"))?,
-            has_holder: text(&fields, HOLDER).is_some_and(|label| !Holder::polls(label)),
+            has_holder: text(&fields, HOLDER).is_some(),
             holder: Holder::from_stored(
                 text(&fields, HOLDER).unwrap_or_default(),
                 text(&fields, NOTE),
@@ -121,7 +121,7 @@ impl Record {
             (ACQUIRED_AT, integer(times.0)),
             (KEY, string(key.expose())),
             (FENCE, string(&fence.to_string())),
-            (HOLDER, string(&holder.stored_label())),
+            (HOLDER, string(holder.label())),
         ];
         let mut document = document(name, fields);
         if let Some(note) = holder.note() {

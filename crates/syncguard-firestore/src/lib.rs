@@ -115,8 +115,7 @@
 //! transaction has locked a document, our commit on that document waits, up to the request timeout.
 //!
 //! The document of a lock has two fields that TypeScript does not write. `holder` is the label of the
-//! [holder](contract::Holder): empty if labels are turned off, with a tab before it if the process hears
-//! no signals. `note` is there if the holder has a note.
+//! [holder](contract::Holder), empty if labels are turned off. `note` is there if the holder has a note.
 //!
 //! The id of a document is the key. A key that Firestore refuses as an id (with a slash, `.`, `..`,
 //! `__…__`) is hashed instead: 22 base64url characters, padded with `~` to 513 bytes, which is longer than

@@ -265,7 +265,7 @@ mod tests {
         let asked = request();
         let refused = store.acquire(&asked, &second, time(7499)).unwrap();
         let AcquireResult::Busy(contention) = refused else { panic!("{refused:?}") };
-        assert!(!contention.holder_polls);
+        assert!(!contention.is_polled);
         assert_eq!(held(&store), first);
         let _ = store.acquire(&asked, &second, time(7500)).unwrap();
         assert_eq!(held(&store), second);

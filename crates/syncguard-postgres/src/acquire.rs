@@ -135,8 +135,8 @@ fn decide(
     let refusal = (request.fence_window.zip(judged_at.or(seen_at)))
         .and_then(|(window, at)| window.refuses_time(at));
     if let Some(held) = live.filter(|_| refusal.is_none()) {
-        let polls = keeps_holders && !has_holder(column(row, 11)?, held.fence);
-        return Ok(locked(Contention::until(held.expires_at, held.now).with_holder_polls(polls)));
+        let is_polled = keeps_holders && !has_holder(column(row, 11)?, held.fence);
+        return Ok(locked(Contention::until(held.expires_at, held.now).with_polled(is_polled)));
     }
     if let Some(counter) = counter {
         check_counter(storage_key, counter).map_err(|error| error.with_key(&request.key))?;

@@ -124,9 +124,8 @@
 //! its own operations do not find.
 //!
 //! The lock table has one column more than TypeScript's, `holder`: the fence of the lock, a space, the label of the
-//! [holder](contract::Holder) (after a tab if the process hears no signals), and the note after a line break if
-//! there is one. TypeScript leaves the column unchanged, so it counts only if its
-//! fence is the fence of the row. [`setup_schema`] adds the column if the role owns the table. Without the column,
+//! [holder](contract::Holder), and the note after a line break if there is one. TypeScript leaves the column
+//! unchanged, so it counts only if its fence is the fence of the row. [`setup_schema`] adds the column if the role owns the table. Without the column,
 //! locks have no holders, and nothing else differs.
 //!
 //! # Behind PgBouncer

@@ -83,14 +83,10 @@ fn call(
 
 /// The holder's label, escaped for the inside of a JSON string. If there is a note, its field follows.
 fn holder_inside(holder: &Holder) -> Cow<'_, str> {
-    let label = holder.stored_label();
-    match (holder.note(), label) {
-        (Some(note), label) => {
-            let [label, note] = [&label, note].map(names::json_inside);
-            format!("{label}\",\"note\":\"{note}").into()
-        }
-        (None, Cow::Borrowed(label)) => names::json_inside(label),
-        (None, Cow::Owned(label)) => names::json_inside(&label).into_owned().into(),
+    let label = names::json_inside(holder.label());
+    match holder.note() {
+        Some(note) => format!("{label}\",\"note\":\"{}", names::json_inside(note)).into(),
+        None => label,
     }
 }
 

@@ -17,7 +17,7 @@ const RELEASED: i64 = 1;
 const REPEATED: i64 = 1;
 const EXPIRED: i64 = 2;
 const MISMATCH: i64 = 3;
-const NO_HOLDER: i64 = 4;
+const POLLED: i64 = 4;
 const TAKEN: i64 = 5;
 const EARLY: i64 = 6;
 const LATE: i64 = -8;
@@ -49,10 +49,10 @@ pub(crate) fn acquired(answer: Value, lock_id: LockId) -> Result<AcquireReply, L
         let result = parse_granted(text, lock_id).ok_or_else(unintelligible)?;
         Ok(AcquireReply { result, is_fresh })
     };
-    let locked = |left: i64, holder_polls| {
+    let locked = |left: i64, is_polled| {
         let left = u64::try_from(left).map_err(|_| unintelligible())?;
         let held = Contention::free_within(Duration::from_millis(left));
-        let result = AcquireResult::Busy(held.with_holder_polls(holder_polls));
+        let result = AcquireResult::Busy(held.with_polled(is_polled));
         Ok(AcquireReply { result, is_fresh: false })
     };
     let refused = |refusal| {
@@ -64,7 +64,7 @@ pub(crate) fn acquired(answer: Value, lock_id: LockId) -> Result<AcquireReply, L
         Value::String(text) => granted(text, true),
         Value::Array(parts) => match parts.as_slice() {
             [Value::Integer(REPEATED), Value::String(text)] => granted(text, false),
-            [Value::Integer(NO_HOLDER), Value::Integer(left)] => locked(*left, true),
+            [Value::Integer(POLLED), Value::Integer(left)] => locked(*left, true),
             [Value::Integer(TAKEN), digits] => {
                 let counter = counter(digits)?.ok_or_else(unintelligible)?;
                 refused(Refusal::Taken { counter })
@@ -149,7 +149,7 @@ pub(crate) fn locked(answer: Value) -> Result<bool, LockError> {
 pub(crate) fn lacks_holder(answer: &Value) -> bool {
     let Value::Array(fields) = answer else { return false };
     let [.., holder, _] = fields.as_slice() else { return false };
-    fields.len() == LOCK_FIELDS && holder.as_str().is_none_or(|label| Holder::polls(&label))
+    fields.len() == LOCK_FIELDS && !holder.is_string()
 }
 
 /// The number of fields of a lock.

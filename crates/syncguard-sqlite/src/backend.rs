@@ -173,7 +173,7 @@ impl LockBackend for SqliteBackend {
         // Add the watch before the read, so that a release after the read is signalled.
         let watch = self.0.watches.add(request.key.clone());
         let state = self.0.run(IsLocked(request.key), Caller::new(None)).await.ok()?;
-        Some(LockSeen::of(state.is_locked.then_some(state.holder_polls)).add_to(watch))
+        Some(LockSeen::of(state.is_locked.then_some(state.is_polled)).add_to(watch))
     }
 
     fn inventory(&self) -> Option<Inventory> {

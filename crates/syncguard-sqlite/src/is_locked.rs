@@ -31,7 +31,7 @@ pub(crate) struct IsLocked(pub(crate) Key);
 pub(crate) struct LockState {
     pub(crate) is_locked: bool,
     /// True if there is a lock that was written without a holder.
-    pub(crate) holder_polls: bool,
+    pub(crate) is_polled: bool,
     /// True if there is a lock that expired long enough ago to be deleted.
     is_clearable: bool,
 }
@@ -41,7 +41,7 @@ impl IsLocked {
         let record = store.by_key(&self.0)?;
         Ok(LockState {
             is_locked: record.as_ref().is_some_and(|record| record.is_live(now)),
-            holder_polls: record.as_ref().is_some_and(|record| !record.has_holder),
+            is_polled: record.as_ref().is_some_and(|record| !record.has_holder),
             is_clearable: record.is_some_and(|record| record.is_clearable(now)),
         })
     }

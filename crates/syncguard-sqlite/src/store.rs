@@ -185,13 +185,13 @@ mod tests {
         store.set_lock(&lock.extended(ttl, &now).unwrap(), None).unwrap();
         assert_eq!(column().as_deref(), Some("000000000000001 web 1\nrun 4"));
         assert!(has_holder());
-        assert!(!lock.contention(&now).holder_polls);
+        assert!(!lock.contention(&now).is_polled);
 
         connection
             .execute(WITHOUT_HOLDER, params!["key", id.expose(), 2, "a", 5000, 6000, 0])
             .unwrap();
         assert!(!has_holder(), "{:?}", column());
-        assert!(store.by_lock_id(id).unwrap().unwrap().contention(&now).holder_polls);
+        assert!(store.by_lock_id(id).unwrap().unwrap().contention(&now).is_polled);
 
         let lock = Record::new(key.clone(), id, Fence::new(3).unwrap(), ttl, &now).unwrap();
         store.set_lock(&lock, Some(&Holder::unnamed())).unwrap();

@@ -105,7 +105,7 @@ async fn theirs_are_read_extended_and_released() -> Result<()> {
             let AcquireResult::Busy(refused) = ours.acquire(request(user_key, 1000)).await? else {
                 panic!("held");
             };
-            assert!(refused.holder_polls);
+            assert!(refused.is_polled);
             let extend = ExtendRequest::new(id, Duration::from_secs(7200))?;
             assert!(ours.extend(extend).await?.is_extended());
             assert!(ours.release(ReleaseRequest::new(id)).await?.is_released());

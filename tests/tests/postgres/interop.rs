@@ -37,7 +37,7 @@ async fn their_records_are_ours() -> Result<()> {
         let AcquireResult::Busy(refused) = backend.acquire(rival.repeat()).await? else {
             panic!("held");
         };
-        assert!(refused.holder_polls);
+        assert!(refused.is_polled);
         let again = backend.acquire(rival.with_lock_id(lock_id)).await?.acquired();
         assert_eq!(again.context("the same lock")?.fence.to_string(), text(row, "fence"));
 

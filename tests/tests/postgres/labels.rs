@@ -35,7 +35,7 @@ async fn no_lookup_shows_the_label_of_another_lock() -> Result<()> {
         let listed = inventory(&backend).list_locks(ListRequest::new()).await?.entries;
         ensure!(listed.len() == 1 && listed[0].holder.is_none(), "{listed:?}");
         let refused = backend.acquire(AcquireRequest::new("k", MINUTE)?).await?;
-        ensure!(matches!(&refused, AcquireResult::Busy(held) if held.holder_polls), "{refused:?}");
+        ensure!(matches!(&refused, AcquireResult::Busy(held) if held.is_polled), "{refused:?}");
         tables.age(&admin, "k", 120_000).await;
     }
     Ok(())

@@ -181,7 +181,7 @@ async fn tables_without_the_column_for_holders_work() -> Result<()> {
         let lock = take(backend, "key").await;
         ensure!(holder_of(backend, "key").await?.is_none());
         for rival in [&of_url, &of_pool] {
-            ensure!(!refusal(rival, "key").await?.holder_polls);
+            ensure!(!refusal(rival, "key").await?.is_polled);
         }
         release(backend, lock.lock_id).await?;
     }
@@ -189,14 +189,14 @@ async fn tables_without_the_column_for_holders_work() -> Result<()> {
     setup_schema(&pool(&url, 1), &tables.options()).await?;
     let lock = take(&of_pool, "key").await;
     let newer = PostgresBackend::connect_with(&url, tables.options()).await?;
-    ensure!(refusal(&newer, "key").await?.holder_polls);
+    ensure!(refusal(&newer, "key").await?.is_polled);
     release(&newer, lock.lock_id).await?;
     let _ = take(&newer, "key").await;
     ensure!(holder_of(&of_pool, "key").await? == Some(Holder::this_process()));
-    ensure!(!refusal(&newer, "key").await?.holder_polls);
+    ensure!(!refusal(&newer, "key").await?.is_polled);
     // The column is removed while that process runs.
     client.batch_execute(&format!("ALTER TABLE {} DROP COLUMN holder", tables.locks)).await?;
-    ensure!(!refusal(&newer, "key").await?.holder_polls);
+    ensure!(!refusal(&newer, "key").await?.is_polled);
     ensure!(holder_of(&newer, "key").await?.is_none());
     ensure!(take(&newer, "other").await.fence.get() == 1);
     Ok(())

@@ -89,9 +89,9 @@ async fn their_records_are_read_extended_and_released() -> Result<()> {
         let AcquireResult::Busy(refused) = backend.acquire(contender).await? else {
             panic!("held");
         };
-        assert!(refused.holder_polls && refused.free_within.is_some());
+        assert!(refused.is_polled && refused.free_within.is_some());
         let watch = backend.watch(WatchRequest::new(Key::new(&sample.key)?)).await;
-        assert!(watch.expect("a watch").is_locked_by_a_poller());
+        assert!(watch.expect("a watch").is_polled());
         for lookup in
             [LookupRequest::by_key(&sample.key)?, LookupRequest::by_lock_id(sample.lock_id)]
         {

@@ -101,7 +101,7 @@ async fn a_record_has_the_holder_of_its_lock() -> Result<()> {
             let AcquireResult::Busy(refused) = backend.acquire(request("k", 9_000)).await? else {
                 panic!("held");
             };
-            assert!(!refused.holder_polls);
+            assert!(!refused.is_polled);
             let extend = ExtendRequest::new(lock.lock_id, Duration::from_secs(120))?;
             assert!(backend.extend(extend).await?.is_extended());
         }

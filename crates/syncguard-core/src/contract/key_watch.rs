@@ -20,7 +20,7 @@ pub struct KeyWatch {
     began: Instant,
     signals: watch::Receiver<()>,
     is_locked: bool,
-    is_locked_by_a_poller: bool,
+    is_polled: bool,
     /// A guard of the backend, kept until the watch is dropped.
     keep: Option<Box<dyn Any + Send + Sync>>,
 }
@@ -31,10 +31,7 @@ impl KeyWatch {
     pub fn new() -> (KeySignal, Self) {
         let (sender, signals) = watch::channel(());
         let began = Instant::now();
-        (
-            KeySignal(sender),
-            Self { began, signals, is_locked: false, is_locked_by_a_poller: false, keep: None },
-        )
+        (KeySignal(sender), Self { began, signals, is_locked: false, is_polled: false, keep: None })
     }
 
     /// Says that the lock was live when the store was asked after the subscription began: the waiter need
@@ -44,10 +41,10 @@ impl KeyWatch {
         self
     }
 
-    /// As [`with_locked`](Self::with_locked), for a holder that only polls: see
-    /// [`Contention::holder_polls`](crate::Contention::holder_polls).
-    pub fn with_locked_by_poller(mut self) -> Self {
-        self.is_locked_by_a_poller = true;
+    /// As [`with_locked`](Self::with_locked), for the lock of a client that only polls: see
+    /// [`Contention::is_polled`](crate::Contention::is_polled).
+    pub fn with_polled(mut self) -> Self {
+        self.is_polled = true;
         self.with_locked()
     }
 
@@ -63,11 +60,11 @@ impl KeyWatch {
         self.is_locked
     }
 
-    /// True if the holder at that time was a client that only polled: see
-    /// [`Contention::holder_polls`](crate::Contention::holder_polls).
+    /// True if that lock was one of a client that only polls: see
+    /// [`Contention::is_polled`](crate::Contention::is_polled).
     #[must_use]
-    pub const fn is_locked_by_a_poller(&self) -> bool {
-        self.is_locked_by_a_poller
+    pub const fn is_polled(&self) -> bool {
+        self.is_polled
     }
 
     /// True if the watch will get no more signals: it has had its last signal, or the connection is lost. Begin

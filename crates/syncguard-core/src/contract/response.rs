@@ -68,22 +68,22 @@ pub struct Contention {
     /// The longest time until the lock is free, unless its holder extends it: the rest of its TTL, and
     /// [`TIME_TOLERANCE`]. `None` if the store does not say.
     pub free_within: Option<Duration>,
-    /// True if the holder is a client that only polls. On a store that keeps [holders](crate::contract::Holder), that
-    /// is a lock without a holder, from the TypeScript library, or a lock of a process that hears no signals and says so. `false` if the store cannot tell.
-    pub holder_polls: bool,
+    /// True if the lock's record has no field for the [holder](crate::contract::Holder), so that a client which only
+    /// polls has written it, such as the TypeScript library. `false` if the store cannot tell.
+    pub is_polled: bool,
 }
 
 impl Contention {
     /// A lock of unknown expiry: a rival was faster, and no more is known.
     #[must_use]
     pub const fn unknown() -> Self {
-        Self { free_within: None, holder_polls: false }
+        Self { free_within: None, is_polled: false }
     }
 
     /// A lock that is free after this time, [`TIME_TOLERANCE`] included.
     #[must_use]
     pub const fn free_within(time: Duration) -> Self {
-        Self { free_within: Some(time), holder_polls: false }
+        Self { free_within: Some(time), is_polled: false }
     }
 
     /// A lock that expires at this time. `now` is the time by the same clock.
@@ -93,10 +93,10 @@ impl Contention {
         Self::free_within(free_at.saturating_sub(Duration::from_millis(now.as_millis())))
     }
 
-    /// The same contention; `polls` says whether the holder is a client that only polls.
+    /// The same contention; says whether a client that only polls has written the lock's record.
     #[must_use]
-    pub const fn with_holder_polls(mut self, polls: bool) -> Self {
-        self.holder_polls = polls;
+    pub const fn with_polled(mut self, is_polled: bool) -> Self {
+        self.is_polled = is_polled;
         self
     }
 }

@@ -249,8 +249,8 @@ impl<'a, B: LockBackend> Head<'a, B> {
     }
 
     fn on_contended(&mut self, contention: Contention, now: Instant) {
-        self.holder = Holder::Rival { polls: Some(contention.holder_polls) };
-        self.ticket.on_contended(now, contention.holder_polls);
+        self.holder = Holder::Rival { polls: Some(contention.is_polled) };
+        self.ticket.on_contended(now, contention.is_polled);
         let free_at = contention.free_within.map(|time| now + time + STEP);
         self.false_signals.on_locked(free_at, self.woken == Woken::Signal);
         // If the attempt at the expiry has found the lock held, the next expiry is no reason to ask.
@@ -333,7 +333,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
         self.ticket.watch = watch;
         let Some(watch) = &self.ticket.watch else { return false };
         if watch.is_locked() {
-            self.holder = Holder::Rival { polls: Some(watch.is_locked_by_a_poller()) };
+            self.holder = Holder::Rival { polls: Some(watch.is_polled()) };
         }
         // A watch that is over gives its last signal to the sleeping head.
         !watch.is_locked() && !watch.is_over()
@@ -355,7 +355,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
         let mut wake_at = now + pause;
         match self.holder {
             Holder::Rival { polls: Some(true) } => {
-                wake_at = wake_at.min(now + self.pauses.first_pause());
+                wake_at = wake_at.min(rt::after(self.pauses.first_pause()));
             }
             // The head does not know when the lock expires.
             Holder::Rival { polls: None } => wake_at = wake_at.min(now + CHECK_INTERVAL),

@@ -1,6 +1,5 @@
 //! The holder of a lock, described for people.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
@@ -12,7 +11,7 @@ use super::normalize::nfc;
 /// The holder of a lock, and the reason: a label and a note, which the store keeps with the lock.
 ///
 /// Both are for people. No program decides by them, and they prove nothing. They are no secret: `Debug` shows
-/// them. A process that hears no signals marks its label, so that other processes leave the key free for it at times.
+/// them.
 ///
 /// The label of a process is its host name and process id unless the program sets another one: on the backend,
 /// on a [`Locker`](crate::Locker) or for one [lock](crate::LockConfig::with_holder).
@@ -34,8 +33,6 @@ struct Texts {
     label: Option<Box<str>>,
     /// Empty for no note; `None` in a configuration that sets no note, which then may take the backend's.
     note: Option<Box<str>>,
-    /// True if the process hears no signals, and so gets a lock only if it polls while the lock is free.
-    polls: bool,
 }
 
 impl Holder {
@@ -102,40 +99,21 @@ impl Holder {
         self.0.note.as_deref().filter(|note| !note.is_empty())
     }
 
-    /// For authors of backends: the label as the store keeps it. A tab before the label says that the holder only
-    /// polls: other processes then leave the key free for it at times.
-    #[must_use]
-    pub fn stored_label(&self) -> Cow<'_, str> {
-        if self.0.polls { format!("\t{}", self.label()).into() } else { self.label().into() }
-    }
-
-    /// For authors of backends: whether the holder with this [stored label](Self::stored_label) only polls.
-    #[must_use]
-    pub fn polls(stored_label: &str) -> bool {
-        stored_label.starts_with('\t')
-    }
-
     /// For authors of backends: the holder that is stored under this label and note. `None` if neither is
     /// stored, and for a text that [`new`](Self::new) refuses: another client has written it.
     #[must_use]
     pub fn from_stored(label: &str, note: Option<&str>) -> Option<Self> {
-        let (polls, label) = label.strip_prefix('\t').map_or((false, label), |label| (true, label));
-        let label = checked("holder", label).ok()?;
+        // An earlier version wrote a tab before some labels.
+        let label = checked("holder", label.strip_prefix('\t').unwrap_or(label)).ok()?;
         let note = checked("note", note.unwrap_or_default()).ok().filter(|note| !note.is_empty());
         if label.is_empty() && note.is_none() {
             return None;
         }
-        Some(Self(Arc::new(Texts { label: Some(label), note, polls })))
-    }
-
-    /// The same holder in a process that hears no signals.
-    pub(crate) fn that_polls(&self) -> Self {
-        let Texts { label, note, .. } = &*self.0;
-        Self(Arc::new(Texts { label: label.clone(), note: note.clone(), polls: true }))
+        Some(Self::of(Some(label), note))
     }
 
     fn of(label: Option<Box<str>>, note: Option<Box<str>>) -> Self {
-        Self(Arc::new(Texts { label, note, polls: false }))
+        Self(Arc::new(Texts { label, note }))
     }
 
     /// The holder of a configuration after it has set this label.
@@ -266,11 +244,10 @@ mod tests {
             Holder::new("web 1").unwrap().with_note("run 4").unwrap(),
             Holder::unnamed().with_note("run 4").unwrap(),
         ] {
-            let read = |stored: &Holder| Holder::from_stored(&stored.stored_label(), stored.note());
-            let found = read(&holder).unwrap();
-            assert_eq!((found.label(), found.note()), (holder.label(), holder.note()));
-            let found = read(&holder.that_polls()).unwrap();
-            assert_eq!((found.label(), found.note()), (holder.label(), holder.note()));
+            // An earlier version wrote a tab before some labels.
+            for label in [holder.label().to_owned(), format!("\t{}", holder.label())] {
+                assert_eq!(Holder::from_stored(&label, holder.note()).as_ref(), Some(&holder));
+            }
         }
         for nobody in ["", "\t", "a\u{1b}[2J", "a\tb", "\t\ta", &"x".repeat(129)] {
             assert_eq!(Holder::from_stored(nobody, None), None, "{nobody:?}");

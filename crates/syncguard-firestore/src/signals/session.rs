@@ -117,8 +117,8 @@ impl Session {
             Event::Confirmed(name, lock) => {
                 let now = clock::timestamp(&*self.clock).ok();
                 let held = lock.zip(now).filter(|(lock, now)| is_live(lock.expires_at, *now));
-                let polls = held.map(|(lock, _)| !lock.has_holder);
-                self.subscriptions.confirm(&name, LockSeen::of(polls));
+                let is_polled = held.map(|(lock, _)| !lock.has_holder);
+                self.subscriptions.confirm(&name, LockSeen::of(is_polled));
                 self.deadline = None;
             }
             Event::MayBeFree(name) => self.subscriptions.signal(&name),

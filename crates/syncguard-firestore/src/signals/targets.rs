@@ -40,7 +40,7 @@ struct Pending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StoredLock {
     pub(super) expires_at: Timestamp,
-    /// True if a process that hears signals wrote the lock.
+    /// True if the document has a field for the holder.
     pub(super) has_holder: bool,
 }
 

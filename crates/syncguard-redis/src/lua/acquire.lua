@@ -8,10 +8,10 @@
 --
 -- Answers one text of the lock id, the fence (15 digits) and the expiry in ms; { REPEATED, that text } if
 -- the live lock already has this id; if another lock id holds the key, the ms after which the lock is free
--- at the latest, or { NO_HOLDER, those ms } if the record has no holder; { TAKEN, digits of the
+-- at the latest, or { POLLED, those ms } if the record has no holder; { TAKEN, digits of the
 -- counter } or { EARLY, ms to wait } outside the window; { LATE, time } or { problem, name }. Nothing is
 -- written in these cases.
-local REPEATED, NO_HOLDER, TAKEN, EARLY = 1, 4, 5, 6
+local REPEATED, POLLED, TAKEN, EARLY = 1, 4, 5, 6
 local FENCE_CORRUPT, FENCE_EXHAUSTED, LOCK_ID_IN_USE = -5, -6, -7
 local MAX_FENCE = 900000000000000
 local AT_LEAST, BELOW, NOT_BEFORE = ARGV[7], ARGV[8], ARGV[9]
@@ -35,7 +35,7 @@ if text then
       return { REPEATED, id .. fence .. string.format('%.0f', expires) }
     end
     local left = expires + TOLERANCE - time
-    held = hears(holder) and left or { NO_HOLDER, left }
+    held = holder and left or { POLLED, left }
   end
 end
 

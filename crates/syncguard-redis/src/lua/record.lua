@@ -73,11 +73,6 @@ local function read(text, name)
   return id, expires, fence, acquired, key, holder, note
 end
 
--- True if the process of this holder hears signals. A tab before the label says that it does not.
-local function hears(holder)
-  return holder and string.byte(holder) ~= 9
-end
-
 -- The server's time in whole milliseconds. Up to the year 5138, Lua prints such a number with all its digits,
 -- without string.format.
 local function now()

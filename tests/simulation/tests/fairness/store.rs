@@ -141,7 +141,7 @@ impl LockBackend for Process {
                     AcquireResult::Acquired(Acquired::new(request.lock_id, expires_at, fence))
                 }
                 Err(polls) => AcquireResult::Busy(
-                    Contention::free_within(Duration::from_secs(30)).with_holder_polls(polls),
+                    Contention::free_within(Duration::from_secs(30)).with_polled(polls),
                 ),
             })
         })

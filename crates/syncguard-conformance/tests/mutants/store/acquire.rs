@@ -100,7 +100,7 @@ impl Store {
                 };
                 let polls = flaw == Some(Flaw::takes_its_own_holders_for_pollers);
                 let held = Contention::until(timestamp(until)?, timestamp(now)?);
-                let held = held.with_holder_polls(polls);
+                let held = held.with_polled(polls);
                 Ok(Some(AcquireResult::Busy(held)))
             }
             _ => Ok(None),

@@ -32,20 +32,20 @@ pub enum LockSeen {
     MayBeFree,
     /// The lock is held: the waiter need not ask before a signal.
     Held,
-    /// The lock is held by a client that only polls: see
-    /// [`KeyWatch::with_locked_by_poller`](crate::contract::KeyWatch::with_locked_by_poller).
-    HeldByPoller,
+    /// The lock is held, and a client that only polls has written its record: see
+    /// [`KeyWatch::with_polled`](crate::contract::KeyWatch::with_polled).
+    Polled,
 }
 
 impl LockSeen {
-    /// `Some(true)` for a lock whose holder only polls, `Some(false)` for another lock that is held, and `None` if there
-    /// is no lock or its state is not known.
+    /// `Some` for a lock that is held, with its [`is_polled`](crate::Contention::is_polled); `None` if there is no lock or
+    /// its state is not known.
     #[must_use]
-    pub const fn of(polls: Option<bool>) -> Self {
-        match polls {
+    pub const fn of(is_polled: Option<bool>) -> Self {
+        match is_polled {
             None => Self::MayBeFree,
             Some(false) => Self::Held,
-            Some(true) => Self::HeldByPoller,
+            Some(true) => Self::Polled,
         }
     }
 
@@ -54,7 +54,7 @@ impl LockSeen {
         match self {
             Self::MayBeFree => watch,
             Self::Held => watch.with_locked(),
-            Self::HeldByPoller => watch.with_locked_by_poller(),
+            Self::Polled => watch.with_polled(),
         }
     }
 }

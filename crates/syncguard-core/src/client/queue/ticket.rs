@@ -67,13 +67,13 @@ impl Ticket {
     }
 
     /// The store has answered that a rival has the lock.
-    pub(crate) fn on_contended(&self, now: Instant, holder_polls: bool) {
-        self.queue(|queue| queue.on_contended(self.number, now, holder_polls));
+    pub(crate) fn on_contended(&self, now: Instant, is_polled: bool) {
+        self.queue(|queue| queue.on_contended(self.number, now, is_polled));
     }
 
     /// A rival was seen with the lock.
-    pub(crate) fn on_rival_seen(&self, now: Instant, holder_polls: bool) {
-        self.queue(|queue| queue.on_rival_seen(now, holder_polls));
+    pub(crate) fn on_rival_seen(&self, now: Instant, is_polled: bool) {
+        self.queue(|queue| queue.on_rival_seen(now, is_polled));
     }
 
     /// The head is about to wait, until this time or until it is woken. With waiters behind it, it waits until
