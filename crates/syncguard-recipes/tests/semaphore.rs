@@ -271,6 +271,34 @@ async fn never_more_than_so_many_over_several_processes() {
     assert_eq!(crowd(2, 8, 4).await.0, 4);
 }
 
+/// A process whose tasks leave no permit free has its turn, as with a lock.
+#[tokio::test(start_paused = true)]
+async fn a_process_that_never_rests_lets_rivals_in() {
+    let line = Connection::new();
+    for tasks in [2, 8] {
+        let mut loops = JoinSet::new();
+        let busy = semaphore(&line, 2);
+        for _ in 0..tasks {
+            let downloads = busy.clone();
+            loops.spawn(async move {
+                loop {
+                    let permit = downloads.acquire().await.unwrap();
+                    sleep(ms(5)).await;
+                    permit.release().await.unwrap();
+                }
+            });
+        }
+        sleep(ms(3_000)).await;
+        let rival = semaphore(&Connection::of(&line.store), 2);
+        for _ in 0..10 {
+            let began = Instant::now();
+            let permit = rival.acquire().await.unwrap();
+            assert!(began.elapsed() <= ms(1_000), "{:?}", began.elapsed());
+            permit.release().await.unwrap();
+        }
+    }
+}
+
 /// Returns the largest number of permits that were held at a time, and the commands for each grant.
 async fn crowd(processes: u32, tasks: u32, permits: u32) -> (i32, f64) {
     const ROUNDS: u32 = 20;

@@ -1,30 +1,27 @@
 //! At most N permits at a time.
 
-mod fairness;
 mod permit;
 mod release_hook;
 mod slot_key;
 mod slot_watcher;
 mod slots;
-mod waiter_queue;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use syncguard_core::authoring::answer_patience;
+use syncguard_core::authoring::pause::jittered;
+use syncguard_core::authoring::{QueuePlace, answer_patience};
 use syncguard_core::{
     AcquisitionOptions, AutoExtend, ErrorCode, IntoKey, IntoTtl, LockBackend, LockConfig,
     LockError, TryAcquired, try_acquire,
 };
-use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout_at};
 
 pub use self::permit::Permit;
 use self::release_hook::ReleaseHook;
 use self::slot_watcher::SlotWatcher;
-use self::slots::{Claim, SlotFilter, Slots};
-use self::waiter_queue::WaiterQueue;
+use self::slots::{Claim, Slots};
 
 /// The recipe that observers are told for the locks of slots.
 const RECIPE: &str = "semaphore";
@@ -67,10 +64,10 @@ const RECIPE: &str = "semaphore";
 ///
 /// The callers of this process get their permits in the order in which they came. Between processes no order is
 /// promised: a process that hands its slots on to itself lets other processes go first now and then.
+#[derive(Clone)]
 pub struct Semaphore<B> {
     backend: B,
     slots: Arc<Slots>,
-    queue: Arc<WaiterQueue>,
     /// For the lock of each slot, without the slot's key.
     config: LockConfig,
 }
@@ -86,8 +83,8 @@ impl<B: LockBackend> Semaphore<B> {
         slot_key::check_length(&key)?;
         let config =
             LockConfig::new(key.clone()).with_auto_extend(AutoExtend::new()).with_recipe(RECIPE);
-        let slots = Arc::new(Slots::new(key, permits)?);
-        Ok(Self { backend, slots, queue: Arc::default(), config })
+        let slots = Arc::new(Slots::new(backend.client_state(), key, permits)?);
+        Ok(Self { backend, slots, config })
     }
 
     /// How long a permit stays taken after a crash; the tolerance comes on top. Permits are renewed after a third of
@@ -160,10 +157,10 @@ impl<B: LockBackend> Semaphore<B> {
     /// Safe: dropping the future leaves no lock behind.
     pub async fn try_acquire(&self) -> Result<Option<Permit<B>>, LockError> {
         self.config.check()?;
-        if self.slots.waiting() > 0 && !self.queue.is_head_stuck() {
+        if self.slots.queue.has_waiters() {
             return Ok(None);
         }
-        self.try_slots(SlotFilter::All, &mut Asked::default()).await
+        self.try_slots(true, &mut Asked::default()).await
     }
 
     /// Takes a permit. Waits in the queue while all permits are held.
@@ -184,60 +181,48 @@ impl<B: LockBackend> Semaphore<B> {
     /// Safe: dropping the future leaves no lock behind and gives up its place in the queue.
     pub async fn acquire(&self) -> Result<Permit<B>, LockError> {
         self.config.check()?;
-        let options = self.config.acquisition();
+        let (options, queue) = (self.config.acquisition(), &self.slots.queue);
         let deadline = Instant::now() + options.timeout;
         let mut asked = Asked::default();
-        let is_first = self.slots.waiting() == 0;
-        if options.max_retries == 0 {
-            let tried = if is_first || self.queue.is_head_stuck() {
-                self.try_until(deadline, SlotFilter::All, &mut asked).await?
-            } else {
-                None
-            };
-            return tried.ok_or_else(|| self.all_held());
+        let waits = options.max_retries > 0;
+        if !queue.has_waiters() && !(waits && queue.owes_a_pause()) {
+            if let Some(permit) = self.try_until(deadline, !waits, &mut asked).await? {
+                return Ok(permit);
+            }
         }
-        if is_first {
-            self.queue.begin();
+        if !waits {
+            return Err(self.all_held());
         }
-        if (is_first || self.queue.is_head_stuck())
-            && let Some(permit) =
-                self.try_until(deadline, SlotFilter::LikelyFree, &mut asked).await?
-        {
-            return Ok(permit);
-        }
-        let _waiting = Waiting::start(&self.slots, &self.queue);
+        let mut waiter = Waiter { place: Some(queue.enter()), watcher: None, slots: &self.slots };
         loop {
-            let watcher = self.queue.become_head(deadline).await.ok_or_else(|| self.all_held())?;
-            let mut head = Head { watcher, queue: &self.queue };
-            if let Some(permit) = self.wait_as_head(&mut head.watcher, deadline, &mut asked).await?
-            {
+            if let Some(permit) = self.wait_as_head(&mut waiter, deadline, &mut asked).await? {
                 return Ok(permit);
             }
         }
     }
 
-    /// Tries each slot that passes the filter once, until the deadline.
+    /// Tries each slot once, until the deadline.
     async fn try_until(
         &self,
         deadline: Instant,
-        filter: SlotFilter,
+        with_held: bool,
         asked: &mut Asked,
     ) -> Result<Option<Permit<B>>, LockError> {
-        match timeout_at(deadline, self.try_slots(filter, asked)).await {
+        match timeout_at(deadline, self.try_slots(with_held, asked)).await {
             Ok(tried) => tried,
             Err(_) if asked.is_contention() => Err(self.all_held()),
             Err(_) => Err(self.unanswered()),
         }
     }
 
-    /// Tries each slot that passes the filter once.
+    /// Tries each slot once.
     async fn try_slots(
         &self,
-        filter: SlotFilter,
+        with_held: bool,
         asked: &mut Asked,
     ) -> Result<Option<Permit<B>>, LockError> {
         let mut tried = Vec::new();
-        while let Some(claim) = self.slots.claim(filter, &tried) {
+        while let Some(claim) = self.slots.claim(with_held, &tried) {
             tried.push(claim.number);
             asked.sent = Some(Instant::now());
             let permit = self.try_slot(claim).await?;
@@ -268,36 +253,51 @@ impl<B: LockBackend> Semaphore<B> {
     /// Waits as the head; `None` if this head was passed over because its future was not polled.
     async fn wait_as_head(
         &self,
-        watcher: &mut OwnedMutexGuard<SlotWatcher>,
+        waiter: &mut Waiter<'_>,
         deadline: Instant,
         asked: &mut Asked,
     ) -> Result<Option<Permit<B>>, LockError> {
-        /// If the store takes longer, the next waiter asks.
-        const ANSWER: Duration = Duration::from_secs(10);
-        watcher.begin(&self.config.acquisition());
+        let left = || deadline.saturating_duration_since(Instant::now());
+        let slots = &*self.slots;
+        let Some(place) = waiter.place.as_mut() else { return Ok(None) };
+        if !place.become_head(left()).await {
+            return Err(self.all_held());
+        }
+        let watcher =
+            waiter.watcher.get_or_insert_with(|| slots.watcher().take().unwrap_or_default());
+        let options = self.config.acquisition();
+        let longest_pause = options.max_retry_delay.max(options.retry_delay);
+        let mut pause = options.retry_delay;
         loop {
-            if !self.queue.is_current(watcher) {
-                return Ok(None);
-            }
-            let pause = self.slots.fair_pause();
-            self.queue.head_is_busy_until(Instant::now() + pause + ANSWER);
-            if !pause.is_zero() {
-                tokio::time::sleep(pause).await;
-            }
-            let tried = self.try_until(deadline, SlotFilter::LikelyFree, asked).await?;
+            place.leave_free(left()).await;
+            place.on_attempt();
+            let tried = self.try_until(deadline, false, asked).await?;
             if tried.is_some() {
                 return Ok(tried);
             }
-            if watcher.watch(&self.backend, &self.slots, deadline).await {
+            if watcher.watch(&self.backend, slots, deadline).await {
                 // A release before the watch began gave no signal, so try again.
                 continue;
             }
-            if deadline <= Instant::now() {
+            if left().is_zero() {
                 return Err(self.all_held());
             }
-            let wakes = watcher.wakes_at(&self.slots, deadline);
-            self.queue.head_is_busy_until(wakes);
-            watcher.sleep(&self.slots, wakes).await;
+            let poll_at = Instant::now() + jittered(pause);
+            let wakes = slots.next_free().unwrap_or(poll_at).min(poll_at).min(deadline);
+            let signal = async {
+                tokio::select! {
+                    biased;
+                    () = slots.changed.notified() => {}
+                    () = watcher.signal(slots) => {}
+                }
+            };
+            if !place.sleep(wakes.saturating_duration_since(Instant::now()), signal).await {
+                return Ok(None);
+            }
+            if poll_at <= Instant::now() {
+                pause = (pause * 2).min(longest_pause);
+                slots.poll(watcher.on_poll());
+            }
         }
     }
 
@@ -311,7 +311,7 @@ impl<B: LockBackend> Semaphore<B> {
             ),
         )
         .with_unknown_outcome()
-        .with_key(self.slots.key())
+        .with_key(&self.slots.key)
     }
 
     fn all_held(&self) -> LockError {
@@ -323,19 +323,7 @@ impl<B: LockBackend> Semaphore<B> {
                 self.config.acquisition().timeout
             ),
         )
-        .with_key(self.slots.key())
-    }
-}
-
-impl<B: Clone> Clone for Semaphore<B> {
-    fn clone(&self) -> Self {
-        let Self { backend, slots, queue, config } = self;
-        Self {
-            backend: backend.clone(),
-            slots: Arc::clone(slots),
-            queue: Arc::clone(queue),
-            config: config.clone(),
-        }
+        .with_key(&self.slots.key)
     }
 }
 
@@ -343,7 +331,7 @@ impl<B: LockBackend> fmt::Debug for Semaphore<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Semaphore")
             .field("backend", &self.backend.capabilities().backend)
-            .field("key", self.slots.key())
+            .field("key", &self.slots.key)
             .field("permits", &self.permits())
             .field("ttl", &self.config.ttl())
             .finish_non_exhaustive()
@@ -375,37 +363,26 @@ impl Asked {
     }
 }
 
-/// Counts as one waiter. Dropped, the last one ends the watches.
-struct Waiting<'a> {
+/// A waiter. Dropped, it leaves the watches to the next head; the last waiter ends them.
+struct Waiter<'a> {
+    /// `None` while it is being dropped.
+    place: Option<QueuePlace>,
+    /// If this is the head.
+    watcher: Option<SlotWatcher>,
     slots: &'a Slots,
-    queue: &'a WaiterQueue,
 }
 
-impl<'a> Waiting<'a> {
-    fn start(slots: &'a Slots, queue: &'a WaiterQueue) -> Self {
-        slots.add_waiter();
-        Self { slots, queue }
-    }
-}
-
-impl Drop for Waiting<'_> {
+impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        if self.slots.remove_waiter() == 0 {
-            self.queue.close_watches();
-        }
-    }
-}
-
-/// The head of this process's waiters. Dropped, it leaves the watcher to the next waiter.
-struct Head<'a> {
-    watcher: OwnedMutexGuard<SlotWatcher>,
-    queue: &'a WaiterQueue,
-}
-
-impl Drop for Head<'_> {
-    fn drop(&mut self) {
-        if self.queue.is_current(&self.watcher) {
-            self.queue.head_is_busy_until(Instant::now());
+        let watcher = self.watcher.take();
+        let mut left = self.slots.watcher();
+        *left = watcher.or_else(|| left.take());
+        drop(left);
+        // Wakes the next head, which finds the watches.
+        self.place = None;
+        if !self.slots.queue.has_waiters() {
+            let unwanted = self.slots.watcher().take();
+            drop(unwanted);
         }
     }
 }

@@ -24,7 +24,7 @@ pub struct Permit<B: LockBackend> {
 /// A slot that a permit of this process has.
 struct OccupiedSlot {
     slots: Arc<Slots>,
-    slot: u32,
+    slot: usize,
     ttl: Ttl,
 }
 
@@ -38,7 +38,7 @@ impl Drop for OccupiedSlot {
 impl<B: LockBackend> Permit<B> {
     pub(super) fn new(
         guard: LockGuard<ReleaseHook<B>>,
-        (slots, slot): (Arc<Slots>, u32),
+        (slots, slot): (Arc<Slots>, usize),
         ttl: Ttl,
     ) -> Self {
         Self { occupied: OccupiedSlot { slots, slot, ttl }, guard }
@@ -48,7 +48,7 @@ impl<B: LockBackend> Permit<B> {
     /// meanwhile. No other permit has the same slot at the same time.
     #[must_use]
     pub fn slot(&self) -> u32 {
-        self.occupied.slot
+        u32::try_from(self.occupied.slot).unwrap_or(u32::MAX)
     }
 
     /// The fence of this permit. It is larger than the fences of all earlier permits of the same slot. Fences of

@@ -14,7 +14,7 @@ use super::slots::Slots;
 pub(super) struct ReleaseHook<B> {
     pub(super) backend: B,
     pub(super) slots: Arc<Slots>,
-    pub(super) number: u32,
+    pub(super) number: usize,
 }
 
 #[deny(clippy::missing_trait_methods)]

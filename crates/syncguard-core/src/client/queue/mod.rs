@@ -12,6 +12,7 @@ mod fairness;
 mod fairness_tests;
 mod local_holder;
 mod queues;
+mod recipe_queue;
 #[cfg(test)]
 mod shuttle_tests;
 mod ticket;
@@ -19,5 +20,6 @@ mod wait_queue;
 
 pub(crate) use self::local_holder::LocalHolder;
 pub(crate) use self::queues::WaitQueues;
+pub use self::recipe_queue::{QueuePlace, RecipeQueue};
 pub(crate) use self::ticket::Ticket;
 pub(crate) use self::wait_queue::{CHECK_INTERVAL, Turn};

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
+use super::fairness::Fairness;
 use super::wait_queue::WaitQueue;
 use crate::rt::{Instant, Mutex};
 use crate::value::Key;
@@ -43,6 +44,19 @@ impl WaitQueues {
         let queues = Self::default();
         queues.0.lock().is_single_process = true;
         queues
+    }
+
+    /// Other queues for the same store.
+    pub(super) fn separate(&self) -> Self {
+        if self.0.lock().is_single_process { Self::of_single_process() } else { Self::default() }
+    }
+
+    /// Runs `work` on what this process knows of its rivals for a key.
+    pub(super) fn share<T>(&self, key: &Key, work: impl FnOnce(&mut Fairness, Instant) -> T) -> T {
+        let now = Instant::now();
+        let (queue, result) = self.enter(key, now, |queue| work(&mut queue.fairness, now));
+        self.with(&queue, |_| ());
+        result
     }
 
     /// Runs `work` on the queue of a key, which is made if there is none.
