@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use syncguard_core::Jitter;
 use syncguard_core::LockError;
-use syncguard_core::authoring::pause::random_part;
+use syncguard_core::authoring::pause::Backoff;
 use tokio::time::Instant;
 
 use crate::error::Fault;
@@ -34,15 +35,18 @@ pub(crate) struct Attempts {
     attempt: Attempt,
     conflicts: u32,
     reconnects: u32,
-    pause: Duration,
+    failures: u32,
 }
 
 impl Attempts {
     /// The calls after a broken call may still fail with the end of the same connection: on a busy machine,
     /// the second to the fifth call did.
     const RECONNECTS: u32 = 6;
-    const FIRST_PAUSE: Duration = Duration::from_millis(5);
-    const LONGEST_PAUSE: Duration = Duration::from_millis(400);
+    const PAUSES: Backoff = Backoff {
+        first: Duration::from_millis(5),
+        longest: Duration::from_millis(400),
+        jitter: Jitter::Full,
+    };
 
     pub(crate) fn new(conflicts: u32, request_timeout: Duration, total: Duration) -> Self {
         let deadline = Instant::now() + total;
@@ -50,7 +54,7 @@ impl Attempts {
             attempt: Attempt { deadline, request_timeout, lost: None },
             conflicts,
             reconnects: Self::RECONNECTS,
-            pause: Self::FIRST_PAUSE,
+            failures: 0,
         }
     }
 
@@ -98,7 +102,8 @@ impl Attempts {
             Some(())
         });
         let error = fault.error;
-        let pause = random_part(self.pause);
+        self.failures = self.failures.saturating_add(1);
+        let pause = Self::PAUSES.pause(self.failures);
         if left.is_none() || self.attempt.deadline <= Instant::now() + pause {
             return Err(self.final_error(error));
         }
@@ -106,7 +111,6 @@ impl Attempts {
             self.attempt.lost.get_or_insert(error);
         }
         tokio::time::sleep(pause).await;
-        self.pause = (self.pause * 2).min(Self::LONGEST_PAUSE);
         Ok(())
     }
 

@@ -2,27 +2,26 @@
 
 use std::time::Duration;
 
-use syncguard_core::authoring::pause::jittered;
+use syncguard_core::authoring::pause::Backoff;
 use syncguard_core::{LockBackend, LockError, LockGuard, ReleaseResult};
 
-/// The pause after a failure of the store; it doubles with each failure.
-pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// The pauses after failures of the store.
+pub(crate) const PAUSES: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
 
 /// A run of failures of the store. An answer of the store ends it.
 pub(crate) struct Outage {
     /// The recipe's work, in the log.
     work: &'static str,
-    last_pause: Option<Duration>,
+    failures: u32,
 }
 
 impl Outage {
     pub(crate) fn new(work: &'static str) -> Self {
-        Self { work, last_pause: None }
+        Self { work, failures: 0 }
     }
 
     pub(crate) fn end(&mut self) {
-        self.last_pause = None;
+        self.failures = 0;
     }
 
     /// The pause after this failure. The first failure of an outage is logged as a warning.
@@ -35,22 +34,17 @@ impl Outage {
             return Err(error);
         }
         let (work, error_code) = (self.work, error.code().as_str());
-        let pause = match self.last_pause {
-            None => {
-                tracing::warn!(
-                    error_code,
-                    %error,
-                    "{work} goes on although the store fails; further failures are logged at debug"
-                );
-                FIRST_PAUSE
-            }
-            Some(pause) => {
-                tracing::debug!(error_code, %error, "the store still fails; {work} goes on");
-                (pause * 2).min(LONGEST_PAUSE)
-            }
-        };
-        self.last_pause = Some(pause);
-        Ok(jittered(pause))
+        if self.failures == 0 {
+            tracing::warn!(
+                error_code,
+                %error,
+                "{work} goes on although the store fails; further failures are logged at debug"
+            );
+        } else {
+            tracing::debug!(error_code, %error, "the store still fails; {work} goes on");
+        }
+        self.failures = self.failures.saturating_add(1);
+        Ok(PAUSES.pause(self.failures))
     }
 }
 

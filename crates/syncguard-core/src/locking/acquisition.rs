@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+pub use crate::util::pause::Jitter;
+
 use crate::util::checked_timeout;
 use crate::value::LockError;
 
@@ -14,19 +16,6 @@ pub enum Backoff {
     Exponential,
     /// The pause stays the same.
     Fixed,
-}
-
-/// How much of each pause is random, so that contenders do not all come back at once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Jitter {
-    /// Half of the pause is fixed, half is random.
-    #[default]
-    Equal,
-    /// The whole pause is random.
-    Full,
-    /// None of the pause is random.
-    None,
 }
 
 /// How long and how often to try for a lock that another holder has. TypeScript: `AcquisitionOptions`.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::rt::Instant;
+use crate::util::pause::{Backoff, Jitter};
 
 /// Signals after which the same lease was still there. A store may send them, and so may any program that is allowed
 /// to signal. The head must not ask the store as often as such a program likes.
@@ -14,9 +15,12 @@ pub(super) struct FalseSignals {
 }
 
 impl FalseSignals {
-    const SHORTEST: Duration = Duration::from_millis(1);
-    /// The head then asks about as often as a client that polls.
-    const LONGEST: Duration = Duration::from_millis(100);
+    /// With the longest pause, the head asks about as often as a client that polls.
+    const PAUSES: Backoff = Backoff {
+        first: Duration::from_millis(1),
+        longest: Duration::from_millis(100),
+        jitter: Jitter::None,
+    };
     /// Answers differ by this much in what they say of one lease.
     const NOISE: Duration = Duration::from_millis(5);
 
@@ -34,7 +38,6 @@ impl FalseSignals {
 
     /// How long the head waits after the next signal: twice as long after each that was false.
     pub(super) fn pause(&self) -> Option<Duration> {
-        let doublings = self.in_a_row.checked_sub(1)?;
-        Some(Self::LONGEST.min(Self::SHORTEST * (1 << doublings.min(8))))
+        (self.in_a_row > 0).then(|| Self::PAUSES.pause(self.in_a_row))
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::rt::Instant;
-use crate::util::pause::jittered;
+use crate::util::pause::Backoff;
 use crate::value::{ErrorCode, LockError};
 
 /// The failures in a row of one acquisition.
@@ -17,8 +17,7 @@ pub(super) struct Outage {
 }
 
 impl Outage {
-    const SHORTEST: Duration = Duration::from_millis(100);
-    const LONGEST: Duration = Duration::from_secs(1);
+    const PAUSES: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(1));
 
     /// Whether to ride out this failure.
     pub(super) fn has_begun(error: &LockError) -> bool {
@@ -35,10 +34,10 @@ impl Outage {
         self.attempts = attempts;
         let now = Instant::now();
         let ends = *self.since.get_or_insert(now) + ride_out;
-        let pause = Self::LONGEST.min(Self::SHORTEST * (1 << self.failures.min(4)));
-        self.failures += 1;
+        self.failures = self.failures.saturating_add(1);
+        let pause = Self::PAUSES.pause(self.failures);
         // The last attempt is made at the end of the time to ride out.
         let left = ends.saturating_duration_since(now);
-        (!left.is_zero()).then(|| jittered(pause).min(left))
+        (!left.is_zero()).then(|| pause.min(left))
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::acquisition::{AcquisitionOptions, Backoff, Jitter};
-use crate::util::pause::{jittered, random_part};
+use super::acquisition::{self, AcquisitionOptions};
+use crate::util::pause::Backoff;
 
 /// The pauses between attempts.
 pub(super) struct Pauses<'a> {
@@ -26,28 +26,22 @@ impl<'a> Pauses<'a> {
         if self.retries == self.options.max_retries || left < Duration::from_millis(1) {
             return None;
         }
-        let base = match self.options.backoff {
-            Backoff::Fixed => self.options.retry_delay,
-            Backoff::Exponential => self
-                .options
-                .retry_delay
-                .saturating_mul(1_u32.checked_shl(self.retries).unwrap_or(u32::MAX)),
+        let failures = match self.options.backoff {
+            acquisition::Backoff::Fixed => 1,
+            acquisition::Backoff::Exponential => self.retries.saturating_add(1),
         };
-        let pause = self.with_jitter(base.min(self.options.longest_pause()));
+        let pause = self.backoff().pause(failures);
         self.retries += 1;
         Some(if pause < left { pause } else { left * 3 / 4 })
     }
 
     /// A pause as long as the first one, which does not count as a retry.
     pub(super) fn first_pause(&self) -> Duration {
-        self.with_jitter(self.options.retry_delay)
+        self.backoff().pause(1)
     }
 
-    fn with_jitter(&self, pause: Duration) -> Duration {
-        match self.options.jitter {
-            Jitter::None => pause,
-            Jitter::Full => random_part(pause),
-            Jitter::Equal => jittered(pause),
-        }
+    fn backoff(&self) -> Backoff {
+        let AcquisitionOptions { retry_delay, jitter, .. } = *self.options;
+        Backoff { first: retry_delay, longest: self.options.longest_pause(), jitter }
     }
 }

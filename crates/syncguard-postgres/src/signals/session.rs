@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use syncguard_core::LockError;
+use syncguard_core::authoring::pause::Backoff;
 use syncguard_core::authoring::signals::{Changes, LockSeen, SignalEnd, Subscriptions};
+use syncguard_core::{Jitter, LockError};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
@@ -23,8 +24,11 @@ use crate::error::{self, Phase};
 use crate::record::column;
 
 /// The pauses before the server is asked again for a key that a release in progress holds.
-const FIRST_PAUSE: Duration = Duration::from_millis(1);
-const LONGEST_PAUSE: Duration = Duration::from_millis(16);
+const PAUSES: Backoff = Backoff {
+    first: Duration::from_millis(1),
+    longest: Duration::from_millis(16),
+    jitter: Jitter::None,
+};
 
 /// Connects, and serves subscriptions until the connection is lost or they end.
 pub(super) async fn listen(
@@ -115,13 +119,15 @@ impl Session<'_> {
         let watch = client.prepare_typed(&self.plan.watch, &types).await;
         let watch = watch.map_err(|error| classify(&error))?;
         // Keys that a release in progress holds.
-        let (mut held_up, mut pause) = (Vec::new(), FIRST_PAUSE);
+        let (mut held_up, mut looks) = (Vec::new(), 1);
         loop {
             let next = self.subscriptions.next();
             let changes = if held_up.is_empty() {
                 next.await
             } else {
-                timeout(pause, next).await.unwrap_or_else(|_| Some(Changes::default()))
+                timeout(PAUSES.pause(looks), next)
+                    .await
+                    .unwrap_or_else(|_| Some(Changes::default()))
             };
             let Some(changes) = changes else { return Ok(SignalEnd::Closed) };
             let is_ping = changes.is_empty();
@@ -138,7 +144,7 @@ impl Session<'_> {
                 classify(&error)
             })?;
             held_up = self.confirm(rows.first().ok_or_else(no_answer)?, keys, table)?;
-            pause = if held_up.is_empty() { FIRST_PAUSE } else { LONGEST_PAUSE.min(2 * pause) };
+            looks = if held_up.is_empty() { 1 } else { looks + 1 };
         }
     }
 

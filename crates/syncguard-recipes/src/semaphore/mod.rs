@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use syncguard_core::authoring::pause::jittered;
+use syncguard_core::authoring::pause::Backoff;
 use syncguard_core::authoring::{QueuePlace, answer_patience};
 use syncguard_core::{
     AcquisitionOptions, AutoExtend, ErrorCode, IntoKey, IntoTtl, LockBackend, LockConfig,
@@ -266,8 +266,9 @@ impl<B: LockBackend> Semaphore<B> {
         let watcher =
             waiter.watcher.get_or_insert_with(|| slots.watcher().take().unwrap_or_default());
         let options = self.config.acquisition();
-        let longest_pause = options.max_retry_delay.max(options.retry_delay);
-        let mut pause = options.retry_delay;
+        let longest = options.max_retry_delay.max(options.retry_delay);
+        let pauses = Backoff::new(options.retry_delay, longest);
+        let mut polls = 1;
         loop {
             place.leave_free(left()).await;
             place.on_attempt();
@@ -282,7 +283,7 @@ impl<B: LockBackend> Semaphore<B> {
             if left().is_zero() {
                 return Err(self.all_held());
             }
-            let poll_at = Instant::now() + jittered(pause);
+            let poll_at = Instant::now() + pauses.pause(polls);
             let wakes = slots.next_free().unwrap_or(poll_at).min(poll_at).min(deadline);
             let signal = async {
                 tokio::select! {
@@ -295,7 +296,7 @@ impl<B: LockBackend> Semaphore<B> {
                 return Ok(None);
             }
             if poll_at <= Instant::now() {
-                pause = (pause * 2).min(longest_pause);
+                polls += 1;
                 slots.poll(watcher.on_poll());
             }
         }

@@ -12,7 +12,7 @@ use super::Ticks;
 use super::clock::{LONGEST_SLEEP, sleep_unless};
 use super::due::{Due, Missed};
 use super::tick::{Counted, Tick, done, window};
-use crate::outage::{FIRST_PAUSE, Outage, give_back};
+use crate::outage::{Outage, PAUSES, give_back};
 
 /// How often a process looks at a tick whose key is held.
 const LOOK: Duration = Duration::from_secs(1);
@@ -140,7 +140,7 @@ impl<B: LockBackend> Ticks<B> {
                 Ok(Tried::Busy(contention)) => {
                     outage.end();
                     let free = contention.free_within.unwrap_or(LOOK);
-                    jittered(free.clamp(FIRST_PAUSE, LOOK))
+                    jittered(free.clamp(PAUSES.first, LOOK))
                 }
                 Ok(Tried::TooEarly(wait)) => {
                     outage.end();

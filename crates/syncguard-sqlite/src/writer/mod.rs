@@ -10,7 +10,6 @@
 //! above all contended acquires.
 
 mod batch;
-mod busy_backoff;
 mod queued;
 mod sync_level;
 
@@ -22,9 +21,9 @@ use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use syncguard_core::LockError;
+use syncguard_core::authoring::pause::Backoff;
 
 use self::batch::{Batch, answer, fail, partition, roll_back};
-use self::busy_backoff::BusyBackoff;
 use self::sync_level::SyncLevel;
 use crate::clock::{Clock, uptime};
 use crate::connect::OpenStore;
@@ -34,6 +33,9 @@ use crate::signals::Watches;
 use crate::store::Store;
 
 pub(crate) use self::queued::{Progress, Queued, QueuedOperation};
+
+/// The pauses before the next try to write while another process holds SQLite's write lock.
+const BUSY: Backoff = Backoff::new(Duration::from_micros(100), Duration::from_millis(3));
 
 /// The largest number of operations in one transaction; later ones wait for its end.
 const MAX_BATCH: usize = 256;
@@ -118,7 +120,7 @@ impl Writer {
     }
 
     fn serve(&self, batch: Batch) {
-        let mut backoff = BusyBackoff::default();
+        let mut tries = 0;
         let mut waiting = self.read(batch);
         while !waiting.is_empty() {
             let rest = waiting.split_off(waiting.len().min(MAX_BATCH));
@@ -130,7 +132,8 @@ impl Writer {
             waiting = batch;
             if is_blocked {
                 self.is_blocked.store(true, Ordering::Release);
-                let more = self.receive_for(backoff.next());
+                tries += 1;
+                let more = self.receive_for(BUSY.pause(tries));
                 waiting.extend(self.read(more));
                 waiting = self.drop_unwanted(waiting);
             }

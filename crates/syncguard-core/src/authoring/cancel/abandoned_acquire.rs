@@ -13,6 +13,7 @@ use crate::contract::request::AcquireRequest;
 use crate::contract::response::AcquireResult;
 use crate::contract::response::ReleaseResult;
 use crate::rt::{Instant, Mutex, Spawner};
+use crate::util::pause::Backoff;
 use crate::value::{Key, LockError, LockId, Ttl};
 
 /// Makes the job that gives back the lock of an acquire.
@@ -92,7 +93,7 @@ impl<B: Settle> Job for SettleJob<B> {
             match self.backend.settle(&self.acquire).await {
                 Ok(Settled::Done) => Outcome::Done,
                 // Half of the time, so that a lock that comes meanwhile does not stay for all of it.
-                Ok(Settled::NotYet(left)) => Outcome::NotYet((left / 2).max(SHORTEST_PAUSE)),
+                Ok(Settled::NotYet(left)) => Outcome::NotYet((left / 2).max(PAUSES.first)),
                 Err(error) => Outcome::Failed(error),
             }
         })
@@ -110,7 +111,7 @@ impl<B: Settle> Job for SettleJob<B> {
 
 /// The error margin of the estimated store clock.
 const CLOCKS: Duration = Duration::from_secs(2);
-const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
 /// Releases again and again, because the acquire may arrive at any time.
 pub(super) struct ReleaseJob<B> {
@@ -140,15 +141,13 @@ impl<B: LockBackend> ReleaseJob<B> {
     }
 
     fn not_held(&self) -> Outcome {
-        const LONGEST_PAUSE: Duration = Duration::from_secs(5);
         let mut answers = self.answers.lock();
         let first = *answers.first.get_or_insert_with(Instant::now);
         answers.count += 1;
         if first + Self::IN_FLIGHT <= Instant::now() {
             return Outcome::Done;
         }
-        let pause = Duration::from_millis(50).saturating_mul(1 << answers.count.min(8));
-        Outcome::NotYet(pause.min(LONGEST_PAUSE))
+        Outcome::NotYet(PAUSES.pause(answers.count))
     }
 }
 

@@ -13,7 +13,7 @@ use super::terms::{SignalEnd, SignalLimits};
 use crate::client::outage_log::OutageLog;
 use crate::contract::key_watch::KeyWatch;
 use crate::contract::signal_status::SignalStatus;
-use crate::util::pause;
+use crate::util::pause::Backoff;
 use crate::value::{ErrorCode, LockError};
 
 /// The signals of a backend. Dropping it ends its session with the last watch.
@@ -149,8 +149,7 @@ impl fmt::Debug for SignalHub {
 }
 
 impl Shared {
-    const SHORTEST_REST: Duration = Duration::from_millis(100);
-    const LONGEST_REST: Duration = Duration::from_secs(5);
+    const RESTS: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
 
     fn on_success(&self) {
         self.state().failures = 0;
@@ -178,11 +177,10 @@ impl Shared {
             tracing::info!(backend, "releases by other processes cannot be heard; waiters poll");
             return;
         }
-        if !session.is_good() {
-            let rest = Self::SHORTEST_REST.saturating_mul(1 << state.failures.min(10));
-            state.rests_until = Some(now + pause::jittered(rest.min(Self::LONGEST_REST)));
-        }
         state.failures = state.failures.saturating_add(1);
+        if !session.is_good() {
+            state.rests_until = Some(now + Self::RESTS.pause(state.failures));
+        }
         drop(state);
         if let Err(error) = end
             && self.outage.begins()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::rt::{Instant, RuntimeId, Spawner};
-use crate::util::pause::jittered;
+use crate::util::pause::Backoff;
 use crate::value::LockError;
 
 pub(crate) type Attempt = Pin<Box<dyn Future<Output = Outcome> + Send>>;
@@ -65,7 +65,8 @@ pub(super) struct Entry {
 struct Outage {
     /// The store is left alone until then.
     until: Instant,
-    pause: Duration,
+    /// In a row.
+    failures: u32,
     /// While one job is tried: when to stop waiting for it, because its runtime may not be driven.
     probing: Option<Instant>,
 }
@@ -84,9 +85,8 @@ impl Backlog {
     /// How many locks are remembered at the most.
     const LIMIT: usize = 1 << 18;
 
-    const FIRST_PAUSE: Duration = Duration::from_millis(50);
     /// Short, so that locks are given back soon after an outage.
-    const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+    const PAUSES: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
     const LONGEST_PROBE: Duration = Duration::from_secs(10);
 
     /// How many jobs wait for a try.
@@ -218,14 +218,12 @@ impl Backlog {
                 self.insert(now + pause, entry);
             }
             Outcome::Failed(error) if error.is_retryable() || error.is_outcome_unknown() => {
-                let pause = self.outage.map_or(Self::FIRST_PAUSE, |outage| outage.pause);
-                let until = now + jittered(pause);
-                let longer = (pause * 2).min(Self::LONGEST_PAUSE);
-                self.outage = Some(Outage { until, pause: longer, probing: None });
-                entry.failures += 1;
+                let failures = self.outage.map_or(1, |outage| outage.failures.saturating_add(1));
+                let until = now + Self::PAUSES.pause(failures);
+                self.outage = Some(Outage { until, failures, probing: None });
+                entry.failures = entry.failures.saturating_add(1);
                 // Behind the other jobs: a job that fails for its own reasons must not hold them up.
-                let own = Self::FIRST_PAUSE.saturating_mul(1 << entry.failures.min(8));
-                self.insert(now + jittered(own.min(Self::LONGEST_PAUSE)), entry);
+                self.insert(now + Self::PAUSES.pause(entry.failures), entry);
             }
             Outcome::Failed(error) => {
                 self.outage = None;
