@@ -1,7 +1,9 @@
 //! The head of a queue: the only waiter of the process that contends in the store.
 
+mod sharing;
+mod watching;
+
 use std::future::Future;
-use std::pin::pin;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -16,17 +18,9 @@ use super::pauses::Pauses;
 use super::wait::wait_to_be_head;
 use crate::backend::LockBackend;
 use crate::client::queue::{CHECK_INTERVAL, Ticket, Turn};
-use crate::contract::key_watch::KeyWatch;
-use crate::contract::request::{IsLockedRequest, WatchRequest};
 use crate::contract::response::Contention;
 use crate::rt::{self, Instant, sleep_until};
-use crate::util::pause::random_part;
 use crate::value::{LockError, LockId};
-
-/// After a signal, which rivals get as well, a head that lost the last race waits for a random part of this. Then the
-/// heads of four processes send some 4 commands for each hand-over; without it, they send more than 5. A pause between
-/// two looks at the key begins with it, too.
-const HOLD_BACK: Duration = Duration::from_millis(3);
 
 /// Stores count whole milliseconds.
 const STEP: Duration = Duration::from_millis(1);
@@ -128,48 +122,6 @@ impl<'a, B: LockBackend> Head<'a, B> {
         }
     }
 
-    /// Leaves a key that was just released free for rivals, if it is time. Returns whether a rival has taken it.
-    async fn leave_free(&mut self) -> Result<bool, LockError> {
-        let is_released = matches!(self.woken, Woken::Queue | Woken::Signal);
-        let began = Instant::now();
-        let Some(pause) = self.ticket.pause(began).filter(|_| is_released) else {
-            return Ok(false);
-        };
-        // The last part of the limit is left for the attempt. A later head makes the whole pause.
-        let left = self.deadline.saturating_duration_since(began) / 2;
-        let ends = began + pause.time.min(left);
-        self.ticket.start_waiting(ends, ends);
-        let mut until_look = HOLD_BACK;
-        loop {
-            let look = if pause.ends_early { rt::after(until_look) } else { ends };
-            sleep_unless_cancelled(self.token(), ends.min(look)).await?;
-            if ends <= look {
-                break;
-            }
-            if self.is_locked(ends).await? {
-                self.ticket.on_rival_seen(Instant::now(), false);
-                (self.free_at, self.holder) = (None, Holder::Rival { polls: None });
-                return Ok(true);
-            }
-            until_look *= 2;
-        }
-        if pause.time <= left {
-            self.ticket.on_no_rival(pause);
-        }
-        self.ticket.on_attempt(Instant::now());
-        Ok(false)
-    }
-
-    /// Whether the store answers before `until` that the key is locked.
-    async fn is_locked(&self, until: Instant) -> Result<bool, LockError> {
-        let request = IsLockedRequest { key: self.attempt.key().clone(), cancellation: None };
-        let look = rt::until(until, self.attempt.backend().is_locked(request));
-        // The next attempt reports the error of a failing store.
-        Ok(unless_cancelled(self.token(), look)
-            .await?
-            .is_some_and(|answer| answer.unwrap_or(false)))
-    }
-
     /// One attempt in the store.
     async fn ask(&mut self, observed: &mut ObservedAcquisition<'_>) -> Result<Asked<B>, LockError> {
         let lock_id = observed.next_attempt();
@@ -205,39 +157,6 @@ impl<'a, B: LockBackend> Head<'a, B> {
         Ok(if may_be_free { Asked::MayBeFree } else { Asked::Busy })
     }
 
-    /// One attempt, and a watch beside it, because a rival is likely to win. For a process that is far from the store, a
-    /// watch that begins after the answer comes too late. Also returns whether the lock may be free by now.
-    async fn try_and_watch(
-        &mut self,
-        lock_id: LockId,
-        sent: Instant,
-    ) -> Result<(Answer<B>, bool), LockError> {
-        let (attempt, limit, token) = (self.attempt, self.watch_limit(), self.token());
-        let mut open = pin!(open_watch(attempt, limit));
-        let mut opened = None;
-        let tried = {
-            let mut once =
-                pin!(rt::until(self.deadline, attempt.once(lock_id, sent, Some(&mut self.ticket))));
-            loop {
-                tokio::select! {
-                    biased;
-                    tried = &mut once => break tried,
-                    watch = &mut open, if opened.is_none() => opened = Some(watch),
-                }
-            }
-        };
-        self.on_answer(&tried, sent);
-        if !matches!(tried, Some(Ok(Tried::Busy(_)))) {
-            return Ok((tried, false));
-        }
-        let watch = match opened {
-            Some(watch) => watch,
-            None => unless_cancelled(token, open).await?,
-        };
-        let may_be_free = self.set_watch(watch);
-        Ok((tried, may_be_free))
-    }
-
     /// The store has answered an attempt of this time, or has not.
     fn on_answer(&mut self, answer: &Answer<B>, sent: Instant) {
         if let Some(Ok(Tried::Busy(contention))) = answer {
@@ -260,14 +179,10 @@ impl<'a, B: LockBackend> Head<'a, B> {
     /// Waits until there is a reason to ask the store.
     async fn wait(&mut self) -> Result<(), LockError> {
         loop {
-            if self.holder != Holder::Local && self.wants_watch() {
-                let open = open_watch(self.attempt, self.watch_limit());
-                let watch = unless_cancelled(self.token(), open).await?;
-                if self.set_watch(watch) {
-                    // A release before the watch began gave no signal.
-                    self.woken = Woken::Signal;
-                    break;
-                }
+            if self.holder != Holder::Local && self.wants_watch() && self.watch().await? {
+                // A release before the watch began gave no signal.
+                self.woken = Woken::Signal;
+                break;
             }
             self.woken = Box::pin(self.sleep()).await?;
             if self.woken == Woken::Signal
@@ -299,15 +214,6 @@ impl<'a, B: LockBackend> Head<'a, B> {
         Ok(())
     }
 
-    /// Waits for a moment after a signal, which rivals get as well. A head with little time left goes first.
-    async fn hold_back(&self) -> Result<(), LockError> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        if left < self.attempt.policy().acquisition.timeout / 4 {
-            return Ok(());
-        }
-        sleep_unless_cancelled(self.token(), rt::after(random_part(HOLD_BACK))).await
-    }
-
     /// A guard of this process has the lock until this time, unless the guard extends it.
     fn set_local_holder(&mut self, until: Instant) {
         (self.free_at, self.holder) = (Some(until + STEP), Holder::Local);
@@ -320,30 +226,6 @@ impl<'a, B: LockBackend> Head<'a, B> {
         let turn = wait_to_be_head(self.attempt, &mut self.ticket, turn, self.deadline).await?;
         let Turn::Held(until) = turn else { return Ok(None) };
         Ok(Some(until))
-    }
-
-    fn wants_watch(&self) -> bool {
-        self.has_signals && self.ticket.watch.is_none()
-    }
-
-    /// Keeps a watch that was just opened, or knows that the store has no signals at the moment. Returns whether the
-    /// lock may be free.
-    fn set_watch(&mut self, watch: Option<KeyWatch>) -> bool {
-        self.has_signals = watch.is_some();
-        self.ticket.watch = watch;
-        let Some(watch) = &self.ticket.watch else { return false };
-        if watch.is_locked() {
-            self.holder = Holder::Rival { polls: Some(watch.is_polled()) };
-        }
-        // A watch that is over gives its last signal to the sleeping head.
-        !watch.is_locked() && !watch.is_over()
-    }
-
-    /// When to give up opening a watch: a connection that is being opened must not delay polls.
-    fn watch_limit(&self) -> Instant {
-        const SHORTEST: Duration = Duration::from_millis(200);
-        let retry_delay = self.attempt.policy().acquisition.retry_delay;
-        self.deadline.min(rt::after(SHORTEST.max(retry_delay)))
     }
 
     /// Sleeps until the head has something to do.
@@ -411,9 +293,3 @@ impl<'a, B: LockBackend> Head<'a, B> {
 
 /// The answer to an attempt; `None` if the time limit has cut it off.
 type Answer<B> = Option<Result<Tried<B>, LockError>>;
-
-/// Opens a watch, and gives up at `limit`.
-async fn open_watch<B: LockBackend>(attempt: &Attempt<'_, B>, limit: Instant) -> Option<KeyWatch> {
-    let watch = attempt.backend().watch(WatchRequest::new(attempt.key().clone()));
-    rt::until(limit, watch).await.flatten()
-}
