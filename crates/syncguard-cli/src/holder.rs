@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use syncguard::LockInfo;
+use syncguard::contract::Holder;
 
 use crate::escape::escape_for_terminal;
 
@@ -22,13 +23,10 @@ pub(crate) fn note(info: &LockInfo) -> Option<String> {
     info.holder.as_ref()?.note().map(escape_for_terminal)
 }
 
-/// Adds the fields `holder` and `note` to the JSON of a lock, if the lock has them.
+/// Adds the fields for people to the JSON of a lock, such as `holder` and `note`, if the lock has them.
 pub(crate) fn add_to_json(json: &mut Value, info: &LockInfo) {
-    let Some(holder) = &info.holder else { return };
-    if !holder.label().is_empty() {
-        json["holder"] = json!(holder.label());
-    }
-    if let Some(note) = holder.note() {
-        json["note"] = json!(note);
+    let fields = info.holder.iter().flat_map(Holder::fields);
+    for (name, text) in fields.filter(|(_, text)| !text.is_empty()) {
+        json[name] = json!(text);
     }
 }

@@ -22,7 +22,6 @@ const ACQUIRED_AT: &str = "acquiredAtMs";
 pub(crate) const KEY: &str = "key";
 const FENCE: &str = "fence";
 pub(crate) const HOLDER: &str = "holder";
-const NOTE: &str = "note";
 pub(crate) const KEY_DEBUG: &str = "keyDebug";
 
 /// One state of one document. A write with this precondition succeeds only if no newer state exists.
@@ -83,10 +82,7 @@ impl Record {
                 .and_then(|fence| fence.parse().ok())
                 .ok_or_else(|| corrupt("fence is not 15 digits"))?,
             has_holder: text(&fields, HOLDER).is_some(),
-            holder: Holder::from_stored(
-                text(&fields, HOLDER).unwrap_or_default(),
-                text(&fields, NOTE),
-            ),
+            holder: Holder::from_fields(|name| text(&fields, name)),
             version: Version {
                 updated: update_time.ok_or_else(|| corrupt("it has no update time"))?,
                 name,
@@ -121,13 +117,9 @@ impl Record {
             (ACQUIRED_AT, integer(times.0)),
             (KEY, string(key.expose())),
             (FENCE, string(&fence.to_string())),
-            (HOLDER, string(holder.label())),
         ];
-        let mut document = document(name, fields);
-        if let Some(note) = holder.note() {
-            document.fields.insert(NOTE.to_owned(), string(note));
-        }
-        document
+        let people = holder.fields().map(|(name, text)| (name, string(text)));
+        document(name, fields.into_iter().chain(people))
     }
 }
 
@@ -224,7 +216,7 @@ fn write(operation: Operation, condition: ConditionType) -> Write {
     }
 }
 
-fn document<const N: usize>(name: String, fields: [(&str, Value); N]) -> Document {
+fn document(name: String, fields: impl IntoIterator<Item = (&'static str, Value)>) -> Document {
     let fields = fields.into_iter().map(|(field, value)| (field.to_owned(), value)).collect();
     Document { name, fields, ..Document::default() }
 }
@@ -303,7 +295,7 @@ mod tests {
         assert_eq!(record.version.name, NAME);
         assert!(record.has_holder);
         assert_eq!(text(&stored().fields, HOLDER), Some("web-1"));
-        assert_eq!(text(&stored().fields, NOTE), Some("run 4"));
+        assert_eq!(text(&stored().fields, "note"), Some("run 4"));
     }
 
     #[test]

@@ -134,13 +134,13 @@ impl<B: LockBackend> LockSet<B> {
     /// [`Held::valid_for`](syncguard_core::Held::valid_for).
     #[must_use]
     pub fn valid_for(&self) -> Duration {
-        self.guards().map(LockGuard::valid_for).min().unwrap_or_default()
+        self.guards().map(|guard| guard.valid_for()).min().unwrap_or_default()
     }
 
     /// Returns true once one of the locks is over.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.guards().any(LockGuard::is_lost)
+        self.guards().any(|guard| guard.is_lost())
     }
 
     /// Resolves when the first lock is over, with its key and the reason. The work has to stop then; the other locks

@@ -267,7 +267,7 @@ async fn the_answer_to_the_release_is_told() {
     assert!(tick.released().await.unwrap().is_released());
     sleep(MINUTE).await;
     let robbed = ticks.try_once(async |tick| {
-        let taken_away = ReleaseRequest::new(tick.held().lock_id());
+        let taken_away = ReleaseRequest::new(tick.lock_id());
         assert!(store.release(taken_away).await.unwrap().is_released());
         tick
     });
@@ -517,7 +517,7 @@ async fn work_whose_lock_is_lost_is_told_and_its_tick_is_followed() {
     let (at, ticks) = (world.clone(), world.ticks(cut.clone(), 0).with_attempts(2));
     let running = Killed(tokio::spawn(ticks.run(async move |tick| {
         at.note(tick.scheduled_at().as_millis(), tick.attempt());
-        tick.held().lost().await;
+        tick.lost().await;
         *noted.lock().unwrap() = Some(at.millis());
         pending::<()>().await;
     })));

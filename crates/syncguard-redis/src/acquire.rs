@@ -1,7 +1,5 @@
 //! Taking a lock.
 
-use std::borrow::Cow;
-
 use fred::types::Value;
 use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Holder, TIME_TOLERANCE};
@@ -67,7 +65,7 @@ fn call(
         life,
         names::json_inside(request.key.expose()).into_owned().into(),
         millis(deadline),
-        holder_inside(holder).into_owned().into(),
+        for_people(holder).into(),
     ];
     if let Some(window) = request.fence_window {
         let not_before = window.not_before().map_or(0, Timestamp::as_millis);
@@ -81,13 +79,10 @@ fn call(
     })
 }
 
-/// The holder's label, escaped for the inside of a JSON string. If there is a note, its field follows.
-fn holder_inside(holder: &Holder) -> Cow<'_, str> {
-    let label = names::json_inside(holder.label());
-    match holder.note() {
-        Some(note) => format!("{label}\",\"note\":\"{}", names::json_inside(note)).into(),
-        None => label,
-    }
+/// The fields for people, as the inside of a JSON object.
+fn for_people(holder: &Holder) -> String {
+    let field = |(name, text)| format!("\"{name}\":\"{}\"", names::json_inside(text));
+    holder.fields().map(field).collect::<Vec<_>>().join(",")
 }
 
 /// The TTL and the lifetime of the records, in ms from the moment the script runs.

@@ -148,12 +148,28 @@ pub(crate) fn locked(answer: Value) -> Result<bool, LockError> {
 /// Returns whether this is the answer of `lookup_by_key.lua` about a lock that was written without a holder.
 pub(crate) fn lacks_holder(answer: &Value) -> bool {
     let Value::Array(fields) = answer else { return false };
-    let [.., holder, _] = fields.as_slice() else { return false };
-    fields.len() == LOCK_FIELDS && !holder.is_string()
+    fields.len() >= LOCK_FIELDS && text_for_people(fields, HOLDER).is_none()
 }
 
-/// The number of fields of a lock.
-const LOCK_FIELDS: usize = 7;
+/// The number of fields of a lock that are not for people.
+const LOCK_FIELDS: usize = 5;
+
+/// The field for people that every record of this library has.
+const HOLDER: &str = "holder";
+
+/// The text of a field for people.
+fn text_for_people<'a>(lock: &'a [Value], name: &str) -> Option<&'a str> {
+    let (fields, _) = lock.get(LOCK_FIELDS..)?.as_chunks::<2>();
+    let [_, text] = fields.iter().find(|[field, _]| text_of(field) == Some(name))?;
+    text_of(text)
+}
+
+fn text_of(value: &Value) -> Option<&str> {
+    match value {
+        Value::String(text) => Some(text),
+        _ => None,
+    }
+}
 
 /// Reads the answer of `lookup_by_key.lua` about the record with this name. With its section, refuses a record that
 /// another key has written.
@@ -164,7 +180,7 @@ pub(crate) fn found(
 ) -> Result<Option<LockInfo>, LockError> {
     let fields = match answer {
         Value::Integer(NOT_FOUND) => return Ok(None),
-        Value::Array(fields) if fields.len() == LOCK_FIELDS => fields,
+        Value::Array(fields) if fields.len() >= LOCK_FIELDS => fields,
         other => return Err(refusal(other)),
     };
     let corrupt = |problem| corrupt_record(name, problem);
@@ -184,16 +200,16 @@ pub(crate) fn found_by_id(
     section: &Section,
     index: &str,
 ) -> Result<Option<LockInfo>, LockError> {
-    let name = match &mut answer {
-        Value::Array(fields) if fields.len() > LOCK_FIELDS => fields.pop(),
-        _ => None,
-    };
-    let name = name.as_ref().and_then(Value::as_str);
-    found(answer, Some(section), name.as_deref().unwrap_or(index))
+    if let Value::Array(parts) = &mut answer
+        && let [Value::String(name), lock @ Value::Array(_)] = parts.as_mut_slice()
+    {
+        return found(lock.take(), Some(section), name);
+    }
+    found(answer, Some(section), index)
 }
 
 fn parse_lock(key: Key, fields: &[Value]) -> Option<LockInfo> {
-    let [_, lock_id, fence, acquired_at, expires_at, holder, note] = fields else { return None };
+    let [_, lock_id, fence, acquired_at, expires_at, ..] = fields else { return None };
     let info = LockInfo::new(
         key,
         LockId::new(lock_id.as_str()?).ok()?,
@@ -201,9 +217,7 @@ fn parse_lock(key: Key, fields: &[Value]) -> Option<LockInfo> {
         timestamp(&expires_at.as_str()?)?,
         fence.as_str()?.parse().ok()?,
     );
-    let holder =
-        Holder::from_stored(&holder.as_str().unwrap_or_default(), note.as_str().as_deref());
-    Some(info.with_holder(holder))
+    Some(info.with_holder(Holder::from_fields(|name| text_for_people(fields, name))))
 }
 
 fn timestamp(millis: &str) -> Option<Timestamp> {

@@ -5,6 +5,7 @@ mod differences;
 mod extremes;
 mod keys;
 mod late;
+mod people;
 mod random;
 mod script;
 mod scripted;

@@ -5,13 +5,10 @@ use std::borrow::Cow;
 
 use crate::value::{Fence, Holder};
 
-/// A holder as one text: the label, then a line break and the note if there is one.
+/// A holder as one text: the label, then a line break and the note if there is one, and so on with each further field.
 #[must_use]
 pub fn holder_text(holder: &Holder) -> Cow<'_, str> {
-    match holder.note() {
-        Some(note) => format!("{}\n{note}", holder.label()).into(),
-        None => holder.label().into(),
-    }
+    holder.lines()
 }
 
 /// The text of the column for the lock with this fence: the 15 digits, a space, and the [text](holder_text).
@@ -23,10 +20,7 @@ pub fn bound_holder(holder: &Holder, fence: Fence) -> String {
 /// The holder in the column, if the lock with this fence has one.
 #[must_use]
 pub fn holder_in(column: Option<&str>, fence: Fence) -> Option<Holder> {
-    let text = text_of(column, fence)?;
-    let (label, note) =
-        text.split_once('\n').map_or((text, None), |(label, note)| (label, Some(note)));
-    Holder::from_stored(label, note)
+    Holder::from_lines(text_of(column, fence)?)
 }
 
 /// True if the column was written for the lock with this fence, not for an earlier lock. A client that knows no holders

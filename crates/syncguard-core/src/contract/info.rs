@@ -38,7 +38,7 @@ impl<F: FenceToken> LockInfo<F> {
     /// counts as none.
     #[must_use]
     pub fn with_holder(mut self, holder: Option<Holder>) -> Self {
-        self.holder = holder.filter(|holder| !holder.label().is_empty() || holder.note().is_some());
+        self.holder = holder.filter(|holder| holder.fields().any(|(_, text)| !text.is_empty()));
         self
     }
 
@@ -80,10 +80,9 @@ impl<F: FenceToken> serde::Serialize for LockInfo<F> {
         use serde::ser::SerializeStruct;
 
         let fence = self.fence.fence();
-        let label = self.holder.as_ref().map(Holder::label).filter(|label| !label.is_empty());
-        let note = self.holder.as_ref().and_then(Holder::note);
-        let optional = [fence.is_some(), label.is_some(), note.is_some()];
-        let fields = 4 + optional.into_iter().filter(|is_there| *is_there).count();
+        let people =
+            || self.holder.iter().flat_map(Holder::fields).filter(|(_, text)| !text.is_empty());
+        let fields = 4 + usize::from(fence.is_some()) + people().count();
         let mut fields = serializer.serialize_struct("LockInfo", fields)?;
         fields.serialize_field("keyHash", &self.key_hash())?;
         fields.serialize_field("lockIdHash", &self.lock_id_hash())?;
@@ -92,11 +91,8 @@ impl<F: FenceToken> serde::Serialize for LockInfo<F> {
         if let Some(fence) = fence {
             fields.serialize_field("fence", &fence)?;
         }
-        if let Some(label) = label {
-            fields.serialize_field("holder", label)?;
-        }
-        if let Some(note) = note {
-            fields.serialize_field("note", note)?;
+        for (name, text) in people() {
+            fields.serialize_field(name, text)?;
         }
         fields.end()
     }

@@ -253,9 +253,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         let by = LookupBy::Key(self.key.clone());
         let request = LookupRequest { by, key_hint: None, cancellation: None };
         match rt::within(SOON, self.backend.lookup(request)).await {
-            Some(Ok(Some(LockInfo { holder: Some(holder), .. }))) => {
-                error.with_holder(holder.label())
-            }
+            Some(Ok(Some(LockInfo { holder: Some(holder), .. }))) => error.with_holder(holder),
             _ => error,
         }
     }

@@ -109,14 +109,14 @@ impl Policy {
     }
 
     pub(crate) fn set_label(&mut self, label: &str) {
-        let holder = Holder::say_label(self.holder.as_ref(), label);
+        let holder = Holder::with_set_label(self.holder.as_ref(), label);
         if let Some(holder) = self.record_error(holder) {
             self.holder = Some(holder);
         }
     }
 
     pub(crate) fn set_note(&mut self, note: &str) {
-        let holder = Holder::say_note(self.holder.as_ref(), note);
+        let holder = Holder::with_set_note(self.holder.as_ref(), note);
         if let Some(holder) = self.record_error(holder) {
             self.holder = Some(holder);
         }

@@ -73,8 +73,8 @@ impl<'a> ObservedAcquisition<'a> {
         result
     }
 
-    /// `other` is the label of the holder whose lock the caller did not get, if it is known.
-    fn report(&mut self, end: AcquisitionEnd, other: Option<&str>) {
+    /// `other` is the holder whose lock the caller did not get, if it is known.
+    fn report(&mut self, end: AcquisitionEnd, other: Option<&Holder>) {
         if let Some((defaults, since)) = self.observed.take() {
             let now = Instant::now();
             defaults.observer().report(|| {
@@ -84,7 +84,7 @@ impl<'a> ObservedAcquisition<'a> {
                     recipe: self.policy.recipe,
                     holder: match end {
                         AcquisitionEnd::Acquired => Some(self.policy.holder(defaults)),
-                        _ => other.and_then(|label| Holder::from_stored(label, None)),
+                        _ => other.cloned(),
                     },
                     waited: now.saturating_duration_since(since),
                     queued: self.first.unwrap_or(now).saturating_duration_since(since),

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
 
+use super::holder::Holder;
 use super::key::Key;
 use super::lock_id::LockId;
 
@@ -103,7 +104,7 @@ pub struct LockError {
 struct Subject {
     key: Option<Key>,
     lock_id: Option<LockId>,
-    holder: Option<Box<str>>,
+    holder: Option<Holder>,
 }
 
 impl LockError {
@@ -164,13 +165,14 @@ impl LockError {
         self
     }
 
-    /// Adds the label of the holder whose lock the caller did not get. The message names the holder.
+    /// Adds the holder whose lock the caller did not get. The message has the label.
     #[must_use]
-    pub(crate) fn with_holder(mut self, label: &str) -> Self {
+    pub(crate) fn with_holder(mut self, holder: Holder) -> Self {
+        let label = holder.label();
         if !label.is_empty() {
             self.message = format!("{}; its holder is {label}", self.message).into();
-            self.subject.get_or_insert_default().holder = Some(label.into());
         }
+        self.subject.get_or_insert_default().holder = Some(holder);
         self
     }
 
@@ -224,11 +226,11 @@ impl LockError {
         self.subject.as_ref()?.lock_id
     }
 
-    /// The label of the [holder](crate::contract::Holder) whose lock the caller did not get, if the store has said it.
-    /// For people: another holder may have the lock by now.
+    /// The holder whose lock the caller did not get, if the store has said it. For people: another holder may have the lock
+    /// by now.
     #[must_use]
-    pub fn holder(&self) -> Option<&str> {
-        self.subject.as_ref()?.holder.as_deref()
+    pub fn holder(&self) -> Option<&Holder> {
+        self.subject.as_ref()?.holder.as_ref()
     }
 }
 

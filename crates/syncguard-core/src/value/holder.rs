@@ -1,5 +1,6 @@
 //! The holder of a lock, described for people.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
@@ -8,10 +9,9 @@ use unicode_normalization::char::is_combining_mark;
 use super::error::LockError;
 use super::normalize::nfc;
 
-/// The holder of a lock, and the reason: a label and a note, which the store keeps with the lock.
+/// The part of a lock's record that is for people: the label of the holder, and a note for the reason.
 ///
-/// Both are for people. No program decides by them, and they prove nothing. They are no secret: `Debug` shows
-/// them.
+/// No program decides by these texts, and they prove nothing. They are no secret: `Debug` shows them.
 ///
 /// The label of a process is its host name and process id unless the program sets another one: on the backend,
 /// on a [`Locker`](crate::Locker) or for one [lock](crate::LockConfig::with_holder).
@@ -26,14 +26,22 @@ use super::normalize::nfc;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Holder(Arc<Texts>);
 
-/// Behind one pointer, because each waiter has a holder.
-#[derive(PartialEq, Eq)]
-struct Texts {
-    /// Empty if the label is turned off; `None` in a configuration that sets no label.
-    label: Option<Box<str>>,
-    /// Empty for no note; `None` in a configuration that sets no note, which then may take the backend's.
-    note: Option<Box<str>>,
-}
+/// The texts in the order of [`FIELDS`]. A text is empty if it is turned off, and `None` in a configuration that does not
+/// set it, which then may take the backend's. Behind one pointer, because each waiter has a holder.
+type Texts = [Option<Box<str>>; FIELDS.len()];
+
+/// The fields for people, under their names in a record. A new field goes to the end, since the column of an SQL table has
+/// the texts in this order; no store needs another change.
+const FIELDS: &[&str] = &[
+    "holder",
+    "note",
+    // What one more field takes: a test looks for it in every store.
+    #[cfg(feature = "test-util")]
+    "spare",
+];
+
+const LABEL: usize = 0;
+const NOTE: usize = 1;
 
 impl Holder {
     /// The longest label, and the longest note, in bytes of UTF-8 after normalisation.
@@ -46,20 +54,20 @@ impl Holder {
     /// `InvalidArgument` if the text is longer than 128 bytes in NFC, or contains a control character or an
     /// invisible character.
     pub fn new(label: impl AsRef<str>) -> Result<Self, LockError> {
-        Ok(Self::of(Some(checked("holder", label.as_ref())?), None))
+        Self::with(None, LABEL, label.as_ref())
     }
 
     /// A holder without a label and without a note.
     #[must_use]
     pub fn unnamed() -> Self {
-        Self::of(Some(Box::default()), None)
+        Self::of_label(Box::default())
     }
 
     /// Host name and process id: `web-7f9c/412`.
     #[must_use]
     pub fn this_process() -> Self {
         static HERE: LazyLock<Holder> =
-            LazyLock::new(|| Holder::of(Some(here(&host_name(), std::process::id())), None));
+            LazyLock::new(|| Holder::of_label(here(&host_name(), std::process::id())));
         HERE.clone()
     }
 
@@ -69,8 +77,18 @@ impl Holder {
     ///
     /// `InvalidArgument` as [`new`](Self::new).
     pub fn with_note(self, note: impl AsRef<str>) -> Result<Self, LockError> {
-        let note = checked("note", note.as_ref())?;
-        Ok(Self::of(self.0.label.clone(), Some(note)))
+        Self::with(Some(&self), NOTE, note.as_ref())
+    }
+
+    /// The same holder with this text in the field that a test adds.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` as [`new`](Self::new).
+    #[cfg(feature = "test-util")]
+    #[doc(hidden)]
+    pub fn with_spare(self, text: impl AsRef<str>) -> Result<Self, LockError> {
+        Self::with(Some(&self), 2, text.as_ref())
     }
 
     /// For authors of backends: the holder that the options set. Without a label in the options, it is
@@ -90,42 +108,84 @@ impl Holder {
     /// The label; empty if it is turned off.
     #[must_use]
     pub fn label(&self) -> &str {
-        self.0.label.as_deref().unwrap_or_default()
+        self.text(LABEL).unwrap_or_default()
     }
 
     /// The note, if there is one.
     #[must_use]
     pub fn note(&self) -> Option<&str> {
-        self.0.note.as_deref().filter(|note| !note.is_empty())
+        self.text(NOTE).filter(|note| !note.is_empty())
     }
 
-    /// For authors of backends: the holder that is stored under this label and note. `None` if neither is
-    /// stored, and for a text that [`new`](Self::new) refuses: another client has written it.
-    #[must_use]
-    pub fn from_stored(label: &str, note: Option<&str>) -> Option<Self> {
-        // An earlier version wrote a tab before some labels.
-        let label = checked("holder", label.strip_prefix('\t').unwrap_or(label)).ok()?;
-        let note = checked("note", note.unwrap_or_default()).ok().filter(|note| !note.is_empty());
-        if label.is_empty() && note.is_none() {
-            return None;
+    /// For authors of backends: the fields to store, by name. The first one is the label, which is there even if it is
+    /// empty: a record without it was written by a client that polls.
+    pub fn fields(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let texts = self.0.iter().map(|text| text.as_deref().unwrap_or_default());
+        let fields = FIELDS.iter().copied().zip(texts).enumerate();
+        fields.filter(|(at, (_, text))| *at == LABEL || !text.is_empty()).map(|(_, field)| field)
+    }
+
+    /// For authors of backends: the holder in a record with these fields, which have the names of [`fields`](Self::fields).
+    /// `None` if the record has none of them, and for a label that [`new`](Self::new) refuses: another client has written
+    /// it. Another text that `new` refuses is left out.
+    pub fn from_fields<'a>(mut field: impl FnMut(&'static str) -> Option<&'a str>) -> Option<Self> {
+        let mut texts = Texts::default();
+        for (at, name) in FIELDS.iter().enumerate() {
+            let text = field(name).unwrap_or_default();
+            // An earlier version wrote a tab before some labels.
+            let text = text.strip_prefix('\t').filter(|_| at == LABEL).unwrap_or(text);
+            match checked(name, text) {
+                Ok(text) if at == LABEL || !text.is_empty() => texts[at] = Some(text),
+                Err(_) if at == LABEL => return None,
+                _ => {}
+            }
         }
-        Some(Self::of(Some(label), note))
+        let is_there = texts.iter().flatten().any(|text| !text.is_empty());
+        is_there.then(|| Self(Arc::new(texts)))
     }
 
-    fn of(label: Option<Box<str>>, note: Option<Box<str>>) -> Self {
-        Self(Arc::new(Texts { label, note }))
+    /// The texts as lines, in the order of the fields.
+    pub(crate) fn lines(&self) -> Cow<'_, str> {
+        match self.0.iter().rposition(|text| text.as_ref().is_some_and(|text| !text.is_empty())) {
+            None | Some(LABEL) => self.label().into(),
+            Some(last) => {
+                let texts = self.0[..=last].iter().map(|text| text.as_deref().unwrap_or_default());
+                texts.collect::<Vec<_>>().join("\n").into()
+            }
+        }
+    }
+
+    /// The holder in a text of [`lines`](Self::lines), as [`from_fields`](Self::from_fields).
+    pub(crate) fn from_lines(lines: &str) -> Option<Self> {
+        let mut lines = lines.split('\n');
+        Self::from_fields(|_| lines.next())
+    }
+
+    fn of_label(label: Box<str>) -> Self {
+        let mut texts = Texts::default();
+        texts[LABEL] = Some(label);
+        Self(Arc::new(texts))
+    }
+
+    fn text(&self, at: usize) -> Option<&str> {
+        self.0[at].as_deref()
+    }
+
+    /// The holder of a configuration after it has set this text.
+    fn with(set: Option<&Self>, at: usize, text: &str) -> Result<Self, LockError> {
+        let mut texts = set.map_or_else(Texts::default, |set| (*set.0).clone());
+        texts[at] = Some(checked(FIELDS[at], text)?);
+        Ok(Self(Arc::new(texts)))
     }
 
     /// The holder of a configuration after it has set this label.
-    pub(crate) fn say_label(said: Option<&Self>, label: &str) -> Result<Self, LockError> {
-        let note = said.and_then(|said| said.0.note.clone());
-        Ok(Self::of(Some(checked("holder", label)?), note))
+    pub(crate) fn with_set_label(set: Option<&Self>, label: &str) -> Result<Self, LockError> {
+        Self::with(set, LABEL, label)
     }
 
     /// The holder of a configuration after it has set this note.
-    pub(crate) fn say_note(said: Option<&Self>, note: &str) -> Result<Self, LockError> {
-        let label = said.and_then(|said| said.0.label.clone());
-        Ok(Self::of(label, Some(checked("note", note)?)))
+    pub(crate) fn with_set_note(set: Option<&Self>, note: &str) -> Result<Self, LockError> {
+        Self::with(set, NOTE, note)
     }
 
     /// The holder of a lock whose configuration sets this holder; `None` if it is the backend's. A lock of a recipe has
@@ -137,30 +197,34 @@ impl Holder {
     ) -> Option<Self> {
         let own = own.map(|own| own.or(backend));
         let holder = own.as_ref().unwrap_or(backend);
-        let has_no_note = holder.0.note.is_none() && !holder.label().is_empty();
-        match recipe.filter(|_| has_no_note).and_then(|recipe| checked("note", recipe).ok()) {
-            Some(note) => Some(Self::of(holder.0.label.clone(), Some(note))),
-            None => own,
-        }
+        let has_no_note = holder.text(NOTE).is_none() && !holder.label().is_empty();
+        let recipe = recipe.filter(|_| has_no_note);
+        recipe.and_then(|recipe| Self::with(Some(holder), NOTE, recipe).ok()).or(own)
     }
 
     /// The holder of a configuration; the backend's holder fills in what the configuration does not set. A lock whose
-    /// label is turned off takes no note from the backend.
+    /// label is turned off takes nothing from the backend.
     fn or(&self, backend: &Self) -> Self {
-        let (own, other) = (&self.0, &backend.0);
-        let inherits_note = own.note.is_none() && own.label.as_deref() != Some("");
-        if own.label.is_some() && !(inherits_note && other.note.is_some()) {
+        let is_missing = |at: &usize| self.0[*at].is_none() && backend.0[*at].is_some();
+        let missing: Vec<usize> = (0..FIELDS.len()).filter(is_missing).collect();
+        if missing.is_empty() || self.text(LABEL) == Some("") {
             return self.clone();
         }
-        let label = own.label.as_ref().or(other.label.as_ref());
-        let note = own.note.as_ref().or(other.note.as_ref().filter(|_| inherits_note));
-        Self::of(label.cloned(), note.cloned())
+        let mut texts = (*self.0).clone();
+        for at in missing {
+            texts[at].clone_from(&backend.0[at]);
+        }
+        Self(Arc::new(texts))
     }
 }
 
 impl fmt::Debug for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Holder").field("label", &self.label()).field("note", &self.note()).finish()
+        let mut holder = f.debug_struct("Holder");
+        for (name, text) in self.fields() {
+            holder.field(name, &text);
+        }
+        holder.finish()
     }
 }
 
@@ -235,6 +299,8 @@ fn host_name() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
 
     #[test]
@@ -244,16 +310,22 @@ mod tests {
             Holder::new("web 1").unwrap().with_note("run 4").unwrap(),
             Holder::unnamed().with_note("run 4").unwrap(),
         ] {
+            let fields: HashMap<_, _> = holder.fields().collect();
+            assert_eq!(
+                Holder::from_fields(|name| fields.get(name).copied()).as_ref(),
+                Some(&holder)
+            );
             // An earlier version wrote a tab before some labels.
-            for label in [holder.label().to_owned(), format!("\t{}", holder.label())] {
-                assert_eq!(Holder::from_stored(&label, holder.note()).as_ref(), Some(&holder));
+            for lines in [holder.lines().into_owned(), format!("\t{}", holder.lines())] {
+                assert_eq!(Holder::from_lines(&lines).as_ref(), Some(&holder));
             }
         }
-        for nobody in ["", "\t", "a\u{1b}[2J", "a\tb", "\t\ta", &"x".repeat(129)] {
-            assert_eq!(Holder::from_stored(nobody, None), None, "{nobody:?}");
+        for nobody in ["", "\t", "a\u{1b}[2J", "a\tb", "\t\ta", "\n\n", &"x".repeat(129)] {
+            assert_eq!(Holder::from_lines(nobody), None, "{nobody:?}");
         }
-        let found = Holder::from_stored("web", Some("a\nb")).unwrap();
+        let found = Holder::from_lines("web\na\tb").unwrap();
         assert_eq!((found.label(), found.note()), ("web", None));
+        assert!(Holder::unnamed().fields().eq([("holder", "")]));
     }
 
     #[test]
@@ -279,7 +351,7 @@ mod tests {
             for wrong in [turn.to_string(), format!("a{turn}b"), format!("{turn}a")] {
                 assert!(Holder::new(&wrong).is_err(), "{turn:?}");
                 assert!(Holder::unnamed().with_note(&wrong).is_err(), "{turn:?}");
-                assert_eq!(Holder::from_stored(&wrong, None), None, "{turn:?}");
+                assert_eq!(Holder::from_lines(&wrong), None, "{turn:?}");
             }
         }
         assert_eq!(Holder::new("e\u{301}").unwrap().label(), "\u{e9}");
@@ -307,14 +379,11 @@ mod tests {
             (Some(""), Some("own"), ("", Some("own"))),
             (Some("own"), Some("note"), ("own", Some("note"))),
         ] {
-            let mut said = None;
-            if let Some(label) = label {
-                said = Some(Holder::say_label(said.as_ref(), label).unwrap());
+            let mut set = None;
+            for (at, text) in [(LABEL, label), (NOTE, note)] {
+                set = text.map(|text| Holder::with(set.as_ref(), at, text).unwrap()).or(set);
             }
-            if let Some(note) = note {
-                said = Some(Holder::say_note(said.as_ref(), note).unwrap());
-            }
-            let holder = said.unwrap().or(&backend);
+            let holder = set.unwrap().or(&backend);
             assert_eq!((holder.label(), holder.note()), expected);
         }
     }
@@ -328,8 +397,8 @@ mod tests {
         let named =
             |label: &str, note: Option<&str>| Some((label.to_owned(), note.map(str::to_owned)));
         let backend = Holder::new("backend").unwrap();
-        let own = Holder::say_label(None, "own").unwrap();
-        let silent = Holder::say_note(Some(&own), "").unwrap();
+        let own = Holder::new("own").unwrap();
+        let silent = own.clone().with_note("").unwrap();
         let (recipe, unnamed) = (Some("election"), Holder::unnamed());
         assert_eq!(of(None, &backend, None), None);
         assert_eq!(of(None, &backend, recipe), named("backend", recipe));

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::poll_fn;
+use std::ops::Deref;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
@@ -12,6 +13,10 @@ use syncguard_core::{CancellationToken, Fence, Held};
 use tokio::time::sleep;
 
 /// A leader's term, as its work sees it.
+///
+/// The fence, which is larger than the fences of all earlier terms, and how long this process certainly still leads, are
+/// those of [`Held`], to which the term dereferences. But a term ends before its lock does, so that the work can stop in
+/// time: [`lost`](Self::lost), [`is_lost`](Self::is_lost) and [`lost_token`](Self::lost_token) are those of the term.
 ///
 /// A `Term` is cheap to clone and to send to other tasks. It does not keep the lead, and dropping it does nothing.
 #[derive(Clone)]
@@ -49,17 +54,10 @@ impl<F: FenceToken> Term<F> {
         Self { held, notice, state }
     }
 
-    /// The fence of this term. It is larger than the fences of all earlier terms. Send it along with every write.
+    /// The lock of the term, to pass on. It is lost later than the term.
     #[must_use]
-    pub fn fence(&self) -> F {
-        self.held.fence()
-    }
-
-    /// How long this process certainly still leads: see
-    /// [`Held::valid_for`](syncguard_core::Held::valid_for).
-    #[must_use]
-    pub fn valid_for(&self) -> Duration {
-        self.held.valid_for()
+    pub fn held(&self) -> Held<F> {
+        self.held.clone()
     }
 
     /// Returns true if the term has ended or is about to end: the work has to stop.
@@ -125,6 +123,14 @@ impl<F: FenceToken> Term<F> {
                 return;
             }
         }
+    }
+}
+
+impl<F: FenceToken> Deref for Term<F> {
+    type Target = Held<F>;
+
+    fn deref(&self) -> &Held<F> {
+        &self.held
     }
 }
 

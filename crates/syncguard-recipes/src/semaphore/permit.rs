@@ -1,19 +1,20 @@
 //! A permit of a semaphore.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
 use syncguard_core::contract::TIME_TOLERANCE;
-use syncguard_core::{
-    CancellationToken, Held, LockBackend, LockError, LockGuard, LossReason, ReleaseResult, Ttl,
-};
+use syncguard_core::{Held, LockBackend, LockError, LockGuard, ReleaseResult, Ttl};
 use tokio::time::Instant;
 
 use super::release_hook::ReleaseHook;
 use super::slots::Slots;
 
 /// A permit of a [`Semaphore`](crate::Semaphore). Dropping it gives it back in the background.
+///
+/// The fence, and how long the permit is safe, are those of [`Held`], to which the permit dereferences. The fence is larger
+/// than the fences of all earlier permits of the same slot. Fences of different slots cannot be compared.
 #[must_use = "dropping the permit gives it back"]
 pub struct Permit<B: LockBackend> {
     // Dropped first, so that the slot counts as vacated before the release begins.
@@ -51,44 +52,10 @@ impl<B: LockBackend> Permit<B> {
         u32::try_from(self.occupied.slot).unwrap_or(u32::MAX)
     }
 
-    /// The fence of this permit. It is larger than the fences of all earlier permits of the same slot. Fences of
-    /// different slots cannot be compared.
-    #[must_use]
-    pub fn fence(&self) -> B::Fence {
-        self.guard.fence()
-    }
-
     /// The fence and the validity of the permit, to pass on to the work.
     #[must_use]
     pub fn held(&self) -> Held<B::Fence> {
         self.guard.held()
-    }
-
-    /// How long the permit is certainly still held: see [`Held::valid_for`].
-    #[must_use]
-    pub fn valid_for(&self) -> Duration {
-        self.guard.valid_for()
-    }
-
-    /// Returns true once the permit is over.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        self.guard.is_lost()
-    }
-
-    /// Resolves when the permit is over: see [`Held::lost`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: call it again at any time.
-    pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<B> {
-        self.guard.lost()
-    }
-
-    /// A token that fires when the permit is over: see [`Held::lost_token`].
-    #[must_use]
-    pub fn lost_token(&self) -> CancellationToken {
-        self.guard.lost_token()
     }
 
     /// Gives the permit back, and returns whether it was held until now.
@@ -104,6 +71,14 @@ impl<B: LockBackend> Permit<B> {
         let Self { occupied, guard } = self;
         drop(occupied);
         guard.release().await
+    }
+}
+
+impl<B: LockBackend> Deref for Permit<B> {
+    type Target = Held<B::Fence>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.guard
     }
 }
 

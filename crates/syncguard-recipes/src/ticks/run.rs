@@ -57,7 +57,7 @@ impl<B: LockBackend> Ticks<B> {
     /// is still run.
     ///
     /// The work gets a [`Tick`]. The lock of the tick is renewed while the work runs. If the lock is lost nevertheless,
-    /// [`Held::lost`](syncguard_core::Held::lost) of [`Tick::held`] tells the work, which is not dropped: at most once
+    /// [`lost`](syncguard_core::Held::lost) of the [`Tick`] tells the work, which is not dropped: at most once
     /// still holds, but the next tick or attempt may begin beside the work.
     ///
     /// A tick waits for the end of an earlier tick, as long as it is not too late and, unless each missed tick is made

@@ -1,6 +1,7 @@
 //! A tick, as its work sees it, and the fences of a tick.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -64,6 +65,10 @@ fn fence(number: u64) -> Result<Fence, LockError> {
 
 /// A tick, as its work sees it.
 ///
+/// The fence, and how long the lock of this attempt is safe, are those of [`Held`], to which the tick dereferences. The fence
+/// is the time of the tick in milliseconds since the Unix epoch, plus the number of earlier attempts: it is larger than the
+/// fences of all earlier ticks and attempts.
+///
 /// A `Tick` is cheap to clone and to send to other tasks. It does not keep the lock, and dropping it does nothing.
 #[derive(Clone)]
 pub struct Tick<F: FenceToken = Fence> {
@@ -103,17 +108,10 @@ impl<F: FenceToken> Tick<F> {
         self.attempt
     }
 
-    /// The fence of this attempt: the time of the tick in milliseconds since the Unix epoch, plus the number of earlier
-    /// attempts. It is larger than the fences of all earlier ticks and attempts. Send it along with every write.
+    /// The lock of this attempt, to pass on.
     #[must_use]
-    pub fn fence(&self) -> F {
-        self.held.fence()
-    }
-
-    /// The lock of this attempt: how long it is safe, and when it is lost.
-    #[must_use]
-    pub fn held(&self) -> &Held<F> {
-        &self.held
+    pub fn held(&self) -> Held<F> {
+        self.held.clone()
     }
 
     /// Says that this attempt has failed: the tick is not marked as done when the work ends. Another attempt follows, of
@@ -146,6 +144,14 @@ impl<F: FenceToken> Tick<F> {
 
     pub(super) fn is_given_up(&self) -> bool {
         self.is_given_up.load(Ordering::Acquire)
+    }
+}
+
+impl<F: FenceToken> Deref for Tick<F> {
+    type Target = Held<F>;
+
+    fn deref(&self) -> &Held<F> {
+        &self.held
     }
 }
 

@@ -2,9 +2,8 @@
 --
 -- KEYS  lock, fence counter, index entry of the lock id
 -- ARGV  lock id, TTL in ms, TTL + tolerance in ms, the user's key as the inside of a JSON string,
---       deadline in ms, the holder as the inside of a JSON string; if there is a note, its field follows
---       the holder; and with a fence window: the least fence, the limit of the counter, the time in ms from
---       which on the lock may be granted, or 0
+--       deadline in ms, the fields for people as the inside of a JSON object; and with a fence window: the
+--       least fence, the limit of the counter, the time in ms from which on the lock may be granted, or 0
 --
 -- Answers one text of the lock id, the fence (15 digits) and the expiry in ms; { REPEATED, that text } if
 -- the live lock already has this id; if another lock id holds the key, the ms after which the lock is free
@@ -26,7 +25,7 @@ if time - ARGV[5] > 0 then
 end
 local held
 if text then
-  local id, expires, fence, _, _, holder = read(text, KEYS[1])
+  local id, expires, fence, _, _, people = read(text, KEYS[1])
   if not id then
     return expires
   end
@@ -35,7 +34,7 @@ if text then
       return { REPEATED, id .. fence .. string.format('%.0f', expires) }
     end
     local left = expires + TOLERANCE - time
-    held = holder and left or { POLLED, left }
+    held = people.holder and left or { POLLED, left }
   end
 end
 
@@ -90,6 +89,6 @@ local expires = time + ARGV[2] .. '' -- a text, made once for both uses
 redis.call('SET', KEYS[1],
   '{"key":"' .. ARGV[4] .. '","lockId":"' .. ARGV[1] .. '","fence":"' .. digits
   .. '","acquiredAtMs":' .. time .. ',"expiresAtMs":' .. expires
-  .. ',"holder":"' .. ARGV[6] .. '"}',
+  .. ',' .. ARGV[6] .. '}',
   'PX', ARGV[3])
 return ARGV[1] .. digits .. expires

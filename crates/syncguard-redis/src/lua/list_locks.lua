@@ -13,14 +13,13 @@ for number, name in ipairs(KEYS) do
   if not text then
     answer[number] = refusal or 0
   else
-    local id, expires, fence, acquired, key, holder, note = read(text, name)
+    local id, expires, fence, acquired, key, people = read(text, name)
     if not id then
       answer[number] = expires
     elseif expires + TOLERANCE <= time then
       answer[number] = 0
     else
-      answer[number] = { key, id, fence, string.format('%.0f', acquired), string.format('%.0f', expires),
-        holder or false, note or false }
+      answer[number] = lock(id, expires, fence, acquired, key, people)
     end
   end
 end

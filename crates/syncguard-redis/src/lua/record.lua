@@ -1,7 +1,7 @@
 -- Functions that read records. This text precedes every script of this library.
 --
 -- A lock is the JSON text {"key","lockId","fence","acquiredAtMs","expiresAtMs"}, in any order. This library
--- adds "holder", and "note" if there is one, for people. A record that is no lock is never treated as a free
+-- adds fields for people, which are texts: "holder", and "note" if there is one. A record that is no lock is never treated as a free
 -- lock and never deleted: the script answers { problem, name of the record }, and the client puts the
 -- problem into words (reply.rs).
 local WRONG_TYPE, NOT_JSON, BAD_FIELD, ABSURD_NUMBER = -1, -2, -3, -4
@@ -16,9 +16,9 @@ local LATE = -8
 -- needs no JSON parser: a third of the cost of cjson.decode.
 local USUAL = '^{"key":"([^"\\%c]+)","lockId":"([%w_-]+)","fence":"(%d+)",'
   .. '"acquiredAtMs":(%d+),"expiresAtMs":(%d+)()'
--- The fields that this library writes after them.
-local HOLDER = '^,"holder":"([^"\\%c]*)"}$'
-local HOLDER_AND_NOTE = '^,"holder":"([^"\\%c]*)","note":"([^"\\%c]*)"}$'
+-- A field for people, which this library writes after them.
+local FOR_PEOPLE = '^,"(%l+)":"([^"\\%c]*)"()'
+local NOT_FOR_PEOPLE = { key = true, lockId = true, fence = true }
 
 -- The text under a name, or false if there is none; or nil and the answer that refuses.
 local function get(name)
@@ -32,18 +32,19 @@ local function get(name)
   return nil, value
 end
 
--- The lock in a text: id, expiry, fence, acquisition, key, and the holder and the note if they are there;
--- or nil and the answer that refuses.
+-- The lock in a text: id, expiry, fence, acquisition, key, and a table of the fields for people; or nil and
+-- the answer that refuses.
 local function read(text, name)
   local key, id, fence, acquired, expires, rest = string.match(text, USUAL)
-  local holder, note
-  if key then
-    holder = string.match(text, HOLDER, rest)
-    if not holder then
-      holder, note = string.match(text, HOLDER_AND_NOTE, rest)
+  local people = {}
+  while rest do
+    local field, value, after = string.match(text, FOR_PEOPLE, rest)
+    if not field or NOT_FOR_PEOPLE[field] then
+      break
     end
+    people[field], rest = value, after
   end
-  if holder or key and string.sub(text, rest) == '}' then
+  if rest and string.sub(text, rest) == '}' then
     acquired, expires = tonumber(acquired), tonumber(expires)
   else
     local ok, record = pcall(cjson.decode, text)
@@ -52,8 +53,12 @@ local function read(text, name)
     end
     key, id, fence = record.key, record.lockId, record.fence
     acquired, expires = record.acquiredAtMs, record.expiresAtMs
-    holder = type(record.holder) == 'string' and record.holder
-    note = type(record.note) == 'string' and record.note
+    people = {}
+    for field, value in pairs(record) do
+      if type(field) == 'string' and type(value) == 'string' and not NOT_FOR_PEOPLE[field] then
+        people[field] = value
+      end
+    end
     if type(key) ~= 'string' or key == '' or type(id) ~= 'string' or type(fence) ~= 'string'
       or type(acquired) ~= 'number' or type(expires) ~= 'number'
       or string.find(id, '[^%w_-]') or string.find(fence, '%D') then
@@ -70,7 +75,17 @@ local function read(text, name)
   if acquired > MAX_MILLIS or expires > MAX_MILLIS then
     return nil, { ABSURD_NUMBER, name }
   end
-  return id, expires, fence, acquired, key, holder, note
+  return id, expires, fence, acquired, key, people
+end
+
+-- The answer of a look-up for a lock that `read` has read.
+local function lock(id, expires, fence, acquired, key, people)
+  local answer = { key, id, fence, string.format('%.0f', acquired), string.format('%.0f', expires) }
+  for field, value in pairs(people) do
+    answer[#answer + 1] = field
+    answer[#answer + 1] = value
+  end
+  return answer
 end
 
 -- The server's time in whole milliseconds. Up to the year 5138, Lua prints such a number with all its digits,

@@ -52,7 +52,7 @@ impl Worker {
             tokio::select! {
                 biased;
                 () = sleep(takes) => {}
-                _ = tick.held().lost() => {}
+                _ = tick.lost() => {}
             }
             if fails {
                 tick.give_up();

@@ -15,7 +15,7 @@ use crate::value::{Fence, LockId};
 
 /// The view that the work has of its lock: the fence, how long the lock is safe, and when it is lost.
 ///
-/// `Held` is cheap to clone and to send to other tasks. It does not keep the lock: dropping it does
+/// A [`LockGuard`](crate::LockGuard) dereferences to it, and so do the permits, terms and ticks of recipes. `Held` is cheap to clone and to send to other tasks. It does not keep the lock: dropping it does
 /// nothing.
 #[derive(Clone)]
 pub struct Held<F: FenceToken = Fence> {
@@ -36,7 +36,7 @@ impl<F: FenceToken> Held<F> {
         self.fence
     }
 
-    /// The id of the lock.
+    /// The id of the lock. Another process needs it to release or extend the lock.
     #[must_use]
     pub fn lock_id(&self) -> LockId {
         self.lock_id

@@ -12,12 +12,10 @@ mod renewer_channel;
 mod validity;
 
 use std::fmt;
-use std::future::Future;
+use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
 
 use self::auto_extend::Renewer;
 use self::detached_release::{dispose, release, yield_to_waiter};
@@ -34,9 +32,12 @@ use crate::contract::response::{ExtendResult, ReleaseResult};
 use crate::locking::config::Policy;
 use crate::locking::observed::ObservedHold;
 use crate::rt::Instant;
-use crate::value::{IntoTtl, LockError, LockId, Timestamp};
+use crate::value::{IntoTtl, LockError, Timestamp};
 
 /// A held lock. Dropping the guard releases the lock in the background.
+///
+/// The fence, and how long the lock is safe, are those of [`Held`], to which the guard dereferences. A clone of the guard
+/// is therefore such a view, which does not keep the lock.
 ///
 /// [`acquire`](crate::acquire()), [`try_acquire`](crate::try_acquire()) and [`Locker`](crate::Locker)
 /// return guards. [`release`](Self::release) reports the outcome. `Drop` never blocks and never panics,
@@ -89,50 +90,11 @@ impl<B: LockBackend> LockGuard<B> {
         Self { held, owner: Some(owner) }
     }
 
-    /// The fencing token of this acquisition: a [`Fence`](crate::Fence) on a backend that fences.
-    #[must_use]
-    pub fn fence(&self) -> B::Fence {
-        self.held.fence()
-    }
-
-    /// The id of the lock. Another process needs it to release or extend the lock.
-    #[must_use]
-    pub fn lock_id(&self) -> LockId {
-        self.held.lock_id()
-    }
-
     /// When the lock expires by the store's time authority, as the store reported last. For display; to
-    /// decide whether to go on, use [`valid_for`](Self::valid_for).
+    /// decide whether to go on, use [`valid_for`](Held::valid_for).
     #[must_use]
     pub fn expires_at(&self) -> Timestamp {
         self.held.validity.expires_at()
-    }
-
-    /// How long the holder may still rely on the lock: see [`Held::valid_for`].
-    #[must_use]
-    pub fn valid_for(&self) -> Duration {
-        self.held.valid_for()
-    }
-
-    /// Whether the lock is over.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        self.held.is_lost()
-    }
-
-    /// Resolves when the lock is over: see [`Held::lost`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: call it again at any time.
-    pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<B> {
-        self.held.lost()
-    }
-
-    /// A token that fires when the lock is over: see [`Held::lost_token`].
-    #[must_use]
-    pub fn lost_token(&self) -> CancellationToken {
-        self.held.lost_token()
     }
 
     /// A view of the lock, to pass on to the work.
@@ -141,7 +103,7 @@ impl<B: LockBackend> LockGuard<B> {
         self.held.clone()
     }
 
-    /// Extends the lock to `ttl` from now on; takes a [`Ttl`](crate::Ttl) or a [`Duration`].
+    /// Extends the lock to `ttl` from now on; takes a [`Ttl`](crate::Ttl) or a [`Duration`](std::time::Duration).
     ///
     /// The TTL replaces the time that is left, even if that shortens it. On an auto-extended guard, later
     /// renewals use this TTL as well. A lost lock stays lost: nothing is sent, and the answer is
@@ -150,12 +112,12 @@ impl<B: LockBackend> LockGuard<B> {
     /// # Errors
     ///
     /// `InvalidArgument` for a bad TTL, and the store's failures. After an error, the holder may rely only
-    /// on the shorter of the old and the new TTL, and [`valid_for`](Self::valid_for) counts that one.
+    /// on the shorter of the old and the new TTL, and [`valid_for`](Held::valid_for) counts that one.
     ///
     /// # Cancel safety
     ///
     /// An extend that was sent takes effect in the store even if the future is dropped;
-    /// [`valid_for`](Self::valid_for) then counts as after an error.
+    /// [`valid_for`](Held::valid_for) then counts as after an error.
     pub async fn extend(&mut self, ttl: impl IntoTtl) -> Result<ExtendResult, LockError> {
         let ttl = ttl.into_ttl()?;
         let validity = &self.held.validity;
@@ -245,6 +207,14 @@ impl<B: LockBackend> LockGuard<B> {
             }
             None => {}
         }
+    }
+}
+
+impl<B: LockBackend> Deref for LockGuard<B> {
+    type Target = Held<B::Fence>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.held
     }
 }
 
