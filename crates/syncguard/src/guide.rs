@@ -161,7 +161,8 @@ pub mod from_typescript {}
 #[doc = shown!("## Another process holds the lock", "../tests/own_code/busy.rs")]
 #[doc = shown!("## The holder crashes", "../tests/own_code/crash.rs")]
 #[doc = shown!("## The lock is lost", "../tests/own_code/loss.rs")]
-#[doc = shown!("## The store is down", "../tests/own_code/failing_store.rs")]
+#[doc = shown!("## The store is down, or denies writes", "../tests/own_code/failing_store.rs")]
+#[doc = shown!("## The lock has expired, and the store is slow", "../tests/own_code/late.rs")]
 pub mod testing {}
 
 #[doc = include_str!("guide/how_it_is_tested.md")]
