@@ -9,8 +9,7 @@ use syncguard_core::{DynBackend, LockBackend as _, LockError};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 
-/// A backend, and its runtime on a thread of its own. The thread ends when this is dropped, and first gives back what is
-/// left.
+/// A backend, and its runtime on a thread of its own. The drop ends the thread, which first gives back what is left.
 pub(super) struct Driver {
     pub(super) backend: DynBackend,
     runtime: Handle,
@@ -54,10 +53,8 @@ impl Driver {
         Ok(self.runtime.block_on(future))
     }
 
-    /// Runs a future on the driver's thread, drops the value there, and then lets the caller go on. A caller in a runtime
-    /// goes on at once.
-    ///
-    /// This works in any drop, also of a thread's local variable, where [`Handle::block_on`] would panic.
+    /// Runs a future on the driver's thread, drops the value there, and then lets the caller go on, unless it is in a
+    /// runtime: it goes on at once. In the drop of a thread's local variable, [`Handle::block_on`] would panic.
     pub(super) fn finish<T: Send + 'static>(
         &self,
         future: impl Future<Output = ()> + Send + 'static,
@@ -83,6 +80,8 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         if self.is_forked() {
+            // Nothing of it is the child's to end.
+            std::mem::forget((self.end.take(), self.backend.clone()));
             return;
         }
         let told = self.end.take().map(|end| end.send(self.backend.clone()));
