@@ -145,6 +145,9 @@ pub mod custom_backend {}
 #[doc = include_str!("guide/records.md")]
 pub mod records {}
 
+#[doc = include_str!("guide/from_set_nx.md")]
+pub mod from_set_nx {}
+
 #[doc = include_str!("guide/from_redlock.md")]
 pub mod from_redlock {}
 
@@ -153,6 +156,15 @@ pub mod from_redisson {}
 
 #[doc = include_str!("guide/from_advisory_locks.md")]
 pub mod from_advisory_locks {}
+
+#[doc = include_str!("guide/from_mysql.md")]
+pub mod from_mysql {}
+
+#[doc = include_str!("guide/from_kubernetes.md")]
+pub mod from_kubernetes {}
+
+#[doc = include_str!("guide/from_dynamodb.md")]
+pub mod from_dynamodb {}
 
 #[doc = include_str!("guide/from_typescript.md")]
 pub mod from_typescript {}
