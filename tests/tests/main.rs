@@ -1,5 +1,6 @@
 //! The stores on real servers, the differences between them, and programs that use them.
 
+mod blocking;
 mod differential;
 mod examples;
 mod field;

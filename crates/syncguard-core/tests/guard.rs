@@ -1,5 +1,9 @@
 //! Guards: release, drop, extend, validity and auto-extend.
 
+use std::future::{pending, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::common::{FaultyBackend, ReportedErrors, Trouble, is_locked, ms, settle};
@@ -96,6 +100,34 @@ async fn errors_of_dropped_guards_reach_the_handler_of_the_lock_or_else_of_the_b
     sleep(ms(2_000)).await;
     assert_eq!(of_lock.take().len(), 1);
     assert!(of_backend.take().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_ends_with_its_lock_and_takes_no_step_after_the_loss() {
+    let backend = FaultyBackend::new();
+    let guard = acquire(&backend, config(300)).await.unwrap();
+    let held = guard.held();
+    assert_eq!(held.or_lost(async { 7 }).await, Ok(7));
+
+    // Another wake-up finds the lock over: the work would be ready, and is not asked.
+    let steps = AtomicU32::new(0);
+    let mut work = pin!(held.or_lost(poll_fn(|_| {
+        let is_first = steps.fetch_add(1, Ordering::Relaxed) == 0;
+        if is_first { Poll::Pending } else { Poll::Ready(()) }
+    })));
+    let mut poll = || work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(poll().is_pending());
+    advance(ms(300)).await;
+    assert_eq!(poll(), Poll::Ready(Err(LossReason::Expired)));
+    assert_eq!(steps.load(Ordering::Relaxed), 1);
+    assert_eq!(held.or_lost(async { unreachable!() }).await, Err::<(), _>(LossReason::Expired));
+
+    let guard = acquire(&backend, LockConfig::new("other")).await.unwrap();
+    let held = guard.held();
+    drop(guard);
+    let released = held.or_lost(pending::<()>()).await.unwrap_err();
+    assert_eq!(released, LossReason::Released);
+    assert_eq!(released.to_string(), "the lock is over: its holder released it");
 }
 
 #[tokio::test(start_paused = true)]

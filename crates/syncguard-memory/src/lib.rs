@@ -46,7 +46,8 @@
 //! # }
 //! ```
 //!
-//! The guide (module `guide` of the `syncguard` crate) has a page on testing your own code this way.
+//! A [`TestStore`] is also down, slow or read-only, and loses a lock, when the test says so. The guide (module `guide` of
+//! the `syncguard` crate) has a page on testing your own code this way.
 
 #![doc(html_root_url = "https://docs.rs/syncguard-memory/latest")]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -55,10 +56,12 @@ mod backend;
 mod clock;
 mod listing;
 mod store;
+mod test_store;
 
 pub use syncguard_core::*;
 
 pub use self::backend::MemoryBackend;
+pub use self::test_store::TestStore;
 
 // Compiles the example in the README.
 #[cfg(doctest)]

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 
 use syncguard_core::authoring::{is_clearable, lock_id_in_use};
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, Acquired, Holder, KeySignal, KeyWatch, is_live,
+    AcquireRequest, AcquireResult, Acquired, Holder, KeySignal, KeyWatch, TIME_TOLERANCE, is_live,
 };
 use syncguard_core::{
     Contention, ExtendResult, Fence, Key, LockError, LockId, LockInfo, NotHeld, ReleaseResult,
@@ -132,6 +132,25 @@ impl Store {
             self.watches.remove(&key);
         }
         ReleaseResult::Released
+    }
+
+    /// Releases the lock of a key, whoever holds it. Returns false if it is not locked.
+    pub(crate) fn release_key(&mut self, key: &Key, now: Timestamp) -> bool {
+        let lock = self.slots.get(key).and_then(|slot| slot.live(now));
+        let lock_id = lock.map(|lock| lock.lock_id);
+        lock_id.is_some_and(|lock_id| self.release(lock_id, now).is_released())
+    }
+
+    /// Ends the lock of a key, tolerance included. Returns false if it is not locked.
+    pub(crate) fn expire(&mut self, key: &Key, now: Timestamp) -> bool {
+        let Ok(over) = Timestamp::from_system_time(now.to_system_time() - TIME_TOLERANCE) else {
+            return false;
+        };
+        let lock = self.slots.get_mut(key).and_then(|slot| slot.lock.as_mut());
+        lock.filter(|lock| lock.is_live(now)).is_some_and(|lock| {
+            lock.expires_at = over;
+            true
+        })
     }
 
     pub(crate) fn extend(

@@ -6,19 +6,26 @@ use std::time::Duration;
 use futures_util::future::{join_all, select_all};
 use syncguard_core::{
     AutoExtend, ErrorCode, IntoKey, Key, LockBackend, LockConfig, LockError, LockGuard, LossReason,
-    ReleaseResult, acquire,
+    ReleaseResult, acquire, try_acquire,
 };
 use tokio::time::Instant;
 
 /// The recipe that observers are told for these locks.
 const RECIPE: &str = "lock_all";
 
+/// How many locks are asked for at once at the most. More would fill a pool of connections that others need too.
+const MOST_AT_ONCE: usize = 16;
+
 /// Takes several locks, or none of them.
 ///
-/// The locks are taken one after the other, in the order of their keys' bytes after normalisation, whatever the order
-/// of the arguments. So two callers whose sets overlap cannot deadlock. Callers that take several locks one by one
+/// The locks are waited for one after the other, in the order of their keys' bytes after normalisation, whatever the
+/// order of the arguments. So two callers whose sets overlap cannot deadlock. Callers that take several locks one by one
 /// cannot either, if they keep to the same order. A caller that already holds a lock when it calls `lock_all` may break
 /// that order.
+///
+/// While no lock has to be waited for, the next ones are asked for at once: 2, then 4, 8, and 16 at a time. If one of
+/// them is held, those behind it are given back, and it is waited for. So a caller that waits holds only keys that come
+/// before. Locks with a [minimum hold](LockConfig::with_min_hold) are asked for one by one.
 ///
 /// All locks are kept alive: a configuration without a plan gets [`AutoExtend::new`]. The longest time limit among the
 /// configurations is the limit for the whole wait. Put a cancellation token into each configuration, because each lock
@@ -55,17 +62,26 @@ where
 {
     let configs = in_order(locks.into_iter().map(Into::into).collect())?;
     let limit = configs.iter().map(|(_, config)| config.acquisition().timeout).max();
+    let has_min_hold = configs.iter().any(|(_, config)| config.min_hold().is_some());
+    let most = if has_min_hold { 1 } else { MOST_AT_ONCE };
     let started = Instant::now();
     let mut locks = Vec::with_capacity(configs.len());
-    for (key, config) in configs {
+    let (mut rest, mut at_once) = (configs.as_slice(), 1);
+    while let [(key, config), behind @ ..] = rest {
+        let next = &rest[..at_once.min(rest.len())];
+        if next.len() > 1 {
+            let free = take_free(backend, next).await;
+            at_once = if free.len() == next.len() { most.min(at_once * 2) } else { 1 };
+            rest = &rest[free.len()..];
+            locks.extend(free);
+            continue;
+        }
         let left = limit.unwrap_or_default().saturating_sub(started.elapsed());
         let acquisition = config.acquisition().with_timeout(left.max(Duration::from_millis(1)));
-        let plan = config.auto_extend().unwrap_or(AutoExtend::new());
-        let config =
-            config.with_acquisition(acquisition).with_auto_extend(plan).with_recipe(RECIPE);
+        let acquire = acquire(backend, config.clone().with_acquisition(acquisition));
         // Boxed: otherwise the driver's future would be part of every caller's future.
-        let guard = Box::pin(acquire(backend, config)).await?;
-        locks.push((key, guard));
+        locks.push((key.clone(), Box::pin(acquire).await?));
+        (rest, at_once) = (behind, most.min(2));
     }
     let set = LockSet { locks };
     if set.is_lost() {
@@ -77,6 +93,20 @@ where
     Ok(set)
 }
 
+/// Asks for all of these locks at once, and keeps those before the first that is not free, or whose request has failed:
+/// the caller waits for that one, or gets its error.
+async fn take_free<B: LockBackend>(
+    backend: &B,
+    configs: &[(Key, LockConfig)],
+) -> Vec<(Key, LockGuard<B>)> {
+    let tries = configs.iter().map(|(key, config)| async move {
+        let tried = Box::pin(try_acquire(backend, config.clone())).await;
+        Some((key.clone(), tried.ok()?.acquired()?))
+    });
+    // The guards behind the first gap are dropped.
+    join_all(tries).await.into_iter().map_while(std::convert::identity).collect()
+}
+
 /// The configurations with their keys, in the order in which every caller takes them.
 fn in_order(configs: Vec<LockConfig>) -> Result<Vec<(Key, LockConfig)>, LockError> {
     if configs.is_empty() {
@@ -85,6 +115,8 @@ fn in_order(configs: Vec<LockConfig>) -> Result<Vec<(Key, LockConfig)>, LockErro
     let mut keyed = Vec::with_capacity(configs.len());
     for config in configs {
         config.check()?;
+        let plan = config.auto_extend().unwrap_or(AutoExtend::new());
+        let config = config.with_auto_extend(plan).with_recipe(RECIPE);
         keyed.push((config.key()?.clone(), config));
     }
     keyed.sort_by(|(one, _), (other, _)| one.cmp(other));

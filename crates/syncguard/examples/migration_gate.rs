@@ -71,10 +71,9 @@ async fn pass(
     lock(backend, config, async |held| {
         tokio::select! {
             biased;
-            // In both cases the transaction is dropped, and PostgreSQL rolls it back.
-            reason = held.lost() => Err(format!("the lock was lost: {reason:?}").into()),
+            // If the lock is lost too, the transaction is dropped, and PostgreSQL rolls it back.
             () = shutdown.cancelled() => Err("stopped while migrating".into()),
-            done = migrate(backend, db, &held) => done,
+            done = held.or_lost(migrate(backend, db, &held)) => done?,
         }
     })
     .await?

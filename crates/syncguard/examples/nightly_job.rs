@@ -58,9 +58,8 @@ async fn main() -> Result<()> {
     lock(&backend, config, async |held| {
         tokio::select! {
             biased;
-            reason = held.lost() => Err(format!("the lock was lost: {reason:?}").into()),
             () = shutdown.cancelled() => Err("stopped; the next machine goes on".into()),
-            done = work(&backend, &mut db, &night, &held) => done,
+            done = held.or_lost(work(&backend, &mut db, &night, &held)) => done?,
         }
     })
     .await?

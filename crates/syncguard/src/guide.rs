@@ -145,6 +145,9 @@ pub mod custom_backend {}
 #[doc = include_str!("guide/records.md")]
 pub mod records {}
 
+#[doc = include_str!("guide/from_set_nx.md")]
+pub mod from_set_nx {}
+
 #[doc = include_str!("guide/from_redlock.md")]
 pub mod from_redlock {}
 
@@ -154,6 +157,15 @@ pub mod from_redisson {}
 #[doc = include_str!("guide/from_advisory_locks.md")]
 pub mod from_advisory_locks {}
 
+#[doc = include_str!("guide/from_mysql.md")]
+pub mod from_mysql {}
+
+#[doc = include_str!("guide/from_kubernetes.md")]
+pub mod from_kubernetes {}
+
+#[doc = include_str!("guide/from_dynamodb.md")]
+pub mod from_dynamodb {}
+
 #[doc = include_str!("guide/from_typescript.md")]
 pub mod from_typescript {}
 
@@ -161,7 +173,8 @@ pub mod from_typescript {}
 #[doc = shown!("## Another process holds the lock", "../tests/own_code/busy.rs")]
 #[doc = shown!("## The holder crashes", "../tests/own_code/crash.rs")]
 #[doc = shown!("## The lock is lost", "../tests/own_code/loss.rs")]
-#[doc = shown!("## The store is down", "../tests/own_code/failing_store.rs")]
+#[doc = shown!("## The store is down, or denies writes", "../tests/own_code/failing_store.rs")]
+#[doc = shown!("## The lock has expired, and the store is slow", "../tests/own_code/late.rs")]
 pub mod testing {}
 
 #[doc = include_str!("guide/how_it_is_tested.md")]

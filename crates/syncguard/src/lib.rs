@@ -40,6 +40,7 @@
 //! - `postgres`: PostgreSQL 13 or later.
 //! - `firestore`: Cloud Firestore.
 //! - `sqlite`: one file for the processes of one machine, no server.
+//! - `blocking`: the module of that name, for programs without a runtime.
 //! - `recipes`: a leader election, a semaphore, schedules whose ticks each run once, and several locks at once.
 //! - `cron`: schedules of cron expressions with a time zone.
 //! - `telemetry`: events for every operation, wait and hold, for a callback and for `tracing`.
@@ -55,6 +56,7 @@
 //! # The guide
 #![cfg_attr(
     all(
+        feature = "blocking",
         feature = "firestore",
         feature = "memory",
         feature = "opentelemetry",
@@ -68,6 +70,7 @@
 )]
 #![cfg_attr(
     not(all(
+        feature = "blocking",
         feature = "firestore",
         feature = "memory",
         feature = "opentelemetry",
@@ -87,6 +90,7 @@ mod connect;
 // The guide is text about every feature: only rustdoc reads it, and only if all features are on.
 #[cfg(all(
     any(doc, doctest),
+    feature = "blocking",
     feature = "firestore",
     feature = "memory",
     feature = "opentelemetry",
@@ -98,6 +102,9 @@ mod connect;
 ))]
 #[cfg_attr(docsrs, doc(auto_cfg = false))]
 pub mod guide;
+
+#[cfg(feature = "blocking")]
+pub mod blocking;
 
 pub use syncguard_core::*;
 

@@ -1,5 +1,6 @@
 //! The facade, as its users see it.
 
+mod blocking;
 mod connect;
 mod own_code;
 mod telemetry;

@@ -189,12 +189,18 @@ fn fork_and_try(file: &Path) -> Result<()> {
     let before = told(runtime.block_on(take_and_release(&backend, "key")));
     println!("before: {before}");
     std::io::stdout().flush()?;
+    let blocking = syncguard::blocking::connect("memory:")?;
+    let guard = blocking.acquire("blocking")?;
     match fork::fork().context("no fork")? {
         fork::Fork::Child => {
             // The child shares the descriptors of the runtime with its parent, so it needs a new runtime.
             let runtime = self::runtime()?;
             println!("child: {}", told(runtime.block_on(take_and_release(&backend, "key"))));
             println!("child opens: {}", told(runtime.block_on(try_once(file))));
+            // The drops of what is the parent's do nothing, and wait for nobody.
+            drop(guard);
+            println!("child blocks: {}", told(blocking.lock("other", |held| held.fence())));
+            drop(blocking);
             std::io::stdout().flush()?;
             rustix::process::kill_process(
                 rustix::process::getpid(),
@@ -205,6 +211,8 @@ fn fork_and_try(file: &Path) -> Result<()> {
             let child = rustix::process::Pid::from_raw(child).context("no child")?;
             rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty())?;
             println!("parent: {}", told(runtime.block_on(take_and_release(&backend, "key"))));
+            println!("parent blocks: {}", told(blocking.lock("other", |held| held.fence())));
+            ensure!(!guard.is_lost() && guard.release()?.is_released());
         }
     }
     Ok(())

@@ -333,12 +333,15 @@ fn a_fork_is_told() -> Result<()> {
     let file = File::new();
     let output = Command::new(worker()).arg("fork").arg(file.path()).output()?;
     let said = String::from_utf8(output.stdout)?;
-    let [before, child, opens, parent] = said.lines().collect::<Vec<_>>()[..] else {
+    let [before, child, opens, child_blocks, parent, parent_blocks] =
+        said.lines().collect::<Vec<_>>()[..]
+    else {
         anyhow::bail!("{said}{}", String::from_utf8_lossy(&output.stderr));
     };
     ensure!(before == "before: fence 1", "{said}");
     ensure!(child.starts_with("child: error InvalidArgument this process was forked"), "{said}");
     ensure!(opens.starts_with("child opens: error InvalidArgument this process was"), "{said}");
-    ensure!(parent == "parent: fence 2", "{said}");
+    ensure!(child_blocks.contains("error InvalidArgument this process was forked after"), "{said}");
+    ensure!([parent, parent_blocks] == ["parent: fence 2", "parent blocks: fence 1"], "{said}");
     Ok(())
 }

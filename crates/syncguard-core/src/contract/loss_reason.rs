@@ -1,5 +1,8 @@
 //! Why a lock is over.
 
+use std::error::Error;
+use std::fmt;
+
 /// Why a lock is no longer held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -30,3 +33,18 @@ impl LossReason {
         }
     }
 }
+
+impl fmt::Display for LossReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "the lock is lost: its TTL ran out before an extend succeeded",
+            Self::NotHeld => "the lock is lost: the store says that it is gone",
+            Self::MaxHold => "the lock is over: its longest hold was reached",
+            Self::RenewerPanicked => "the lock is lost: the backend panicked while it renewed it",
+            Self::Released => "the lock is over: its holder released it",
+        })
+    }
+}
+
+/// So that `?` takes the loss of [`Held::or_lost`](crate::Held::or_lost).
+impl Error for LossReason {}

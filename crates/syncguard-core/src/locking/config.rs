@@ -317,6 +317,12 @@ impl LockConfig {
         self.policy.acquisition
     }
 
+    /// How long the lock stays at the least, if it has such a time.
+    #[must_use]
+    pub fn min_hold(&self) -> Option<Duration> {
+        self.policy.min_hold
+    }
+
     /// Reports the first bad argument of the key and the `with_…` calls. An acquire does the same; a recipe
     /// calls this before it takes anything.
     ///

@@ -17,7 +17,8 @@ use crate::value::LockError;
 /// lock.
 ///
 /// Work that can fail gives a result in a result: `.await??` if the error of the function is made from both.
-/// `Ok` means that the work ran, and not that the lock was held to its end: [`Held::lost`] tells that.
+/// **`Ok` means that the work ran, and not that the lock was held to its end.** Work that must end with its lock
+/// runs in [`Held::or_lost`]; in both cases a fence in each write keeps a late write out.
 ///
 /// ```
 /// use syncguard_core::{LockBackend, LockError, lock};

@@ -6,4 +6,5 @@
 mod busy;
 mod crash;
 mod failing_store;
+mod late;
 mod loss;

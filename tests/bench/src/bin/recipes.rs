@@ -1,4 +1,4 @@
-//! `cargo xtask bench recipes`: waiting for permits, on one Redis server.
+//! `cargo xtask bench recipes`: waiting for permits, on one Redis server, and sets of a thousand locks on each store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,13 +6,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use syncguard_bench::{Counter, Options};
-use syncguard_recipes::Semaphore;
-use syncguard_redis::{AcquisitionOptions, RedisBackend};
+use syncguard_core::{AcquisitionOptions, LockBackend, LockConfig};
+use syncguard_firestore::FirestoreBackend;
+use syncguard_postgres::PostgresBackend;
+use syncguard_recipes::{Semaphore, lock_all};
+use syncguard_redis::RedisBackend;
+use syncguard_sqlite::SqliteBackend;
+use syncguard_test_services::firestore::FirestoreEmulator;
+use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::redis::RedisServer;
 use tokio::task::JoinSet;
 
 const PERMITS: u32 = 3;
 const WORK: Duration = Duration::from_millis(5);
+const SET: usize = 1000;
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -24,6 +31,36 @@ async fn main() -> Result<()> {
             contest(&server, processes, waiters, options.time(1000, 4000)?).await?;
         }
     }
+    println!("A set of {SET} locks, in ms:");
+    many("Redis", RedisBackend::connect(&server.url()).await?).await?;
+    drop(server);
+    let server = PostgresServer::start()?;
+    many(
+        "PostgreSQL",
+        PostgresBackend::connect(&format!("{}?setup_schema=true", server.url())).await?,
+    )
+    .await?;
+    drop(server);
+    let folder = tempfile::tempdir()?;
+    many("SQLite", SqliteBackend::open(folder.path().join("locks.db")).await?).await?;
+    let emulator = FirestoreEmulator::start()?;
+    many("Firestore emulator", FirestoreBackend::connect(&emulator.url()).await?).await
+}
+
+/// One process, whose keys are free: one after the other, as a minimum hold wants it, and as usual.
+async fn many(name: &str, backend: impl LockBackend) -> Result<()> {
+    let keys = || (0..SET).map(|key| LockConfig::new(format!("bench:set:{key}")));
+    let started = Instant::now();
+    drop(lock_all(&backend, keys().map(|key| key.with_min_hold(Duration::from_millis(1)))).await?);
+    let one_by_one = started.elapsed().as_millis();
+    backend.client_state().drained(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let started = Instant::now();
+    let set = lock_all(&backend, keys()).await?;
+    let taken = started.elapsed().as_millis();
+    set.release().await?;
+    let released = started.elapsed().as_millis() - taken;
+    println!("  {name}: {taken} to take them, {released} to release them; one by one {one_by_one}");
     Ok(())
 }
 

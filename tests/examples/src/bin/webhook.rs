@@ -128,14 +128,7 @@ async fn process(app: &App, event: &str, body: &str) -> Result<bool> {
         transaction.commit().await?;
         Ok(true)
     };
-    let guarded = app.locks.lock(bucket(event)?, async |held| {
-        tokio::select! {
-            biased;
-            reason = held.lost() => Err(format!("the lock was lost: {reason:?}").into()),
-            result = work => result,
-        }
-    });
-    guarded.await?
+    app.locks.lock(bucket(event)?, async |held| held.or_lost(work).await).await??
 }
 
 /// One of 65 536 keys, since each key that was ever locked leaves a fence counter in the store for ever, and events have

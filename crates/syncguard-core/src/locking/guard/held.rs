@@ -78,6 +78,49 @@ impl<F: FenceToken> Held<F> {
         Arc::clone(&self.validity).lost()
     }
 
+    /// Runs work for as long as the lock is held: the work's output, or why the lock was lost before.
+    ///
+    /// The lock is looked at before each step of the work. So a loss is final: the work takes no step after it, even
+    /// if it could have ended with that step, and is dropped. A request that a step has sent may still be carried out,
+    /// so it carries the [fence](Self::fence). `Ok` means that the lock was held when the last step began.
+    ///
+    /// Work that blocks its thread, or that was spawned, goes on: let it look at [`is_lost`](Self::is_lost) or
+    /// [`lost_token`](Self::lost_token).
+    ///
+    /// ```
+    /// use syncguard_core::{AutoExtend, LockBackend, LockConfig, lock};
+    /// # type Report = ();
+    /// # async fn build_report(_: impl Sized) -> Result<Report, std::io::Error> { Ok(()) }
+    ///
+    /// async fn nightly<B: LockBackend>(backend: &B) -> Result<Report, Box<dyn std::error::Error>> {
+    ///     let config = LockConfig::new("job:nightly").with_auto_extend(AutoExtend::new());
+    ///     // One `?` each: the lock was not granted, it was lost, the work has failed.
+    ///     lock(backend, config, async |held| held.or_lost(build_report(held.fence())).await).await???;
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The reason of the loss; [`LossReason::Released`] if the holder itself has given the lock up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the work at its present await. The lock stays held.
+    pub fn or_lost<W: Future>(
+        &self,
+        work: W,
+    ) -> impl Future<Output = Result<W::Output, LossReason>> + use<F, W> {
+        let lost = self.lost();
+        async move {
+            tokio::select! {
+                biased;
+                reason = lost => Err(reason),
+                output = work => Ok(output),
+            }
+        }
+    }
+
     /// A token that fires when [`lost`](Self::lost) resolves, for work that takes a token. The token fires
     /// outside a runtime as well, and after the runtime of the caller has ended.
     ///

@@ -182,8 +182,10 @@ impl<B: LockBackend> LockGuard<B> {
         }
     }
 
-    /// Releases the lock after the work of [`lock`](crate::lock()), whose result matters more than an error here.
-    pub(crate) async fn finish(mut self) {
+    /// Releases the lock after its work, whose result matters more than an error here: for [`lock`](crate::lock()), and for
+    /// a guard that blocks.
+    #[doc(hidden)]
+    pub async fn finish(mut self) {
         if let Err(reason) = self.held.validity.check()
             && !self.held.validity.logs_loss()
         {

@@ -1,0 +1,201 @@
+//! A store that fails when a test says so.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use syncguard_core::authoring::cancel;
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, KeyWatch, LookupRequest,
+    ReleaseRequest, WatchRequest,
+};
+use syncguard_core::{
+    ErrorCode, ExtendResult, Fence, IntoKey, LockBackend, LockError, LockInfo, ReleaseResult,
+    forward,
+};
+
+use crate::backend::MemoryBackend;
+
+/// A memory backend for tests of your own code: it is down, slow, or refuses writes, and loses a lock, whenever the test
+/// says so.
+///
+/// Clones share their locks and their faults. Give the code under test one, and keep another one.
+///
+/// ```
+/// use syncguard_memory::{ErrorCode, TestStore, try_acquire};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), syncguard_memory::LockError> {
+/// let store = TestStore::new();
+/// let guard = try_acquire(&store, "report").await?.acquired().expect("free");
+///
+/// store.set_down(true);
+/// assert_eq!(try_acquire(&store, "other").await.unwrap_err().code(), ErrorCode::ServiceUnavailable);
+///
+/// store.set_down(false);
+/// assert!(store.lose_lock("report")?);
+/// assert!(!guard.release().await?.is_released());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Default)]
+pub struct TestStore {
+    store: MemoryBackend,
+    faults: Arc<Faults>,
+}
+
+#[derive(Default)]
+struct Faults {
+    is_down: AtomicBool,
+    denies_writes: AtomicBool,
+    /// In microseconds.
+    delay: AtomicU64,
+}
+
+impl TestStore {
+    /// Makes an empty store without faults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// While the store is down, every operation fails with `ServiceUnavailable` and changes nothing.
+    pub fn set_down(&self, is_down: bool) {
+        self.faults.is_down.store(is_down, Ordering::Relaxed);
+    }
+
+    /// While writes are denied, acquires, extends and releases fail with `AuthFailed` and change nothing.
+    pub fn set_writes_denied(&self, are_denied: bool) {
+        self.faults.denies_writes.store(are_denied, Ordering::Relaxed);
+    }
+
+    /// How long each operation takes, in whole microseconds of tokio's clock. The store carries it out in the middle of
+    /// that time. Zero by default.
+    pub fn set_delay(&self, delay: Duration) {
+        let micros = u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
+        self.faults.delay.store(micros, Ordering::Relaxed);
+    }
+
+    /// Takes the lock of a key away from its holder, as a forced release does: the holder hears of it by its next
+    /// renewal, extend or release. `false` if the key is not locked.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad key.
+    pub fn lose_lock(&self, key: impl IntoKey) -> Result<bool, LockError> {
+        let (key, now) = (key.into_key()?, self.store.now()?);
+        Ok(self.store.with(|store| store.release_key(&key, now)))
+    }
+
+    /// Lets the lock of a key expire now, tolerance included: the next caller gets it, and the holder is too late. `false`
+    /// if the key is not locked.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad key.
+    pub fn expire_lock(&self, key: impl IntoKey) -> Result<bool, LockError> {
+        let (key, now) = (key.into_key()?, self.store.now()?);
+        Ok(self.store.with(|store| store.expire(&key, now)))
+    }
+
+    /// The store without its faults: to see what it keeps, or to take a lock while the code under test cannot.
+    #[must_use]
+    pub fn memory(&self) -> &MemoryBackend {
+        &self.store
+    }
+
+    fn half_of_the_delay(&self) -> Duration {
+        Duration::from_micros(self.faults.delay.load(Ordering::Relaxed)) / 2
+    }
+
+    /// A request is on its way to the store.
+    async fn arrive(&self, is_write: bool) -> Result<(), LockError> {
+        pause(self.half_of_the_delay()).await;
+        if self.faults.is_down.load(Ordering::Relaxed) {
+            return Err(LockError::new(ErrorCode::ServiceUnavailable, "the test store is down"));
+        }
+        if is_write && self.faults.denies_writes.load(Ordering::Relaxed) {
+            return Err(LockError::new(ErrorCode::AuthFailed, "the test store denies writes"));
+        }
+        Ok(())
+    }
+
+    /// An answer is on its way back.
+    async fn answer<T>(&self, answer: Result<T, LockError>) -> Result<T, LockError> {
+        pause(self.half_of_the_delay()).await;
+        answer
+    }
+}
+
+async fn pause(time: Duration) {
+    if !time.is_zero() {
+        tokio::time::sleep(time).await;
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl LockBackend for TestStore {
+    type Fence = Fence;
+
+    async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
+        let this = self.clone();
+        cancel::finish_acquire(self, request, async move |request, _| {
+            this.arrive(true).await?;
+            this.answer(this.store.acquire(request.repeat()).await).await
+        })
+        .await
+    }
+
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
+        let this = self.clone();
+        cancel::finish(request.cancellation.clone().as_ref(), async move {
+            this.arrive(true).await?;
+            this.answer(this.store.release(request).await).await
+        })
+        .await
+    }
+
+    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        let this = self.clone();
+        cancel::finish(request.cancellation.clone().as_ref(), async move {
+            this.arrive(true).await?;
+            this.answer(this.store.extend(request).await).await
+        })
+        .await
+    }
+
+    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
+        cancel::read(request.cancellation.clone().as_ref(), async {
+            self.arrive(false).await?;
+            self.answer(self.store.is_locked(request).await).await
+        })
+        .await
+    }
+
+    async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
+        cancel::read(request.cancellation.clone().as_ref(), async {
+            self.arrive(false).await?;
+            self.answer(self.store.lookup(request).await).await
+        })
+        .await
+    }
+
+    /// While the store is down, a waiter polls.
+    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
+        self.arrive(false).await.ok()?;
+        self.store.watch(request).await
+    }
+
+    forward!(store: inventory, capabilities, client_state);
+}
+
+impl fmt::Debug for TestStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TestStore")
+            .field("is_down", &self.faults.is_down)
+            .field("denies_writes", &self.faults.denies_writes)
+            .field("delay", &(self.half_of_the_delay() * 2))
+            .finish()
+    }
+}
