@@ -163,7 +163,7 @@ pub fn create_table(dialect: Dialect, table: &str) -> Result<String, LockError> 
     let columns = match dialect {
         // The collation keeps the index valid when the system's collations change.
         Dialect::Postgres => {
-            "(\"resource\" text COLLATE pg_catalog.\"C\" PRIMARY KEY, \"fence\" pg_catalog.int8 NOT NULL)"
+            "(\"resource\" pg_catalog.text COLLATE pg_catalog.\"C\" PRIMARY KEY, \"fence\" pg_catalog.int8 NOT NULL)"
         }
         Dialect::MySql => {
             "(`resource` VARBINARY(512) NOT NULL PRIMARY KEY, `fence` BIGINT NOT NULL) ENGINE = InnoDB"
