@@ -1,9 +1,10 @@
-//! Common uses of locks: a leader election, a semaphore, a schedule, and several locks at once.
+//! Common uses of locks: a leader election, a semaphore, readers and writers, a schedule, and several locks at once.
 //!
 //! | recipe | what it gives |
 //! |---|---|
 //! | [`Election`] | one of many processes leads, and when it stops or dies, another one leads |
 //! | [`Semaphore`] | at most N permits at a time, over all processes |
+//! | [`RwLock`] | many readers or one writer, over all processes |
 //! | [`Ticks`] | each tick of a schedule runs once, over all processes |
 //! | [`lock_all`] | several locks or none, without deadlocks |
 //!
@@ -21,11 +22,13 @@
 mod election;
 mod lock_set;
 mod outage;
+mod rw_lock;
 mod semaphore;
 mod ticks;
 
 pub use self::election::{Election, ElectionHandle, Term, TermEnd};
 pub use self::lock_set::{LockSet, lock_all};
+pub use self::rw_lock::{ReadGuard, RwLock, WriteGuard};
 pub use self::semaphore::{Permit, Semaphore};
 pub use self::ticks::{Missed, Schedule, StartedTick, Tick, TickOutcome, TickStatus, Ticks};
 

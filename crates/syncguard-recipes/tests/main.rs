@@ -5,6 +5,7 @@ mod cron;
 mod election;
 mod lock_all;
 mod logs;
+mod rw_lock;
 mod semaphore;
 mod spawned;
 mod ticks;

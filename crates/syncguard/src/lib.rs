@@ -114,6 +114,9 @@ pub use self::connect::connect;
 #[cfg(feature = "memory")]
 pub use syncguard_memory as memory;
 
+/// Fenced writes: what your data needs to refuse a holder that writes too late, for any driver.
+pub use syncguard_fenced as fenced;
+
 /// The Firestore backend.
 #[cfg(feature = "firestore")]
 pub use syncguard_firestore as firestore;

@@ -8,6 +8,7 @@ mod dropped;
 mod durability;
 mod errors;
 mod faults;
+mod fenced;
 mod interop;
 mod inventory;
 mod labels;

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use syncguard::fenced::{Dialect, FenceStatement, create_table};
 use syncguard_postgres::contract::{ExtendRequest, IsLockedRequest, LookupRequest, WatchRequest};
 use syncguard_postgres::inventory::ListRequest;
 use syncguard_postgres::{
@@ -149,6 +150,15 @@ async fn no_function_of_another_role_is_called() -> Result<()> {
     let (id, fence) = (lock.lock_id.expose().to_owned(), lock.fence.to_string());
     let rows = user.query(&check_fence_sql(&options())?, &[&id, &fence]).await?;
     ensure!(rows.len() == 1);
+    user.batch_execute(&create_table(Dialect::Postgres, "home.fenced")?).await?;
+    let rows = FenceStatement::for_rows(Dialect::Postgres, "home.fenced")?;
+    let column = FenceStatement::for_column(Dialect::Postgres, "home.fenced", "resource", "fence")?;
+    for (statement, fence, answer) in
+        [(&rows, 7_i64, 7_i64), (&rows, 6, 7), (&column, 8, 8), (&rows, 7, 8)]
+    {
+        let row = user.query_one(statement.sql(), &[&"it", &fence]).await?;
+        ensure!(row.get::<_, i64>(0) == answer);
+    }
     Ok(())
 }
 

@@ -8,6 +8,7 @@ mod connection_names;
 mod durability;
 mod errors;
 mod faults;
+mod fenced;
 mod interop;
 mod inventory;
 mod load;

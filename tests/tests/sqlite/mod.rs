@@ -4,6 +4,7 @@ mod conformance;
 mod damaged;
 mod durability;
 mod faults;
+mod fenced;
 mod inventory;
 mod late;
 mod support;

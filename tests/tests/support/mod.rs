@@ -2,3 +2,4 @@
 
 pub(crate) mod line;
 pub(crate) mod warnings;
+pub(crate) mod writers;

@@ -1,0 +1,328 @@
+//! Many readers or one writer.
+
+mod keys;
+mod process;
+mod read;
+mod write;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use futures_util::future::{select_ok, try_join_all};
+use syncguard_core::authoring::pause::random_part;
+use syncguard_core::authoring::planted::is_planted;
+use syncguard_core::{
+    AutoExtend, ErrorCode, IntoKey, IntoTtl, Key, LockBackend, LockConfig, LockError, LockGuard,
+    acquire, try_acquire,
+};
+use tokio::time::Instant;
+
+use self::process::{Process, Slot};
+pub use self::read::ReadGuard;
+pub use self::write::WriteGuard;
+
+/// The recipe that observers are told for these locks.
+const RECIPE: &str = "rw_lock";
+
+/// Many readers or one writer, over all processes.
+///
+/// ```
+/// use syncguard_core::{LockBackend, LockError};
+/// use syncguard_recipes::RwLock;
+///
+/// # async fn load() {}
+/// # async fn rebuild(_: impl Sized) {}
+/// async fn read<B: LockBackend>(index: &RwLock<B>) -> Result<(), LockError> {
+///     let read = index.read().await?;
+///     load().await; // nobody rebuilds it meanwhile
+///     read.release().await.map(drop)
+/// }
+///
+/// async fn write<B: LockBackend>(index: &RwLock<B>) -> Result<(), LockError> {
+///     let write = index.write().await?;
+///     rebuild(write.fence()).await; // nobody reads it meanwhile
+///     write.release().await.map(drop)
+/// }
+///
+/// fn configure<B: LockBackend>(backend: B) -> Result<RwLock<B>, LockError> {
+///     // Up to 8 processes read at a time.
+///     RwLock::new(backend, "index", 8)
+/// }
+/// ```
+///
+/// Clones share one slot for the readers of this process. Make one for each key and process, and clone it.
+///
+/// # How it works
+///
+/// There are locks for a gate and for N slots. A process that begins to read takes the gate, takes a slot for all its readers,
+/// and gives the gate back. A writer takes the gate and then all slots, which the readers leave when they are done.
+///
+/// - **Nobody starves.** Readers and writers pass the gate in the order in which the lock of the gate is granted. Readers join
+///   those of their process for half a second; then the next one passes the gate, and stands behind a writer that
+///   waits there. A writer of the same process keeps readers from joining at once.
+/// - **A crash** of a reader or a writer blocks the others until the TTL and
+///   [`TIME_TOLERANCE`](syncguard_core::contract::TIME_TOLERANCE) are over.
+/// - **Fences** come from the gate, so they order reads and writes: see [`ReadGuard::fence`] and [`WriteGuard::fence`].
+///
+/// # What is stored
+///
+/// The gate is the lock of the key in NFC with `:rw:gate` behind it, and slot `i`, from 0, of the key with `:rw:i`. So a key
+/// has at most 504 bytes.
+///
+/// # The number of slots
+///
+/// More processes than slots may use the lock; those above the number wait for a slot. If processes have different
+/// numbers, as during a roll-out, the largest one counts: readers announce it in the counter of the gate, and each writer takes
+/// that many slots. So the fences begin at the number times 10^12. The store keeps the largest number for ever; a lock with
+/// fewer slots needs a new key. A store without fences cannot remember the number: there, all processes must agree.
+#[derive(Clone)]
+pub struct RwLock<B: LockBackend> {
+    backend: B,
+    key: Key,
+    slots: u32,
+    /// For the lock of the gate and of each slot, without its key.
+    config: LockConfig,
+    process: Arc<Process<B>>,
+    /// The slot to try first. It is random, so that processes spread out.
+    first: Arc<AtomicU32>,
+}
+
+impl<B: LockBackend> RwLock<B> {
+    /// The lock that all users of this key share, of which 1 to 64 processes can read at a time.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad key, a key of more than 504 bytes, and a bad number.
+    pub fn new(backend: B, key: impl IntoKey, slots: u32) -> Result<Self, LockError> {
+        let key = key.into_key()?;
+        keys::check(&key, slots)?;
+        let config =
+            LockConfig::new(key.clone()).with_auto_extend(AutoExtend::new()).with_recipe(RECIPE);
+        let random = random_part(Duration::from_nanos(u64::from(slots))).subsec_nanos();
+        let first = Arc::new(AtomicU32::new(random % slots));
+        Ok(Self { backend, key, slots, config, process: Arc::new(Process::new()), first })
+    }
+
+    /// How long a reader or writer blocks others after a crash; the tolerance comes on top. Locks are renewed after a third of
+    /// it. Default: 30 s. A bad TTL is reported when the lock is asked for.
+    #[must_use]
+    pub fn with_ttl(mut self, ttl: impl IntoTtl) -> Self {
+        self.config = self.config.with_ttl(ttl);
+        self
+    }
+
+    /// How long to wait at most for readers and writers, 1 ms to 100 years. Default: 5 s.
+    #[must_use]
+    pub fn with_wait_up_to(mut self, timeout: Duration) -> Self {
+        self.config = self.config.with_wait_up_to(timeout);
+        self
+    }
+
+    /// Begins to read. Waits while a writer writes, or waits at the gate.
+    ///
+    /// If this process reads already, the call sends nothing, except for one passage of the gate each half second. Otherwise
+    /// it takes two round trips: the gate and a slot. If all slots are taken, the call waits for one. A task that reads should
+    /// not ask for another read: it can wait for a writer that waits for the first one, until the time limit.
+    ///
+    /// # Errors
+    ///
+    /// - The errors of [`acquire`], such as `AcquisitionTimeout`.
+    /// - `InvalidArgument` for a bad setting; and if this process has the largest number of slots so far, from a backend
+    ///   without an inventory, which cannot announce it.
+    /// - `ServiceUnavailable` if the gate was lost before a slot was granted.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: dropping the future leaves no lock behind.
+    pub async fn read(&self) -> Result<ReadGuard<B>, LockError> {
+        self.config.check()?;
+        let limit = Some(self.deadline());
+        // Outside of the loop, so that a reader keeps its place in the queue.
+        let mut gate = None;
+        loop {
+            let opened = self.process.opened.notified();
+            if let Some(read) = self.process.join() {
+                return Ok(read);
+            }
+            let gate =
+                gate.get_or_insert_with(|| Box::pin(self.lock(keys::gate(&self.key), limit)));
+            tokio::select! {
+                biased;
+                () = opened => {}
+                gate = gate => return Box::pin(self.enter(gate?, limit)).await?.ok_or_else(gate_lost),
+            }
+        }
+    }
+
+    /// Begins to read if no writer writes or waits right now; `None` otherwise. A process that begins to read has the gate for
+    /// a moment, and then the answer is `None`, too.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: dropping the future leaves no lock behind.
+    pub async fn try_read(&self) -> Result<Option<ReadGuard<B>>, LockError> {
+        self.config.check()?;
+        if let Some(read) = self.process.join() {
+            return Ok(Some(read));
+        }
+        let gate = self.lock(keys::gate(&self.key), None).await?;
+        Box::pin(self.enter(gate, None)).await
+    }
+
+    /// Begins to write. Waits for the readers and for writers before.
+    ///
+    /// If nobody reads, it takes two round trips: the gate, and all slots at once.
+    ///
+    /// A task that reads cannot write: its writer would wait for its own read for ever. It gets an error at once. A
+    /// [`ReadGuard`] counts for the task that asked for it.
+    ///
+    /// # Errors
+    ///
+    /// - The errors of [`acquire`], such as `AcquisitionTimeout`.
+    /// - `InvalidArgument` for a bad setting, and if this task reads.
+    /// - `ServiceUnavailable` if a lock was lost while others were waited for.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: dropping the future leaves no lock behind, and lets readers pass.
+    pub async fn write(&self) -> Result<WriteGuard<B>, LockError> {
+        Box::pin(self.write_within(Some(self.deadline()))).await?.ok_or_else(gate_lost)
+    }
+
+    /// Begins to write if nobody reads or writes right now; `None` otherwise.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: dropping the future leaves no lock behind.
+    pub async fn try_write(&self) -> Result<Option<WriteGuard<B>>, LockError> {
+        Box::pin(self.write_within(None)).await
+    }
+
+    async fn write_within(&self, limit: Limit) -> Result<Option<WriteGuard<B>>, LockError> {
+        self.config.check()?;
+        self.process.refuse_upgrade()?;
+        let _waiting = Arc::clone(&self.process.writers);
+        let Some(gate) = self.lock(keys::gate(&self.key), limit).await? else { return Ok(None) };
+        let all = keys::announced(gate.fence()).unwrap_or(0).max(self.slots);
+        let slots = (u32::from(is_planted("skipped-slot"))..all).map(|slot| self.slot(slot, limit));
+        let slots = tokio::select! {
+            biased;
+            _ = gate.lost() => return Err(gate_lost()),
+            slots = try_join_all(slots) => slots?,
+        };
+        let Some(slots) = slots.into_iter().collect() else { return Ok(None) };
+        // If all are held now, the gate was held when the last slot was granted: no later writer has written before.
+        let write = WriteGuard::new(gate, slots, Arc::clone(&self.process));
+        if write.valid_for().is_zero() { Err(gate_lost()) } else { Ok(Some(write)) }
+    }
+
+    /// The process begins to read, if it has the gate, and gives the gate back. The answer is `None` without the gate, if no
+    /// slot is free and there is no time to wait, and if the gate was lost.
+    async fn enter(
+        &self,
+        gate: Option<LockGuard<B>>,
+        limit: Limit,
+    ) -> Result<Option<ReadGuard<B>>, LockError> {
+        let Some(gate) = gate else { return Ok(None) };
+        if let Some(read) = self.process.renew() {
+            return Ok(Some(read));
+        }
+        self.announce(&gate).await?;
+        let (fence, gate) = (gate.fence(), Some(gate).filter(|_| !is_planted("hasty-reader")));
+        let Some((number, guard)) = self.any_slot(limit).await? else { return Ok(None) };
+        self.first.store(number, Ordering::Relaxed);
+        // If the gate is still held, no later writer has got past this slot.
+        let is_in_order = gate.is_none_or(|gate| !gate.valid_for().is_zero());
+        Ok(is_in_order.then(|| self.process.open(Slot { guard, number, fence })))
+    }
+
+    /// Makes sure that each later writer takes at least as many slots as this process may read in.
+    async fn announce(&self, gate: &LockGuard<B>) -> Result<(), LockError> {
+        if keys::announced(gate.fence()).is_none_or(|slots| slots >= self.slots) {
+            return Ok(());
+        }
+        let inventory = self.backend.inventory().ok_or_else(|| {
+            LockError::invalid_argument(
+                "the backend has no inventory to announce the number of slots in",
+            )
+        })?;
+        let counter = keys::announcing(self.slots)?;
+        inventory.raise_counter(keys::gate(&self.key)?, counter).await.map(drop)
+    }
+
+    /// One of the slots. If all are taken, it waits for the first that becomes free, and gives back the others that it was
+    /// granted meanwhile.
+    async fn any_slot(&self, limit: Limit) -> Result<Option<(u32, LockGuard<B>)>, LockError> {
+        let first = self.first.load(Ordering::Relaxed);
+        for slot in (0..self.slots).map(|offset| (first + offset) % self.slots) {
+            if let Some(taken) = self.slot(slot, None).await? {
+                return Ok(Some(taken));
+            }
+        }
+        if limit.is_none() {
+            return Ok(None);
+        }
+        let waits = (0..self.slots).map(|slot| Box::pin(self.slot(slot, limit)));
+        select_ok(waits).await.map(|(taken, _)| taken)
+    }
+
+    async fn slot(
+        &self,
+        slot: u32,
+        limit: Limit,
+    ) -> Result<Option<(u32, LockGuard<B>)>, LockError> {
+        let guard = self.lock(keys::slot(&self.key, slot), limit).await?;
+        Ok(guard.map(|guard| (slot, guard)))
+    }
+
+    /// Takes the lock of this key. Without a limit it does not wait, and the answer is `None` if another caller has the lock.
+    async fn lock(
+        &self,
+        key: Result<Key, LockError>,
+        limit: Limit,
+    ) -> Result<Option<LockGuard<B>>, LockError> {
+        let config = self.config.clone().with_key(key?);
+        // Boxed: otherwise the driver's future would be part of every caller's future.
+        let Some(limit) = limit else {
+            return Ok(Box::pin(try_acquire(&self.backend, config)).await?.acquired());
+        };
+        let left = limit.saturating_duration_since(Instant::now());
+        let config = config.with_wait_up_to(left.max(Duration::from_millis(1)));
+        Box::pin(acquire(&self.backend, config)).await.map(Some)
+    }
+
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.config.acquisition().timeout
+    }
+}
+
+/// `None` for a caller that does not wait.
+type Limit = Option<Instant>;
+
+fn gate_lost() -> LockError {
+    LockError::new(
+        ErrorCode::ServiceUnavailable,
+        "a lock was lost while others were waited for; nothing is held",
+    )
+}
+
+impl<B: LockBackend> fmt::Debug for RwLock<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RwLock")
+            .field("backend", &self.backend.capabilities().backend)
+            .field("key", &self.key)
+            .field("slots", &self.slots)
+            .field("ttl", &self.config.ttl())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,88 @@
+//! A read.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use syncguard_core::{LockBackend, LockError, LossReason, NotHeld, ReleaseResult};
+
+use super::process::{Reads, Slot};
+
+/// A read of an [`RwLock`](crate::RwLock). Dropping it ends the read; the last read of a process gives its slot back, in the
+/// background.
+#[must_use = "dropping the guard ends the read"]
+pub struct ReadGuard<B: LockBackend> {
+    slot: Arc<Slot<B>>,
+    _reads: Reads<B>,
+}
+
+impl<B: LockBackend> ReadGuard<B> {
+    pub(super) fn new(slot: Arc<Slot<B>>, reads: Reads<B>) -> Self {
+        Self { slot, _reads: reads }
+    }
+
+    /// The place of this read among the writes: no write before it has a larger fence, and every write after it has one.
+    /// Reads of one process can have the same fence.
+    ///
+    /// If the data has a larger fence than this one, a writer came after the end of this read.
+    #[must_use]
+    pub fn fence(&self) -> B::Fence {
+        self.slot.fence
+    }
+
+    /// The number of the slot, from 0, that all readers of this process have together.
+    #[must_use]
+    pub fn slot(&self) -> u32 {
+        self.slot.number
+    }
+
+    /// How long no writer certainly writes; zero once the read is over: see
+    /// [`Held::valid_for`](syncguard_core::Held::valid_for).
+    #[must_use]
+    pub fn valid_for(&self) -> Duration {
+        self.slot.guard.valid_for()
+    }
+
+    /// Returns true once the read is over, because the process has lost its slot.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.slot.guard.is_lost()
+    }
+
+    /// Resolves when the read is over: see [`Held::lost`](syncguard_core::Held::lost). The future borrows nothing.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: call it again at any time.
+    pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<B> {
+        self.slot.guard.lost()
+    }
+
+    /// Ends the read, and returns whether no writer wrote until now. Only the last read of a process sends something.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockGuard::release`](syncguard_core::LockGuard::release), for the last read.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: a dropped release goes on in the background.
+    pub async fn release(self) -> Result<ReleaseResult, LockError> {
+        let Self { slot, _reads } = self;
+        let was_lost = slot.guard.is_lost();
+        match Arc::into_inner(slot) {
+            Some(slot) => slot.guard.release().await,
+            None if was_lost => Ok(ReleaseResult::NotHeld(NotHeld::Expired)),
+            None => Ok(ReleaseResult::Released),
+        }
+    }
+}
+
+impl<B: LockBackend> fmt::Debug for ReadGuard<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadGuard")
+            .field("slot", &self.slot())
+            .field("guard", &self.slot.guard)
+            .finish()
+    }
+}

@@ -1,0 +1,105 @@
+//! A write.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{join_all, select_all};
+use syncguard_core::{LockBackend, LockError, LockGuard, LossReason, ReleaseResult};
+
+use super::process::{Process, Slot};
+use super::read::ReadGuard;
+
+/// A write of an [`RwLock`](crate::RwLock). Dropping it ends the write, in the background.
+#[must_use = "dropping the guard ends the write"]
+pub struct WriteGuard<B: LockBackend> {
+    // The slots come first: whoever gets the gate finds them free.
+    slots: Vec<(u32, LockGuard<B>)>,
+    gate: LockGuard<B>,
+    process: Arc<Process<B>>,
+}
+
+impl<B: LockBackend> WriteGuard<B> {
+    pub(super) fn new(
+        gate: LockGuard<B>,
+        slots: Vec<(u32, LockGuard<B>)>,
+        process: Arc<Process<B>>,
+    ) -> Self {
+        Self { slots, gate, process }
+    }
+
+    /// The fence of this write: larger than those of all reads and writes before it. Send it along with every write.
+    #[must_use]
+    pub fn fence(&self) -> B::Fence {
+        self.gate.fence()
+    }
+
+    /// How long certainly nobody else reads or writes; zero once the write is over: see
+    /// [`Held::valid_for`](syncguard_core::Held::valid_for).
+    #[must_use]
+    pub fn valid_for(&self) -> Duration {
+        self.guards().map(LockGuard::valid_for).min().unwrap_or_default()
+    }
+
+    /// Returns true once the write is over, because one of its locks is.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.guards().any(LockGuard::is_lost)
+    }
+
+    /// Resolves when the write is over: see [`Held::lost`](syncguard_core::Held::lost). The work has to stop then. The
+    /// future borrows nothing.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: call it again at any time.
+    pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<B> {
+        let losses: Vec<_> = self.guards().map(|guard| Box::pin(guard.lost())).collect();
+        // There is always the gate.
+        async move { select_all(losses).await.0 }
+    }
+
+    /// Ends the write and goes on as a reader, without a moment in which another writer could write. Readers of this
+    /// process join at once. The read has the fence of the write.
+    ///
+    /// It waits for nothing: one slot is kept, and the other locks are released in the background. If the write is over
+    /// already, the read may be over, too: look at [`valid_for`](ReadGuard::valid_for).
+    pub fn downgrade(self) -> ReadGuard<B> {
+        let Self { mut slots, gate, process } = self;
+        let fence = gate.fence();
+        let longest = (0..slots.len()).max_by_key(|index| slots[*index].1.valid_for());
+        // A writer has at least one slot.
+        let (number, guard) = longest.map_or((0, gate), |index| slots.swap_remove(index));
+        process.open(Slot { guard, number, fence })
+    }
+
+    /// Ends the write, and returns whether all its locks were held until now. The locks are released at once.
+    ///
+    /// # Errors
+    ///
+    /// The first failure, as [`LockGuard::release`]. All releases were sent nevertheless.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: dropped releases go on in the background.
+    pub async fn release(self) -> Result<ReleaseResult, LockError> {
+        let guards = self.slots.into_iter().map(|(_, guard)| guard).chain([self.gate]);
+        let results = join_all(guards.map(LockGuard::release)).await;
+        let results: Vec<_> = results.into_iter().collect::<Result<_, _>>()?;
+        let lost = results.iter().find(|result| !result.is_released());
+        Ok(lost.copied().unwrap_or(ReleaseResult::Released))
+    }
+
+    fn guards(&self) -> impl Iterator<Item = &LockGuard<B>> {
+        self.slots.iter().map(|(_, guard)| guard).chain([&self.gate])
+    }
+}
+
+impl<B: LockBackend> fmt::Debug for WriteGuard<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteGuard")
+            .field("slots", &self.slots.len())
+            .field("gate", &self.gate)
+            .finish()
+    }
+}

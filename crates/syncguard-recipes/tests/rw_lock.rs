@@ -1,0 +1,423 @@
+//! Many readers or one writer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::common::{Connection, is_locked, ms};
+use syncguard_core::inventory::ListRequest;
+use syncguard_core::{DynBackend, ErrorCode, Fence, LockBackend, LossReason};
+use syncguard_memory::MemoryBackend;
+use syncguard_recipes::RwLock;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+const KEY: &str = "it";
+const SLOTS: u32 = 4;
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A process on this store.
+fn process(store: &MemoryBackend) -> RwLock<Connection> {
+    of(&Connection::of(store), SLOTS)
+}
+
+fn of(line: &Connection, slots: u32) -> RwLock<Connection> {
+    RwLock::new(line.clone(), KEY, slots).unwrap().with_ttl(ms(900)).with_wait_up_to(MINUTE)
+}
+
+/// The live locks of the store, in order.
+async fn locks(store: &MemoryBackend) -> Vec<String> {
+    let page = store.inventory().unwrap().list_locks(ListRequest::new()).await.unwrap();
+    let keys = page.entries.into_iter().map(|info| info.expose().key.expose().to_owned());
+    keys.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_it_costs() {
+    let line = Connection::new();
+    let lock = of(&line, SLOTS);
+    let acquires = || line.counts.acquires.load(Ordering::Relaxed);
+    // The first reader ever announces the number of slots, which is no acquire.
+    let started = Instant::now();
+    let first = lock.read().await.unwrap();
+    assert_eq!((acquires(), started.elapsed()), (2, 2 * line.takes), "the gate and a slot");
+    sleep(ms(10)).await;
+    let before = line.counts.commands();
+    let more: Vec<_> = futures_util::future::join_all((0..100).map(|_| lock.read())).await;
+    assert_eq!(line.counts.commands(), before, "a process that reads already");
+    assert!(more.iter().all(|read| read.as_ref().unwrap().fence() == first.fence()));
+    drop(more);
+    first.release().await.unwrap();
+    sleep(ms(10)).await;
+    assert_eq!((line.counts.commands() - before, locks(&line.store).await.len()), (1, 0));
+
+    let (before, started) = (acquires(), Instant::now());
+    let write = lock.write().await.unwrap();
+    assert_eq!((acquires() - before, started.elapsed()), (SLOTS + 1, 2 * line.takes));
+    assert_eq!(
+        locks(&line.store).await,
+        ["it:rw:0", "it:rw:1", "it:rw:2", "it:rw:3", "it:rw:gate"]
+    );
+    let started = Instant::now();
+    assert!(write.release().await.unwrap().is_released());
+    assert_eq!((started.elapsed(), locks(&line.store).await.len()), (line.takes, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_arguments_are_refused_before_anything_is_sent() {
+    let line = Connection::new();
+    for (key, slots) in [("", 4), ("it", 0), ("it", 65), (&"k".repeat(505), 4)] {
+        let error = RwLock::new(line.clone(), key, slots).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::InvalidArgument);
+    }
+    let lock = RwLock::new(line.clone(), "k".repeat(504), 64).unwrap().with_ttl(Duration::ZERO);
+    assert_eq!(lock.read().await.unwrap_err().code(), ErrorCode::InvalidArgument);
+    assert_eq!(lock.write().await.unwrap_err().code(), ErrorCode::InvalidArgument);
+    assert_eq!(line.counts.commands(), 0);
+    lock.with_ttl(ms(900)).write().await.unwrap_err();
+    let longest = RwLock::new(line.clone(), "k".repeat(504), 64).unwrap();
+    drop(longest.write().await.unwrap());
+}
+
+/// The users of several processes, in any order: nobody beside a writer, and the fences in the order of the uses.
+#[tokio::test(start_paused = true)]
+async fn readers_and_writers_never_meet() {
+    let store = MemoryBackend::new();
+    let (readers, writers) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (highest, last) = (Arc::new(AtomicFence::default()), Arc::new(AtomicFence::default()));
+    let most = Arc::new(AtomicU32::new(0));
+    let mut tasks = JoinSet::new();
+    // Six processes with four tasks each, of which one writes.
+    let locks_of: Vec<_> = (0..6).map(|_| process(&store)).collect();
+    for number in 0..24_u64 {
+        let lock = locks_of[usize::try_from(number / 4).unwrap()].clone();
+        let (readers, writers, most) = (readers.clone(), writers.clone(), most.clone());
+        let (highest, last) = (highest.clone(), last.clone());
+        tasks.spawn(async move {
+            for round in 0..30 {
+                sleep(ms(number * 7 % 13 + round % 3)).await;
+                if number % 4 == 0 {
+                    let write = lock.write().await.unwrap();
+                    assert_eq!(writers.fetch_add(1, Ordering::Relaxed), 0);
+                    assert_eq!(readers.load(Ordering::Relaxed), 0);
+                    assert!(write.fence() > highest.raise(write.fence()), "above all");
+                    last.raise(write.fence());
+                    sleep(ms(round % 5)).await;
+                    writers.fetch_sub(1, Ordering::Relaxed);
+                    if round % 3 == 0 {
+                        let read = write.downgrade();
+                        readers.fetch_add(1, Ordering::Relaxed);
+                        sleep(ms(2)).await;
+                        assert_eq!(read.fence(), last.get());
+                        readers.fetch_sub(1, Ordering::Relaxed);
+                    }
+                } else {
+                    let read = lock.read().await.unwrap();
+                    most.fetch_max(readers.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+                    assert_eq!(writers.load(Ordering::Relaxed), 0);
+                    highest.raise(read.fence());
+                    assert!(read.fence() >= last.get(), "it sees the last write");
+                    sleep(ms(round % 4)).await;
+                    assert!(read.fence() >= last.get());
+                    readers.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+        });
+    }
+    while let Some(task) = tasks.join_next().await {
+        task.unwrap();
+    }
+    assert!(most.load(Ordering::Relaxed) > 1, "readers read together");
+    sleep(ms(20)).await;
+    assert_eq!(locks(&store).await, [""; 0]);
+}
+
+#[derive(Default)]
+struct AtomicFence(std::sync::Mutex<Option<Fence>>);
+
+impl AtomicFence {
+    /// Returns the value before.
+    fn raise(&self, fence: Fence) -> Fence {
+        let mut highest = self.0.lock().unwrap();
+        let before = highest.unwrap_or(Fence::ZERO);
+        *highest = Some(before.max(fence));
+        before
+    }
+
+    fn get(&self) -> Fence {
+        self.0.lock().unwrap().unwrap_or(Fence::ZERO)
+    }
+}
+
+/// Two processes read without a pause, each with two readers that take turns.
+#[tokio::test(start_paused = true)]
+async fn readers_do_not_starve_a_writer() {
+    let store = MemoryBackend::new();
+    let (stop, reads) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+    let mut tasks = JoinSet::new();
+    for lock in [process(&store), process(&store)] {
+        for reader in 0..2 {
+            let (lock, stop, reads) = (lock.clone(), stop.clone(), reads.clone());
+            tasks.spawn(async move {
+                sleep(ms(10 * reader)).await;
+                while !stop.load(Ordering::Relaxed) {
+                    let _read = lock.read().await.unwrap();
+                    reads.fetch_add(1, Ordering::Relaxed);
+                    sleep(ms(20)).await;
+                }
+            });
+        }
+    }
+    let writer = process(&store);
+    for _ in 0..10 {
+        sleep(ms(130)).await;
+        let started = Instant::now();
+        let write = writer.write().await.unwrap();
+        // A turn of half a second, the longest read, and some round trips.
+        assert!(started.elapsed() <= ms(560), "{:?}", started.elapsed());
+        sleep(ms(5)).await;
+        write.release().await.unwrap();
+    }
+    stop.store(true, Ordering::Relaxed);
+    tasks.join_all().await;
+    assert!(reads.load(Ordering::Relaxed) > 200, "{reads:?}");
+}
+
+/// Three processes write without a pause. A reader waits for the writers that stood at the gate before.
+#[tokio::test(start_paused = true)]
+async fn writers_do_not_starve_a_reader() {
+    let store = MemoryBackend::new();
+    let stop = Arc::new(AtomicBool::new(false));
+    let writes = Arc::new(AtomicU32::new(0));
+    let mut tasks = JoinSet::new();
+    for lock in [process(&store), process(&store), process(&store)] {
+        let (stop, writes) = (stop.clone(), writes.clone());
+        tasks.spawn(async move {
+            while !stop.load(Ordering::Relaxed) {
+                let write = lock.write().await.unwrap();
+                writes.fetch_add(1, Ordering::Relaxed);
+                sleep(ms(20)).await;
+                write.release().await.unwrap();
+            }
+        });
+    }
+    let reader = process(&store);
+    let mut longest = Duration::ZERO;
+    for _ in 0..20 {
+        sleep(ms(70)).await;
+        let started = Instant::now();
+        let read = reader.read().await.unwrap();
+        longest = longest.max(started.elapsed());
+        sleep(ms(5)).await;
+        read.release().await.unwrap();
+    }
+    stop.store(true, Ordering::Relaxed);
+    tasks.join_all().await;
+    println!("longest wait of a reader: {longest:?}, {writes:?} writes");
+    assert!(longest <= ms(300), "{longest:?}: one turn of the lock at the gate");
+    assert!(writes.load(Ordering::Relaxed) > 20, "{writes:?}");
+}
+
+/// A waiting writer of the same process keeps new readers from joining at once.
+#[tokio::test(start_paused = true)]
+async fn a_writer_of_the_same_process_comes_before_later_readers() {
+    let store = MemoryBackend::new();
+    let lock = process(&store);
+    let read = lock.read().await.unwrap();
+    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let mut tasks = JoinSet::new();
+    for name in ["write", "read", "read"] {
+        let (lock, order) = (lock.clone(), order.clone());
+        tasks.spawn(async move {
+            if name == "write" {
+                let write = lock.write().await.unwrap();
+                order.lock().unwrap().push(name);
+                sleep(ms(10)).await;
+                drop(write);
+            } else {
+                let _read = lock.read().await.unwrap();
+                order.lock().unwrap().push(name);
+            }
+        });
+        sleep(ms(1)).await;
+    }
+    sleep(ms(100)).await;
+    assert_eq!(order.lock().unwrap().len(), 0);
+    drop(read);
+    tasks.join_all().await;
+    assert_eq!(*order.lock().unwrap(), ["write", "read", "read"]);
+}
+
+/// A crash of a reader, and one of a writer.
+#[tokio::test(start_paused = true)]
+async fn after_a_crash_it_is_free_when_the_ttl_and_the_tolerance_are_over() {
+    for writes in [false, true] {
+        let line = Connection::new();
+        let (lock, other) = (of(&line, SLOTS), process(&line.store));
+        let (read, write) = if writes {
+            (None, Some(lock.write().await.unwrap()))
+        } else {
+            (Some(lock.read().await.unwrap()), None)
+        };
+        sleep(ms(20)).await;
+        line.cut(true);
+        let started = Instant::now();
+        let next = other.write().await.unwrap();
+        let took = started.elapsed();
+        assert!(ms(1600) <= took && took <= ms(2200), "{took:?}");
+        // The old one has noticed that in time.
+        assert!(
+            read.is_none_or(|read| read.is_lost()) && write.is_none_or(|write| write.is_lost())
+        );
+        drop(next);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_is_refused_at_once() {
+    let line = Connection::new();
+    let lock = of(&line, SLOTS);
+    let read = lock.read().await.unwrap();
+    sleep(ms(10)).await;
+    let before = line.counts.commands();
+    for error in [lock.write().await.unwrap_err(), lock.try_write().await.unwrap_err()] {
+        assert_eq!(error.code(), ErrorCode::InvalidArgument);
+        assert!(error.message().contains("release the read first"), "{error}");
+    }
+    assert_eq!(line.counts.commands(), before);
+    // Another task waits for this read.
+    let other = lock.clone();
+    let writing = tokio::spawn(async move { other.write().await.unwrap().fence() });
+    sleep(ms(50)).await;
+    assert!(!writing.is_finished());
+    let fence = read.fence();
+    drop(read);
+    assert!(writing.await.unwrap() > fence);
+    drop(lock.write().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_leaves_no_gap() {
+    let store = MemoryBackend::new();
+    let lines = [Connection::of(&store), Connection::of(&store), Connection::of(&store)];
+    let [lock, rival, reader] = [0, 1, 2].map(|number: usize| of(&lines[number], SLOTS));
+    let write = lock.write().await.unwrap();
+    let fence = write.fence();
+    let rival = tokio::spawn(async move { rival.write().await.unwrap().fence() });
+    sleep(ms(30)).await;
+    let read = write.downgrade();
+    assert_eq!(read.fence(), fence);
+    let before = lines[0].counts.acquires.load(Ordering::Relaxed);
+    let joined = lock.read().await.unwrap();
+    assert_eq!(lines[0].counts.acquires.load(Ordering::Relaxed), before, "it joins");
+    sleep(ms(300)).await;
+    assert!(!rival.is_finished() && !read.is_lost());
+    assert!(timeout(ms(100), reader.read()).await.is_err(), "the rival has the gate");
+    drop((read, joined));
+    assert!(rival.await.unwrap() > fence);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_writer_leaves_the_gate_free() {
+    let store = MemoryBackend::new();
+    let (lock, other) = (process(&store), process(&store));
+    let read = lock.read().await.unwrap();
+    for waits in [1, 3, 20, 700] {
+        assert!(timeout(ms(waits), other.write()).await.is_err());
+        sleep(ms(20)).await;
+        assert!(!is_locked(&store, "it:rw:gate").await, "after {waits} ms");
+        // New readers of that process pass.
+        drop(timeout(ms(100), other.read()).await.unwrap().unwrap());
+        sleep(ms(20)).await;
+        assert_eq!(locks(&store).await, [format!("it:rw:{}", read.slot())]);
+    }
+    drop(read);
+    sleep(ms(20)).await;
+    assert_eq!(locks(&store).await, [""; 0]);
+}
+
+/// The largest number of slots counts for every writer, also for one that began with a smaller one.
+#[tokio::test(start_paused = true)]
+async fn processes_with_different_numbers_are_safe() {
+    let store = MemoryBackend::new();
+    let (small, large) = (of(&Connection::of(&store), 1), of(&Connection::of(&store), 16));
+    let first = small.write().await.unwrap();
+    assert_eq!(first.fence().get(), 1, "a writer announces nothing");
+    first.release().await.unwrap();
+    for _ in 0..8 {
+        let reads: Vec<_> = [large.read().await.unwrap()].into();
+        assert!(small.try_write().await.unwrap().is_none(), "slot {}", reads[0].slot());
+        sleep(ms(20)).await;
+        drop(reads);
+        sleep(ms(20)).await;
+    }
+    let write = small.write().await.unwrap();
+    assert_eq!(locks(&store).await.len(), 17);
+    assert!(large.try_read().await.unwrap().is_none());
+    assert!(write.fence().get() > 16_000_000_000_000);
+    // A smaller number later changes nothing.
+    write.release().await.unwrap();
+    drop(of(&Connection::of(&store), 2).read().await.unwrap());
+    sleep(ms(20)).await;
+    assert!(small.write().await.unwrap().fence().get() > 16_000_000_000_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_processes_than_slots_wait_for_one() {
+    let store = MemoryBackend::new();
+    let lines: Vec<_> = (0..3).map(|_| Connection::of(&store)).collect();
+    let first = of(&lines[0], 2).read().await.unwrap();
+    let second = of(&lines[1], 2).read().await.unwrap();
+    assert_ne!(first.slot(), second.slot());
+    let third = of(&lines[2], 2);
+    assert!(third.try_read().await.unwrap().is_none());
+    sleep(ms(20)).await;
+    let waiting = tokio::spawn(async move { third.read().await.unwrap() });
+    sleep(ms(200)).await;
+    assert!(!waiting.is_finished());
+    let slot = second.slot();
+    drop(second);
+    let read = timeout(ms(50), waiting).await.unwrap().unwrap();
+    assert_eq!(read.slot(), slot);
+    sleep(ms(50)).await;
+    assert_eq!(locks(&store).await, ["it:rw:0", "it:rw:1"], "what else was granted is given back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loss_is_heard_and_the_next_read_begins_anew() {
+    let line = Connection::new();
+    let lock = RwLock::new(DynBackend::new(line.clone()), KEY, 1).unwrap().with_ttl(ms(300));
+    let read = lock.read().await.unwrap();
+    let steal = async || {
+        let page = line.store.inventory().unwrap().list_locks(ListRequest::new()).await.unwrap();
+        for info in page.entries {
+            let lock_id = info.expose().lock_id;
+            let request = syncguard_core::contract::ReleaseRequest::new(lock_id);
+            assert!(line.store.release(request).await.unwrap().is_released());
+        }
+    };
+    sleep(ms(20)).await;
+    steal().await;
+    assert_eq!(read.lost().await, LossReason::NotHeld);
+    let again = lock.read().await.unwrap();
+    assert!(read.valid_for().is_zero() && !again.is_lost() && again.fence() > read.fence());
+    assert!(!read.release().await.unwrap().is_released());
+    drop(again);
+    let write = lock.write().await.unwrap();
+    steal().await;
+    write.lost().await;
+    assert!(write.is_lost() && write.valid_for().is_zero());
+    assert!(!write.release().await.unwrap().is_released());
+}
+
+/// They can be spawned, and are small: the driver's part is boxed.
+#[test]
+fn futures_are_small() {
+    let lock: &RwLock<_> = Box::leak(Box::new(process(&MemoryBackend::new())));
+    let (read, write) = (lock.read(), lock.write());
+    assert!(size_of_val(&read) <= 600 && size_of_val(&write) <= 600);
+    tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap()
+        .spawn(async { (read.await.is_ok(), write.await.is_ok()) });
+}

@@ -1,0 +1,146 @@
+//! Fenced writes: data in PostgreSQL under locks of any store.
+
+use anyhow::{Context as _, Result, ensure};
+use syncguard::fenced::{Dialect, FenceStatement, check, create_table};
+use syncguard::{ErrorCode, Fence};
+use syncguard_postgres::tokio_postgres::error::SqlState;
+use syncguard_postgres::tokio_postgres::{Client, Error, IsolationLevel};
+
+use crate::postgres::support::{connect, shared};
+use crate::support::writers::{Attempt, LANES, Writers};
+
+/// The form of a fence, and of one attempt to write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Rows,
+    Column,
+    /// A writer that does not look at the answer.
+    Unchecked,
+}
+
+/// A schema with a table of fences, and one of data with a column for its fence.
+async fn stage(schema: &str) -> Result<Client> {
+    let client = connect(&shared().url()).await;
+    let create = create_table(Dialect::Postgres, &format!("{schema}.fences"))?;
+    let sql = format!(
+        "CREATE SCHEMA {schema}; {create}; {create};
+         CREATE TABLE {schema}.data (id text PRIMARY KEY, total bigint NOT NULL, trace text NOT NULL);
+         INSERT INTO {schema}.data VALUES ('it', 0, '');
+         ALTER TABLE {schema}.data ADD COLUMN fence bigint"
+    );
+    client.batch_execute(&sql).await?;
+    Ok(client)
+}
+
+fn statement(form: Form, schema: &str) -> Result<FenceStatement> {
+    let (fences, data) = (format!("{schema}.fences"), format!("{schema}.data"));
+    Ok(match form {
+        Form::Column => FenceStatement::for_column(Dialect::Postgres, &data, "id", "fence")?,
+        _ => FenceStatement::for_rows(Dialect::Postgres, &fences)?,
+    })
+}
+
+/// Reads the number, and writes the number plus one, in one transaction.
+async fn write(
+    client: &mut Client,
+    (form, level): (Form, IsolationLevel),
+    statement: &FenceStatement,
+    (schema, fence): (&str, Fence),
+) -> Result<Attempt, Error> {
+    let transaction = client.build_transaction().isolation_level(level).start().await?;
+    let row = transaction.query_one(statement.sql(), &[&"it", &fence.as_i64()]).await?;
+    if check(fence, row.get::<_, i64>(0)).is_err() && form != Form::Unchecked {
+        transaction.rollback().await?;
+        return Ok(Attempt::Stale);
+    }
+    let row = transaction.query_one(&format!("SELECT total FROM {schema}.data"), &[]).await?;
+    let sql = format!("UPDATE {schema}.data SET total = $1, trace = trace || $2 || ','");
+    let total: i64 = row.get(0);
+    transaction.execute(&sql, &[&(total + 1), &fence.get().to_string()]).await?;
+    transaction.commit().await?;
+    Ok(Attempt::Written)
+}
+
+/// A thousand writers. Returns the error of the check.
+async fn crowd(form: Form, level: IsolationLevel, schema: &str) -> Result<()> {
+    let client = stage(schema).await?;
+    let statement = statement(form, schema)?;
+    let writers = Writers::default();
+    let lanes = (0..LANES).map(async |lane| {
+        let mut client = connect(&shared().url()).await;
+        let lane = writers.lane(lane, async |fence| {
+            match write(&mut client, (form, level), &statement, (schema, fence)).await {
+                Err(error) if error.code() == Some(&SqlState::T_R_SERIALIZATION_FAILURE) => {
+                    ensure!(!matches!(level, IsolationLevel::ReadCommitted), "{error}");
+                    Ok(Attempt::Conflict)
+                }
+                result => result.context("a write"),
+            }
+        });
+        lane.await
+    });
+    for result in futures_util::future::join_all(lanes).await {
+        result?;
+    }
+    let row = client.query_one(&format!("SELECT trace, total FROM {schema}.data"), &[]).await?;
+    writers.check(row.get(0), row.get::<_, i64>(1).cast_unsigned())
+}
+
+#[tokio::test]
+async fn nothing_stale_goes_in() -> Result<()> {
+    for (form, name) in [(Form::Rows, "rows"), (Form::Column, "column")] {
+        let levels = [
+            IsolationLevel::ReadCommitted,
+            IsolationLevel::RepeatableRead,
+            IsolationLevel::Serializable,
+        ];
+        for (number, level) in levels.into_iter().enumerate() {
+            crowd(form, level, &format!("fenced_{name}_{number}")).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The test above would notice stale writes.
+#[tokio::test]
+async fn without_the_check_stale_writes_go_in() -> Result<()> {
+    let crowd = crowd(Form::Unchecked, IsolationLevel::ReadCommitted, "fenced_unchecked").await;
+    let error = crowd.unwrap_err().to_string();
+    ensure!(error.starts_with("a stale write went in"), "{error}");
+    Ok(())
+}
+
+/// A key of any type; a row that is not there; a column that has no fence yet.
+#[tokio::test]
+async fn a_column_of_any_table() -> Result<()> {
+    let schema = "fenced_any";
+    let client = stage(schema).await?;
+    for (kind, key) in [("bigint", "7"), ("uuid", "'00000000-0000-0000-0000-000000000007'")] {
+        let sql = format!("CREATE TABLE {schema}.\"{kind}\" (\"Id\" {kind} PRIMARY KEY, f bigint)");
+        client
+            .batch_execute(&format!("{sql}; INSERT INTO {schema}.\"{kind}\" VALUES ({key})"))
+            .await?;
+        let table = format!("{schema}.{kind}");
+        let statement = FenceStatement::for_column(Dialect::Postgres, &table, "Id", "f")?;
+        // A prepared statement says what the types are.
+        let prepared = client.prepare(statement.sql()).await?;
+        ensure!(prepared.params()[0].name() == if kind == "bigint" { "int8" } else { kind });
+    }
+    let statement =
+        FenceStatement::for_column(Dialect::Postgres, &format!("{schema}.bigint"), "Id", "f")?;
+    for (fence, answer) in [(5_i64, 5_i64), (5, 5), (4, 5), (6, 6)] {
+        let row = client.query_one(statement.sql(), &[&7_i64, &fence]).await?;
+        ensure!(row.get::<_, i64>(0) == answer, "{fence}");
+    }
+    ensure!(client.query_opt(statement.sql(), &[&8_i64, &7_i64]).await?.is_none());
+    Ok(())
+}
+
+/// The statement does not create what a misspelt name says, and the error is the store's.
+#[tokio::test]
+async fn bad_names_end_before_the_store() {
+    let error =
+        FenceStatement::for_rows(Dialect::Postgres, "app.fences; DROP TABLE x").unwrap_err();
+    assert_eq!(error.code(), ErrorCode::InvalidArgument);
+    assert!(!error.to_string().contains("DROP"), "{error}");
+}
