@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 
 use syncguard_core::authoring::{is_clearable, lock_id_in_use};
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, Acquired, Holder, KeySignal, KeyWatch, is_live,
+    AcquireRequest, AcquireResult, Acquired, Holder, KeySignal, KeyWatch, ReleaseRequest, is_live,
 };
 use syncguard_core::{
     Contention, ExtendResult, Fence, Key, LockError, LockId, LockInfo, NotHeld, ReleaseResult,
@@ -115,8 +115,8 @@ impl Store {
         Ok(AcquireResult::Acquired(Acquired::new(lock_id, expires_at, fence)))
     }
 
-    pub(crate) fn release(&mut self, lock_id: LockId, now: Timestamp) -> ReleaseResult {
-        let Entry::Occupied(key) = self.keys.entry(lock_id) else {
+    pub(crate) fn release(&mut self, request: &ReleaseRequest, now: Timestamp) -> ReleaseResult {
+        let Entry::Occupied(key) = self.keys.entry(request.lock_id) else {
             return ReleaseResult::NotHeld(NotHeld::NotFound);
         };
         let Some(slot) = self.slots.get_mut(key.get()) else {
@@ -126,6 +126,9 @@ impl Store {
             return ReleaseResult::NotHeld(not_held);
         }
         slot.lock = None;
+        if let Some((_, at_least)) = request.raised().filter(|(raised, _)| *raised == key.get()) {
+            slot.fence = slot.fence.max(at_least);
+        }
         let key = key.remove();
         if !self.watches.is_empty() {
             // A signal is given when it is dropped.
