@@ -34,6 +34,11 @@ impl Output {
         Self::write(&text);
     }
 
+    /// True if only errors are printed.
+    pub(crate) fn is_quiet(self) -> bool {
+        self.quiet
+    }
+
     /// A line that is redrawn in place, if standard error is a terminal.
     pub(crate) fn status_line(self) -> Option<StatusLine> {
         (!self.quiet && io::stderr().is_terminal()).then(|| StatusLine(()))
