@@ -78,7 +78,7 @@ pub trait LockBackend: Clone + Send + Sync + 'static {
     ///
     /// A backend that [supports fence windows](BackendCapabilities::supports_fence_windows) also raises the counter that
     /// a request [names](ReleaseRequest::with_counter_at_least), in the same step, if it frees the lock. If the lock has
-    /// another key than the request says, the backend raises no counter of that key.
+    /// another key than the request says, no counter is raised.
     ///
     /// # Errors
     ///

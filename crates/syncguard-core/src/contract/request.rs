@@ -127,8 +127,8 @@ impl ReleaseRequest {
         Self { lock_id, key_hint: None, counter_at_least: None, cancellation: None }
     }
 
-    /// Raises the counter of this key, which is the lock's, to at least this value, in the same step. If the lock is not
-    /// held any more, the counter stays as it is.
+    /// Raises the counter of this key to at least this value, in the same step. If the lock is not held any more, or has
+    /// another key, the counter stays as it is.
     ///
     /// # Errors
     ///

@@ -5,13 +5,14 @@ WITH {settings},
 -- As in release.sql. The counter comes after the row of the lock, as in acquire.sql.
 released AS (
   DELETE FROM {locks} AS l USING settings
-  WHERE l.lock_id {=} $1 AND l.key {=} $2 AND {intact}
+  WHERE l.lock_id {=} $1 AND {intact}
     AND ({now} {-} {tolerance}) {<} least(l.expires_at_ms, $6 {-} {tolerance_less_1})
-  RETURNING l.expires_at_ms, {now} AS now_ms, {signal} AS is_told
+  RETURNING l.key, l.expires_at_ms, {now} AS now_ms, {signal} AS is_told
 ),
 raised AS (
   INSERT INTO {fences} AS c (fence_key, fence, key_debug)
-  SELECT $3, $5, $4 FROM released AS l WHERE l.expires_at_ms {>} (l.now_ms {-} {tolerance})
+  SELECT $3, $5, $4 FROM released AS l
+  WHERE l.key {=} $2 AND l.expires_at_ms {>} (l.now_ms {-} {tolerance})
   ON CONFLICT (fence_key) DO UPDATE SET fence = greatest(c.fence, excluded.fence)
     WHERE c.fence {>=} 0
 )

@@ -96,43 +96,21 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub(super) enum Statement {
     Acquire(Acquire),
-    Extend {
-        id: String,
-        ttl: i64,
-        expected: Option<i64>,
-        deadline: i64,
-    },
-    /// With the counter that it raises.
-    Release {
-        id: String,
-        raises: Option<(String, i64)>,
-        deadline: i64,
-    },
-    Settle {
-        id: String,
-        key: String,
-    },
-    Raise {
-        counter: String,
-        at_least: i64,
-    },
-    Counter {
-        counter: String,
-    },
-    ByKey {
-        key: String,
-    },
-    ById {
-        id: String,
-    },
-    Watch {
-        keys: Vec<String>,
-        unwatched: Vec<i64>,
-    },
+    Extend { id: String, ttl: i64, expected: Option<i64>, deadline: i64 },
+    Release { id: String, raises: Option<Raises>, deadline: i64 },
+    Settle { id: String, key: String },
+    Raise { counter: String, at_least: i64 },
+    Counter { counter: String },
+    ByKey { key: String },
+    ById { id: String },
+    Watch { keys: Vec<String>, unwatched: Vec<i64> },
     Listener,
     Durability,
     Time,
 }
+
+/// The key and the counter that a release raises, and the least value.
+pub(super) type Raises = (String, String, i64);
 
 #[derive(Clone, Debug)]
 pub(super) struct Acquire {
@@ -179,7 +157,8 @@ impl Statement {
             },
             Name::Release => Self::Release { id: text(0), raises: None, deadline: given(1) },
             Name::ReleaseCounted => {
-                Self::Release { id: text(0), raises: Some((text(2), given(4))), deadline: given(5) }
+                let raises = Some((text(1), text(2), given(4)));
+                Self::Release { id: text(0), raises, deadline: given(5) }
             }
             Name::Raise => Self::Raise { counter: text(0), at_least: given(2) },
             Name::Counter => Self::Counter { counter: text(0) },
@@ -216,7 +195,7 @@ impl Statement {
         let keys = match self {
             Self::Acquire(asked) => [Some(&asked.key), Some(&asked.counter)],
             Self::Settle { key, .. } => [Some(key), None],
-            Self::Raise { counter, .. } | Self::Release { raises: Some((counter, _)), .. } => {
+            Self::Raise { counter, .. } | Self::Release { raises: Some((_, counter, _)), .. } => {
                 [Some(counter), None]
             }
             _ => [None, None],

@@ -4,6 +4,7 @@ use super::rows::number;
 use super::{Next, Row, Running, Stage, Tables, Write};
 use crate::flaw::Flaw;
 use crate::postgres::session::Cell;
+use crate::postgres::statements::Raises;
 
 impl Tables {
     pub(super) fn extend(
@@ -65,7 +66,7 @@ impl Tables {
         place: usize,
         running: &mut Running,
         now: i64,
-        (id, raises): (&str, Option<(String, i64)>),
+        (id, raises): (&str, Option<Raises>),
         deadline: i64,
     ) -> Next {
         let is_to_go = |row: &Row| row.id == id && row.is_live(now) && now <= deadline;
@@ -91,7 +92,9 @@ impl Tables {
                     return Next::Ends(answer);
                 }
                 // An acquire that has moved the counter commits first.
-                if raises.as_ref().is_some_and(|(counter, _)| !self.row_locks.take(counter, place))
+                let raises = raises.filter(|(of, ..)| *of == key);
+                if let Some((_, counter, _)) = &raises
+                    && !self.row_locks.take(counter, place)
                 {
                     return Next::Waits;
                 }
@@ -101,7 +104,7 @@ impl Tables {
                 let mut answer = vec![Cell::Bool(is_live)];
                 answer.extend(Row::record(None));
                 answer.extend([Cell::Number(now), Cell::Text(id.to_owned())]);
-                let raised = raises.filter(|_| is_live).map(|(counter, at_least)| {
+                let raised = raises.filter(|_| is_live).map(|(_, counter, at_least)| {
                     let before = self.counters.get(&counter).copied().unwrap_or(0);
                     (counter, before.max(at_least))
                 });
