@@ -10,7 +10,7 @@ use syncguard::contract::{
     Refusal, ReleaseRequest, TIME_TOLERANCE,
 };
 use syncguard::{
-    DynBackend, ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockId, NotHeld,
+    DynBackend, ErrorCode, ExtendResult, Fence, Key, LockBackend, LockError, LockId, NotHeld,
     ReleaseResult, Timestamp,
 };
 use tokio::runtime::Runtime;
@@ -26,6 +26,8 @@ pub enum Step {
     AcquireInWindow { key: usize, id: usize, ttl: u64, at_least: u64, below: u64, is_early: bool },
     /// Releases the lock with an id.
     Release { id: usize },
+    /// Releases the lock with an id, and raises the counter of a key.
+    ReleaseCounted { key: usize, id: usize, at_least: u64 },
     /// Extends the lock with an id.
     Extend { id: usize, ttl: u64 },
     /// Asks whether a key is locked.
@@ -123,10 +125,11 @@ where
                 .with_fence_window(window.with_not_before(not_before));
             acquire(backend, request).await?
         }
-        Step::Release { id } => match backend.release(ReleaseRequest::new(names.ids[id])).await? {
-            ReleaseResult::NotHeld(reason) => Answer::NotHeld(reason),
-            _ => Answer::Released,
-        },
+        Step::Release { id } => release(backend, ReleaseRequest::new(names.ids[id])).await?,
+        Step::ReleaseCounted { key: of, id, at_least } => {
+            let (request, key) = (ReleaseRequest::new(names.ids[id]), Key::new(key(of))?);
+            release(backend, request.with_counter_at_least(key, Fence::new(at_least)?)?).await?
+        }
         Step::Extend { id, ttl } => {
             let request = ExtendRequest::new(names.ids[id], Duration::from_millis(ttl))?;
             match backend.extend(request).await? {
@@ -156,6 +159,16 @@ where
         AcquireResult::Busy(_) => Answer::Locked,
         AcquireResult::Refused(Refusal::Taken { counter }) => Answer::Taken(counter.get()),
         AcquireResult::Refused(Refusal::TooEarly { .. }) => Answer::TooEarly,
+    })
+}
+
+async fn release<B>(backend: &B, request: ReleaseRequest) -> Result<Answer, LockError>
+where
+    B: LockBackend<Fence = Fence>,
+{
+    Ok(match backend.release(request).await? {
+        ReleaseResult::NotHeld(reason) => Answer::NotHeld(reason),
+        _ => Answer::Released,
     })
 }
 
@@ -256,10 +269,16 @@ impl Mix {
             let (key, below) = (key_of(key, id), at_least + more);
             Step::AcquireInWindow { key, id, ttl, at_least, below, is_early }
         });
+        let counted = (key(), id(), 1..12_u64).prop_map(move |(key, id, at_least)| {
+            // Now and then another key than that of the lock.
+            let key = if at_least % 4 == 0 { key } else { key_of(key, id) };
+            Step::ReleaseCounted { key, id, at_least }
+        });
         let mut steps = vec![
             (4, acquire.boxed()),
             (2, in_window.boxed()),
             (3, id().prop_map(|id| Step::Release { id }).boxed()),
+            (1, counted.boxed()),
             (2, (id(), ttl()).prop_map(|(id, ttl)| Step::Extend { id, ttl }).boxed()),
             (1, key().prop_map(|key| Step::IsLocked { key }).boxed()),
             (1, key().prop_map(|key| Step::ByKey { key }).boxed()),
@@ -293,6 +312,9 @@ impl Mix {
                         Step::AcquireInWindow { key, id, ttl, at_least, below, is_early }
                     }
                     Step::Release { id } => Step::Release { id: id + ids * earlier },
+                    Step::ReleaseCounted { key, id, at_least } => {
+                        Step::ReleaseCounted { key, id: id + ids * earlier, at_least }
+                    }
                     Step::Extend { id, ttl } => Step::Extend { id: id + ids * earlier, ttl },
                     Step::ById { id } => Step::ById { id: id + ids * earlier },
                     other => other,

@@ -67,12 +67,14 @@ Exit statuses:
   70   the store holds what cannot be read, or a defect
   71   the system refused something, such as a process
   75   another process holds the lock (see --conflict-exit-code), or
-       `ls --longer-than` found a lock
+       `ls --longer-than` found a lock, or `tick --exit-code` an overdue
+       tick
   76   the lock was lost while the command ran, or is no longer held
   77   the store refuses this user
   78   `doctor` says that the store is not safe for locks
   79   `run --tick`: the tick was run before, by this or another process
-  80   `run --tick`: the tick is too early by the store's clock
+  80   `run --tick`: the tick is too early by the store's clock; this
+       comes before 75
   81   `run --tick`: no tick is due, or the last one is too late
   126  the command cannot be executed
   127  the command was not found

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 use syncguard::LockInfo;
-use syncguard::contract::Holder;
+use syncguard::contract::{Holder, TIME_TOLERANCE};
 
 use crate::escape::escape_for_terminal;
+use crate::time::{human, since, until};
 
 /// The label of the holder. A lock without one, such as that of another library's client, shows the
 /// first 12 digits of the hash of its lock id, which tell holders apart.
@@ -21,6 +22,15 @@ pub(crate) fn label(info: &LockInfo) -> Option<String> {
 /// The note of the holder, if the lock has one.
 pub(crate) fn note(info: &LockInfo) -> Option<String> {
     info.holder.as_ref()?.note().map(escape_for_terminal)
+}
+
+/// For a waiter, in one line: the holder, its note, how long it has had the lock, and when the lock is free.
+pub(crate) fn described(info: &LockInfo) -> String {
+    let note = note(info).map_or_else(String::new, |note| format!(" ({note})"));
+    let (had, free) =
+        (human(since(info.acquired_at)), human(until(info.expires_at) + TIME_TOLERANCE));
+    let name = name(info);
+    format!("{name}{note}, who has had the lock for {had}; free in {free} unless it is renewed")
 }
 
 /// Adds the fields for people to the JSON of a lock, such as `holder` and `note`, if the lock has them.

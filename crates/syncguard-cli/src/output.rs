@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
+use rustix::termios::tcgetwinsize;
 use serde_json::Value;
 
 use crate::escape::escape_json;
@@ -34,6 +35,11 @@ impl Output {
         Self::write(&text);
     }
 
+    /// True if only errors are printed.
+    pub(crate) fn is_quiet(self) -> bool {
+        self.quiet
+    }
+
     /// A line that is redrawn in place, if standard error is a terminal.
     pub(crate) fn status_line(self) -> Option<StatusLine> {
         (!self.quiet && io::stderr().is_terminal()).then(|| StatusLine(()))
@@ -52,6 +58,9 @@ impl StatusLine {
     /// Shows a text, as much as the terminal is wide: a line that is wrapped could not be erased.
     #[expect(clippy::unused_self, reason = "only the owner of the line writes on it")]
     pub(crate) fn show(&self, text: &str) {
+        // A terminal shows `^C` behind the text.
+        let columns = tcgetwinsize(io::stderr()).map_or(80, |size| usize::from(size.ws_col));
+        let text: String = text.chars().take(columns.saturating_sub(3)).collect();
         // Without the wrapping of lines, which is the usual mode of a terminal.
         let _ = Messages.write_all(format!("\r\x1b[?7l{text}\x1b[K\x1b[?7h").as_bytes());
     }

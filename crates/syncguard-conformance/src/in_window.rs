@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use syncguard_core::contract::{AcquireRequest, AcquireResult, FenceWindow, Refusal};
-use syncguard_core::{Contention, Fence, Key, LockBackend as _, LockError};
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, FenceWindow, Refusal, ReleaseRequest,
+};
+use syncguard_core::{Contention, Fence, Key, LockBackend as _, LockError, LockId, ReleaseResult};
 
 use crate::client::{Client, Granted};
 use crate::context::LONG;
@@ -49,6 +51,25 @@ impl InWindow {
     /// One attempt under a fresh lock id.
     pub(crate) async fn ask(&self, key: &Key, window: FenceWindow) -> Checked<Answer> {
         self.send(request(key, window)?).await
+    }
+
+    /// Releases a lock with the counter of this key.
+    pub(crate) async fn release(
+        &self,
+        key: &Key,
+        lock_id: LockId,
+        counter: Fence,
+    ) -> Checked<ReleaseResult> {
+        let request = ReleaseRequest::new(lock_id).with_counter_at_least(key.clone(), counter)?;
+        answer("release", self.0.backend().release(request).await)
+    }
+
+    /// Releases a lock that must be live, with the counter of its key.
+    pub(crate) async fn counted(&self, key: &Key, lock_id: LockId, counter: Fence) -> Checked<()> {
+        match self.release(key, lock_id, counter).await? {
+            ReleaseResult::Released => Ok(()),
+            other => Err(Unexpected::new(format!("release of a live lock answered {other:?}"))),
+        }
     }
 
     /// Acquires a key that must be free, in a window that must be open.

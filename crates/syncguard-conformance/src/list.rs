@@ -345,6 +345,10 @@ macro_rules! __for_each_case {
                     "When the lock of a window expires, the next acquire in the window is granted if a fence is left.",
                 many_at_once_use_up_a_window_once:
                     "However many ask for one window at once, as many are granted as the window has fences.",
+                a_release_raises_the_counter_of_its_lock:
+                    "A release that names a counter frees the lock and raises the counter, which it never lowers.",
+                a_release_that_frees_nothing_raises_no_counter:
+                    "A release that names a counter and frees no lock of this key leaves the counter as it is.",
                 windows_keep_every_digit:
                     "All 15 digits of a window's fences count, up to the highest fence.",
             }

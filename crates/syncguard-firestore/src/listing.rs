@@ -113,7 +113,11 @@ fn next(documents: &[Document], field: &str, request: &ListRequest) -> Option<Li
     Some(request.behind(key_of(last, field)?))
 }
 
-async fn counter(inner: &Inner, name: &str, attempt: Attempt) -> Result<Option<Counter>, Fault> {
+pub(crate) async fn counter(
+    inner: &Inner,
+    name: &str,
+    attempt: Attempt,
+) -> Result<Option<Counter>, Fault> {
     let [counter] = inner.client.read(&inner.layout, [name], attempt.call_deadline()).await?;
     Ok(counter.map(Counter::read).transpose()?)
 }

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use gcloud_sdk::google::firestore::v1::Write;
 use syncguard_core::contract::ReleaseRequest;
 use syncguard_core::{LockError, ReleaseResult};
 
 use crate::by_lock_id;
-use crate::document::{self, unless_flawed};
+use crate::document::{self, Counter, Version, put, unless_flawed};
 use crate::error::Fault;
 use crate::inner::Inner;
+use crate::listing::counter;
 use crate::retry::Attempt;
 
 pub(crate) async fn release(
@@ -24,13 +26,18 @@ async fn once(
     request: &ReleaseRequest,
     attempt: Attempt,
 ) -> Result<ReleaseResult, Fault> {
-    let delete = |version| unless_flawed("unchecked-release", document::delete(version));
+    let raise = raise(inner, request, &attempt).await?;
+    let writes = |version: Version| {
+        let raise = raise.iter().filter(|(lock, _)| *lock == version.name).map(|(_, raise)| raise);
+        let raise: Vec<_> = raise.cloned().collect();
+        [vec![unless_flawed("unchecked-release", document::delete(version))], raise].concat()
+    };
     let lock_id = request.lock_id;
     let known = inner.known_live(lock_id)?;
     // If the document is remembered and has changed, the hint would lead to the same document.
     let hint = request.key_hint.as_ref().filter(|_| known.is_none());
     if let Some(known) = known {
-        match inner.commit(vec![delete(known.version)], &attempt).await {
+        match inner.commit(writes(known.version), &attempt).await {
             Ok(_) => return Ok(ReleaseResult::Released),
             // Another client has extended or released the lock. A query decides.
             Err(Fault { is_conflict: true, .. }) => {}
@@ -41,7 +48,7 @@ async fn once(
     held.delete_duplicates(inner);
     match held.lock {
         Ok(lock) => {
-            inner.commit(vec![delete(lock.version)], &attempt).await?;
+            inner.commit(writes(lock.version), &attempt).await?;
             Ok(ReleaseResult::Released)
         }
         // The lock may have been deleted by our own commit, whose answer was lost, or by another client.
@@ -50,4 +57,21 @@ async fn once(
             None => Ok(ReleaseResult::NotHeld(reason)),
         },
     }
+}
+
+/// The write that raises the counter which the request names, and the name of its lock's document. The write states the
+/// version that was read, as [`put`] does.
+async fn raise(
+    inner: &Inner,
+    request: &ReleaseRequest,
+    attempt: &Attempt,
+) -> Result<Option<(String, Write)>, Fault> {
+    let Some((key, at_least)) = request.raised() else { return Ok(None) };
+    let names = inner.layout.names(key)?;
+    let seen = counter(inner, &names.fence, attempt.clone()).await?;
+    if seen.as_ref().is_some_and(|counter| counter.last >= at_least) {
+        return Ok(None);
+    }
+    let raised = Counter::document(names.fence, key, at_least);
+    Ok(Some((names.lock, put(raised, seen.map(|counter| counter.version)))))
 }

@@ -131,7 +131,7 @@ impl LockBackend for MemoryBackend {
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
         cancel::check(request.cancellation.as_ref())?;
-        self.with(|store| Ok(store.release(request.lock_id, self.now()?)))
+        self.with(|store| Ok(store.release(&request, self.now()?)))
     }
 
     async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {

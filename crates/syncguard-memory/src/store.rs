@@ -5,7 +5,8 @@ use std::collections::hash_map::Entry;
 
 use syncguard_core::authoring::{is_clearable, lock_id_in_use};
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, Acquired, Holder, KeySignal, KeyWatch, TIME_TOLERANCE, is_live,
+    AcquireRequest, AcquireResult, Acquired, Holder, KeySignal, KeyWatch, ReleaseRequest,
+    TIME_TOLERANCE, is_live,
 };
 use syncguard_core::{
     Contention, ExtendResult, Fence, Key, LockError, LockId, LockInfo, NotHeld, ReleaseResult,
@@ -115,8 +116,8 @@ impl Store {
         Ok(AcquireResult::Acquired(Acquired::new(lock_id, expires_at, fence)))
     }
 
-    pub(crate) fn release(&mut self, lock_id: LockId, now: Timestamp) -> ReleaseResult {
-        let Entry::Occupied(key) = self.keys.entry(lock_id) else {
+    pub(crate) fn release(&mut self, request: &ReleaseRequest, now: Timestamp) -> ReleaseResult {
+        let Entry::Occupied(key) = self.keys.entry(request.lock_id) else {
             return ReleaseResult::NotHeld(NotHeld::NotFound);
         };
         let Some(slot) = self.slots.get_mut(key.get()) else {
@@ -126,6 +127,9 @@ impl Store {
             return ReleaseResult::NotHeld(not_held);
         }
         slot.lock = None;
+        if let Some((_, at_least)) = request.raised().filter(|(raised, _)| *raised == key.get()) {
+            slot.fence = slot.fence.max(at_least);
+        }
         let key = key.remove();
         if !self.watches.is_empty() {
             // A signal is given when it is dropped.
@@ -138,7 +142,8 @@ impl Store {
     pub(crate) fn release_key(&mut self, key: &Key, now: Timestamp) -> bool {
         let lock = self.slots.get(key).and_then(|slot| slot.live(now));
         let lock_id = lock.map(|lock| lock.lock_id);
-        lock_id.is_some_and(|lock_id| self.release(lock_id, now).is_released())
+        lock_id
+            .is_some_and(|lock_id| self.release(&ReleaseRequest::new(lock_id), now).is_released())
     }
 
     /// Ends the lock of a key, tolerance included. Returns false if it is not locked.

@@ -8,6 +8,7 @@ use syncguard_core::{LockError, NotHeld, ReleaseResult};
 use tokio_postgres::Row;
 
 use crate::inner::Inner;
+use crate::names;
 use crate::pool::{Lane, Param};
 use crate::record::{Record, column};
 
@@ -17,12 +18,26 @@ pub(crate) async fn release(
     request: ReleaseRequest,
 ) -> Result<ReleaseResult, LockError> {
     let caller = Caller::new(request.cancellation.as_ref());
-    let parameters = [Param::Text(request.lock_id.expose())];
-    let answer = inner
-        .pool
-        .query(Lane::Holder, &caller, &inner.statements.release, &parameters)
-        .await
-        .map_err(|error| error.with_lock_id(request.lock_id))?;
+    let sent = match request.raised() {
+        None => {
+            let parameters = [Param::Text(request.lock_id.expose())];
+            inner.pool.query(Lane::Holder, &caller, &inner.statements.release, &parameters).await
+        }
+        Some((key, at_least)) => {
+            let storage_key = names::lock_name(key)?;
+            let fence_key = names::fence_name(&storage_key)?;
+            let parameters = [
+                Param::Text(request.lock_id.expose()),
+                Param::Text(storage_key.expose()),
+                Param::Text(fence_key.expose()),
+                Param::Text(key.expose()),
+                Param::Number(at_least.as_i64()),
+            ];
+            let statement = &inner.statements.release_counted;
+            inner.pool.query(Lane::Holder, &caller, statement, &parameters).await
+        }
+    };
+    let answer = sent.map_err(|error| error.with_lock_id(request.lock_id))?;
     let not_held = match &answer.row {
         None => NotHeld::NotFound,
         Some(row) if column::<Option<bool>>(row, 0)? == Some(true) => {

@@ -37,6 +37,7 @@ pub(crate) struct Statements {
     /// For a lock table without the column for holders.
     pub(crate) acquire_without_holder: Statement,
     pub(crate) release: Statement,
+    pub(crate) release_counted: Statement,
     pub(crate) extend: Statement,
     pub(crate) lookup_by_key: Statement,
     pub(crate) lookup_by_lock_id: Statement,
@@ -71,6 +72,10 @@ impl Statements {
             acquire: acquire(true),
             acquire_without_holder: acquire(false),
             release: writes_in_time(include_str!("sql/release.sql"), &[Type::TEXT, Type::INT8]),
+            release_counted: writes_in_time(
+                include_str!("sql/release_counted.sql"),
+                &[Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT, Type::INT8, Type::INT8],
+            ),
             extend: Statement {
                 is_sent_again: false,
                 ..writes_in_time(
@@ -240,6 +245,7 @@ mod tests {
             &all.acquire,
             &all.acquire_without_holder,
             &all.release,
+            &all.release_counted,
             &all.extend,
             &all.lookup_by_key,
             &all.lookup_by_lock_id,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use syncguard_core::authoring::pause::Backoff;
+use syncguard_core::authoring::{Parting, release_as};
 use syncguard_core::{LockBackend, LockError, LockGuard, ReleaseResult};
 
 /// The pauses after failures of the store.
@@ -48,12 +49,14 @@ impl Outage {
     }
 }
 
-/// Releases the lock of a piece of work, so that the next holder need not wait for the TTL. A failure is logged.
+/// Releases the lock of a piece of work, so that the next holder need not wait for the TTL. A failure is logged, and the
+/// release goes on in the background.
 pub(crate) async fn give_back<B: LockBackend>(
     guard: LockGuard<B>,
+    parting: Parting,
     whose: &'static str,
 ) -> Result<ReleaseResult, LockError> {
-    let released = guard.release().await;
+    let released = release_as(guard, parting).await;
     if let Err(error) = &released {
         tracing::warn!(
             error_code = error.code().as_str(),

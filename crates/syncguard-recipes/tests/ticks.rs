@@ -302,6 +302,79 @@ async fn a_dead_holder_is_followed_until_the_tick_is_done_or_has_no_attempt_left
     }
 }
 
+/// Raising the attempts after a tick runs nothing twice.
+#[tokio::test(start_paused = true)]
+async fn a_tick_of_one_attempt_is_marked_as_done_by_its_release() {
+    let (world, store) = World::new().await;
+    let connection = Connection::of(&store);
+    let ticks = world.ticks(connection.clone(), 0);
+    assert_eq!(ticks.try_once(async |_| ()).await.unwrap(), TickOutcome::Ran(()));
+    assert_eq!(ticks.status().await.unwrap().last.unwrap().attempts, None);
+    assert_eq!(connection.counts.commands(), 2, "an acquire and a release");
+    let more = world.ticks(store.clone(), 0).with_attempts(3);
+    assert_eq!(more.try_once(async |_| ()).await.unwrap(), TickOutcome::Taken);
+    // A tick that was given up is not done.
+    sleep(MINUTE).await;
+    let _ = ticks.try_once(async |tick| tick.give_up()).await.unwrap();
+    assert_eq!(ticks.try_once(async |_| ()).await.unwrap(), TickOutcome::Taken);
+    let attempt = more.try_once(async |tick| tick.attempt()).await.unwrap();
+    assert_eq!(attempt, TickOutcome::Ran(2));
+}
+
+/// The store is away at the end of the work, and the release goes on.
+#[tokio::test(start_paused = true)]
+async fn a_tick_is_marked_as_done_after_an_outage_within_the_ttl() {
+    for (outage, outcome) in [(6, TickOutcome::Taken), (16, TickOutcome::Ran(2))] {
+        let (world, store) = World::new().await;
+        let connection = Connection::of(&store);
+        let ticks = world.ticks(connection.clone(), 0).with_attempts(2);
+        let heals = async {
+            sleep(Duration::from_secs(outage)).await;
+            connection.cut(false);
+        };
+        let work = ticks.try_once(async |tick| {
+            connection.cut(true);
+            tick
+        });
+        let (done, ()) = tokio::join!(work, heals);
+        let TickOutcome::Ran(tick) = done.unwrap() else { panic!("a tick is due") };
+        assert_eq!(tick.released().await.is_ok(), outage < 10);
+        let next = world.ticks(store, 0).with_attempts(2);
+        assert_eq!(next.try_once(async |tick| tick.attempt()).await.unwrap(), outcome);
+    }
+}
+
+/// Three processes do not use up three attempts in a row.
+#[tokio::test(start_paused = true)]
+async fn the_pause_between_attempts_doubles_and_holds_for_all_processes() {
+    let second = Duration::from_secs;
+    for (retry_after, attempts, begun) in [
+        (second(5), 4, vec![0, 5, 15, 35]),
+        (second(10), 9, vec![0, 10, 30, 60]),
+        (second(0), 3, vec![0, 0, 0]),
+        // The lateness of a minute, and the next tick.
+        (second(100), 2, vec![0, 60]),
+    ] {
+        let (world, store) = World::new().await;
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let processes = [0, 10, 20].map(|off| {
+            let ticks = world.ticks(Connection::of(&store), off).with_attempts(attempts);
+            let (seen, world) = (Arc::clone(&seen), world.clone());
+            Killed(tokio::spawn(ticks.with_retry_after(retry_after).run(async move |tick| {
+                seen.lock().unwrap().push(world.millis());
+                tick.give_up();
+            })))
+        });
+        let first = world.minute() + 60_000;
+        sleep(2 * MINUTE).await;
+        drop(processes);
+        let seen: Vec<u64> = seen.lock().unwrap().iter().map(|at| at - first).collect();
+        let is_near =
+            |(at, expected): (&u64, &u64)| (expected * 1000..expected * 1000 + 2_500).contains(at);
+        assert!(seen.len() >= begun.len() && seen.iter().zip(&begun).all(is_near), "{seen:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_is_given_up_is_followed_and_the_attempts_are_counted() {
     let (world, store) = World::new().await;

@@ -101,7 +101,7 @@ async fn give_back(
     request: &AcquireRequest,
     shortfall: LockError,
 ) -> LockError {
-    match release::attempt(inner, section, request.lock_id, Some(&request.key)).await {
+    match release::attempt(inner, section, request.lock_id, Some(&request.key), None).await {
         Ok(_) => shortfall,
         Err(_) => shortfall.with_unknown_outcome(),
     }

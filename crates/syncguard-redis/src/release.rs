@@ -2,10 +2,10 @@
 
 use syncguard_core::authoring::planted::is_planted;
 use syncguard_core::contract::ReleaseRequest;
-use syncguard_core::{Key, LockError, LockId, NotHeld, ReleaseResult, Timestamp};
+use syncguard_core::{Fence, Key, LockError, LockId, NotHeld, ReleaseResult, Timestamp};
 
 use crate::client::OnLoss;
-use crate::driver::{Call, millis};
+use crate::driver::{Call, millis, number};
 use crate::find_by_id::{self, Found};
 use crate::inner::Inner;
 use crate::names::Section;
@@ -17,8 +17,9 @@ pub(crate) async fn release(
     request: &ReleaseRequest,
 ) -> Result<ReleaseResult, LockError> {
     let hint = request.key_hint.as_ref();
-    let in_section =
-        |section| async move { Ok(attempt(inner, section, request.lock_id, hint).await?.0) };
+    let in_section = |section| async move {
+        Ok(attempt(inner, section, request.lock_id, hint, request.raised()).await?.0)
+    };
     let released = find_by_id::find(inner, hint, in_section).await;
     released.map_err(|error| error.with_lock_id(request.lock_id))
 }
@@ -29,19 +30,22 @@ impl Found for ReleaseResult {
     }
 }
 
-/// Releases a lock in this section. If there was nothing to release, the result has the server's time.
+/// Releases a lock in this section, and raises this counter in the same step. If there was nothing to release, the result has the server's time.
 pub(crate) async fn attempt(
     inner: &Inner,
     section: &Section,
     lock_id: LockId,
     hint: Option<&Key>,
+    raised: Option<(&Key, Fence)>,
 ) -> Result<(ReleaseResult, Option<Timestamp>), LockError> {
     let call = |deadline: Timestamp| {
-        Ok(Call {
-            script: &scripts::RELEASE,
-            keys: find_by_id::names(section, &lock_id, hint)?,
-            arguments: vec![lock_id.expose().into(), millis(deadline)],
-        })
+        let mut keys = find_by_id::names(section, &lock_id, hint)?;
+        let mut arguments = vec![lock_id.expose().into(), millis(deadline)];
+        if let Some((key, at_least)) = raised {
+            keys.push(section.names(key)?.fence.into());
+            arguments.push(number(at_least.get()));
+        }
+        Ok(Call { script: &scripts::RELEASE, keys, arguments })
     };
     let target = section.target();
     let answer = inner.write(target, call, None, OnLoss::Again, |_, _| Ok(())).await;

@@ -14,7 +14,7 @@ pub(crate) async fn settle(inner: &Inner, acquire: &Unsettled) -> Result<Settled
     // The acquire was sent to this section alone.
     let section = inner.layout.section_of(&acquire.key)?;
     let (result, time) =
-        release::attempt(inner, section, acquire.lock_id, Some(&acquire.key)).await?;
+        release::attempt(inner, section, acquire.lock_id, Some(&acquire.key), None).await?;
     let is_certain = if result.is_released() {
         // If the acquire was sent once, it cannot be carried out a second time.
         !inner.connections.may_send_twice()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::contract::ReleaseRequest;
-use syncguard_core::{LockError, LockId, ReleaseResult};
+use syncguard_core::{Fence, Key, LockError, LockId, ReleaseResult};
 
 use crate::clock::Moment;
 use crate::error::Failure;
@@ -19,7 +19,10 @@ pub(crate) async fn release(
     caller: Caller,
 ) -> Result<ReleaseResult, LockError> {
     let lock_id = request.lock_id;
-    let result = inner.run(Release(lock_id), caller).await;
+    let result = match request.raised() {
+        None => inner.run(Release(lock_id), caller).await,
+        Some((key, at_least)) => inner.run(Counted(lock_id, key.clone(), at_least), caller).await,
+    };
     result.map_err(|error| error.with_lock_id(lock_id))
 }
 
@@ -49,5 +52,30 @@ impl Operation for Release {
                 Ok(ReleaseResult::Released)
             }
         }
+    }
+}
+
+/// A release that raises the counter of the lock's key. A fence must survive a restart of the machine.
+struct Counted(LockId, Key, Fence);
+
+impl Operation for Counted {
+    type Output = ReleaseResult;
+
+    const RUNS_WITHOUT_CALLER: bool = true;
+
+    fn read(&self, store: Store<'_>, now: &Moment) -> Result<Option<ReleaseResult>, Failure> {
+        Release(self.0).read(store, now)
+    }
+
+    fn write(&self, store: Store<'_>, now: &Moment) -> Result<ReleaseResult, Failure> {
+        let Self(lock_id, key, at_least) = self;
+        let held = store.by_lock_id(*lock_id)?.filter(|record| record.key == *key);
+        // A corrupt counter is an error before the first write.
+        let is_behind = store.counter(key)?.is_none_or(|last| last < *at_least);
+        let result = Release(*lock_id).write(store, now)?;
+        if held.is_some() && is_behind && result.is_released() {
+            store.set_counter(key, *at_least)?;
+        }
+        Ok(result)
     }
 }

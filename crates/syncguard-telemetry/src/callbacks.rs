@@ -69,8 +69,9 @@ impl Callbacks {
         if self.options.gauges.is_empty() {
             return;
         }
-        let Some((key, recipe, gauge, by)) = GaugeChange::of(observation) else { return };
-        let change = GaugeChange { backend, key_family: self.family(key), recipe, gauge, by };
+        let Some((key, recipe, gauge, by, lock_id)) = GaugeChange::of(observation) else { return };
+        let key_family = self.family(key);
+        let change = GaugeChange { backend, key_family, recipe, gauge, by, lock_id };
         for update in &self.options.gauges {
             self.contain(|| update(&change));
         }

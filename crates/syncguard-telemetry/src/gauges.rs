@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use syncguard_core::Key;
 use syncguard_core::observe::Observation;
+use syncguard_core::{Key, LockId};
 
 /// A gauge goes up or down by one.
 #[cfg_attr(not(feature = "opentelemetry"), expect(dead_code, reason = "metrics alone read it"))]
@@ -13,6 +13,8 @@ pub(crate) struct GaugeChange {
     pub(crate) recipe: Option<&'static str>,
     pub(crate) gauge: Gauge,
     pub(crate) by: i64,
+    /// The id of the lock that is held or asked for.
+    pub(crate) lock_id: LockId,
 }
 
 #[derive(Clone, Copy)]
@@ -25,14 +27,20 @@ impl GaugeChange {
     /// `None` for an observation of a later version of the core.
     pub(crate) fn of(
         observation: &Observation,
-    ) -> Option<(&Key, Option<&'static str>, Gauge, i64)> {
+    ) -> Option<(&Key, Option<&'static str>, Gauge, i64, LockId)> {
         match observation {
             Observation::AcquisitionBegan(began) => {
-                Some((&began.key, began.recipe, Gauge::Waiters, 1))
+                Some((&began.key, began.recipe, Gauge::Waiters, 1, began.lock_id))
             }
-            Observation::Acquisition(ended) => Some((&ended.key, ended.recipe, Gauge::Waiters, -1)),
-            Observation::HoldBegan(began) => Some((&began.key, began.recipe, Gauge::Holders, 1)),
-            Observation::Hold(ended) => Some((&ended.key, ended.recipe, Gauge::Holders, -1)),
+            Observation::Acquisition(ended) => {
+                Some((&ended.key, ended.recipe, Gauge::Waiters, -1, ended.lock_id))
+            }
+            Observation::HoldBegan(began) => {
+                Some((&began.key, began.recipe, Gauge::Holders, 1, began.lock_id))
+            }
+            Observation::Hold(ended) => {
+                Some((&ended.key, ended.recipe, Gauge::Holders, -1, ended.lock_id))
+            }
             _ => None,
         }
     }

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::common::metrics::{Attributes, Exported, sorted};
 use crate::common::{KEY, Store, TTL, subscribe, take};
@@ -287,6 +287,32 @@ async fn who_waits_and_who_holds_right_now() {
     assert_eq!(now("syncguard.lock.waiting", "{caller}"), families(0, 0));
     drop(kept);
     assert_eq!(now("syncguard.lock.held", "{lock}"), families(0, 0));
+}
+
+/// A holder that hangs is seen, though no hold has ended.
+#[tokio::test(start_paused = true)]
+async fn the_oldest_hold_of_a_family_has_its_age() {
+    let exported = Exported::new();
+    let options = exported.options().with_key_family(|_| "oldest-hold");
+    // Two backends of one process have one series.
+    let backends = [options, exported.options().with_key_family(|_| "oldest-hold")]
+        .map(|options| with_telemetry(Store::default(), options));
+    let age = || {
+        let family = ("syncguard.key_family", "oldest-hold");
+        exported.now().gauge("syncguard.lock.oldest_hold", "s", family)
+    };
+    let old = acquire(&backends[0], "1").await.unwrap();
+    let began = Instant::now();
+    while age() == 0.0 {}
+    let young = [acquire(&backends[0], "2").await, acquire(&backends[1], "3").await];
+    let (shown, most) = (age(), began.elapsed().as_secs_f64() + 1.0);
+    assert!(shown > 0.0 && shown < most, "{shown} of {most}");
+    old.release().await.unwrap();
+    assert!(age() < age());
+    for guard in young {
+        guard.unwrap().release().await.unwrap();
+    }
+    assert_eq!(age().to_bits(), 0);
 }
 
 #[tokio::test(start_paused = true)]

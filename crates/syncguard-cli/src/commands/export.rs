@@ -6,12 +6,21 @@ use std::time::Duration;
 
 use clap::Args;
 use syncguard::LockInfo;
+#[cfg(feature = "ticks")]
+use syncguard::{
+    DynBackend, Timestamp,
+    recipes::{Schedule, Ticks},
+};
 
 use super::listing::{self, Listing};
 use super::lock_key::key_of;
+#[cfg(feature = "ticks")]
+use super::tick;
 use crate::escape::escape_for_terminal;
 use crate::exit::{Failure, Status};
 use crate::holder;
+#[cfg(feature = "ticks")]
+use crate::run::schedule;
 use crate::store::Store;
 use crate::time::{since, until};
 
@@ -23,18 +32,38 @@ use crate::time::{since, until};
 /// `syncguard export > locks.tmp && mv locks.tmp locks.prom`
 ///
 /// The labels show keys and holders. On Redis the listing scans all keys of the database, in small
-/// steps.
+/// steps. Ticks are exported for the keys that --tick names.
 #[derive(Args)]
 pub(crate) struct Options {
     /// Exports only keys with this prefix, which may end with a * [default: all keys]
     #[arg(default_value = "", hide_default_value = true)]
     prefix: String,
+    /// Exports the ticks of a key too: the key, `=`, and the cron expression that `run --tick` was
+    /// given; may be repeated
+    #[cfg(feature = "ticks")]
+    #[arg(long, value_name = "KEY=CRON", value_parser = parse_tick)]
+    tick: Vec<(String, String)>,
+    /// The time zone of all --tick, such as Europe/Berlin
+    #[cfg(feature = "ticks")]
+    #[arg(long, value_name = "ZONE", default_value = "UTC", requires = "tick")]
+    tz: String,
+}
+
+#[cfg(feature = "ticks")]
+fn parse_tick(text: &str) -> Result<(String, String), String> {
+    let (key, cron) =
+        text.rsplit_once('=').ok_or("a tick is KEY=CRON, as in 'nightly=0 3 * * *'")?;
+    Ok((key.to_owned(), cron.trim().to_owned()))
 }
 
 pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Failure> {
     let prefix = listing::prefix(&options.prefix)?;
+    #[cfg(feature = "ticks")]
+    let ticks = schedules(options)?;
     let backend = store.connect().await?;
     let metrics = as_metrics(&listing::read(&backend, prefix).await?);
+    #[cfg(feature = "ticks")]
+    let metrics = metrics + &ticks_as_metrics(&ticks, &backend).await?;
     // A terminal obeys some characters, and a program must see the key as it is.
     let metrics = if io::stdout().is_terminal() {
         metrics.lines().fold(String::new(), |text, line| text + &escape_for_terminal(line) + "\n")
@@ -70,6 +99,50 @@ fn as_metrics(listing: &Listing) -> String {
     // Writing to a `String` never fails.
     let _ = writeln!(text, "{name} {}", listing.corrupt.len());
     text
+}
+
+/// The keys and the schedules of their ticks.
+#[cfg(feature = "ticks")]
+fn schedules(options: &Options) -> Result<Vec<(&str, Schedule)>, Failure> {
+    let given = options.tick.iter();
+    given.map(|(key, cron)| Ok((key.as_str(), schedule(cron, &options.tz)?))).collect()
+}
+
+/// Each metric has the time of a tick in the schedule, in seconds since 1970.
+#[cfg(feature = "ticks")]
+async fn ticks_as_metrics(
+    ticks: &[(&str, Schedule)],
+    backend: &DynBackend,
+) -> Result<String, Failure> {
+    let (mut due, mut begun, mut done) = (Vec::new(), Vec::new(), Vec::new());
+    for (key, schedule) in ticks {
+        let label = format!("{{key={}}}", quoted(key));
+        let value = |tick: Timestamp| format!("{label} {}", tick.as_millis() / 1000);
+        due.extend(tick::last_due(schedule, Duration::ZERO).map(value));
+        let last = Ticks::new(backend.clone(), *key, schedule.clone()).status().await?.last;
+        begun.extend(last.map(|last| value(last.scheduled_at)));
+        done.extend(
+            last.filter(|last| last.attempts.is_none()).map(|last| value(last.scheduled_at)),
+        );
+    }
+    let mut text = String::new();
+    for (name, help, samples) in [
+        ("syncguard_tick_due_timestamp_seconds", "The last tick that was due.", due),
+        ("syncguard_tick_begun_timestamp_seconds", "The last tick that has begun.", begun),
+        (
+            "syncguard_tick_done_timestamp_seconds",
+            "The last tick that has begun, if it is done.",
+            done,
+        ),
+    ] {
+        if !ticks.is_empty() {
+            family(&mut text, name, help);
+        }
+        for sample in samples {
+            let _ = writeln!(text, "{name}{sample}");
+        }
+    }
+    Ok(text)
 }
 
 /// The two lines before the samples of a metric.

@@ -1,15 +1,19 @@
 //! `syncguard fence`: shows or raises the counter of a key.
 
+use std::collections::BTreeMap;
+
 use clap::{Args, Subcommand};
 use serde_json::json;
+use syncguard::inventory::ListRequest;
 use syncguard::{Fence, Key};
 
 use super::listing;
+use crate::escape::escape_for_terminal;
 use crate::exit::{Failure, Status};
 use crate::output::{print, print_json};
 use crate::store::Store;
 
-/// Shows or raises the fence counter of a key
+/// Shows or raises the fence counter of a key, or finds the key of a hash
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(subcommand)]
@@ -22,6 +26,20 @@ enum Command {
     Show(Show),
     /// Raises the counter of a key, for example after a restored backup; never lowers it
     Raise(Raise),
+    /// Finds the key whose hash is in a log, an error or a metric: a key that was ever locked
+    ///
+    /// All counters are read, on Redis in small steps.
+    Find(Find),
+}
+
+#[derive(Args)]
+struct Find {
+    /// The hash, or at least its first 8 digits
+    #[arg(value_parser = parse_hash)]
+    hash: String,
+    /// Prints a line of JSON for each key
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args)]
@@ -59,6 +77,7 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
             let inventory = listing::inventory(&store.connect().await?)?;
             (&show.key, show.json, inventory.fence_counter(key).await?)
         }
+        Command::Find(find) => return self::find(find, store).await,
         Command::Raise(raise) => {
             let key = Key::new(raise.key.as_str())?;
             let inventory = listing::inventory(&store.connect().await?)?;
@@ -75,6 +94,53 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
     };
     printed.map_err(Failure::output)?;
     Ok(Status::SUCCESS)
+}
+
+/// Two keys whose hashes begin alike are both printed.
+async fn find(options: &Find, store: &Store) -> Result<Status, Failure> {
+    let inventory = listing::inventory(&store.connect().await?)?;
+    let mut next = Some(ListRequest::new().with_page_size(ListRequest::MAX_PAGE_SIZE));
+    // On Redis a scan may show a counter twice.
+    let (mut found, mut corrupt) = (BTreeMap::new(), 0);
+    while let Some(request) = next {
+        let page = inventory.list_counters(request).await?;
+        corrupt += page.corrupt.len();
+        next = page.next;
+        for counter in page.entries {
+            let hash = counter.key.hash_id().to_string();
+            if hash.starts_with(&options.hash) {
+                found.insert(counter.key.expose().to_owned(), (hash, counter.last));
+            }
+        }
+    }
+    let printed = found.iter().try_for_each(|(key, (hash, fence))| {
+        if options.json {
+            print_json(&json!({ "key": key, "keyHash": hash, "fence": fence.to_string() }))
+        } else {
+            print(escape_for_terminal(key))
+        }
+    });
+    printed.map_err(Failure::output)?;
+    if !found.is_empty() {
+        return Ok(Status::SUCCESS);
+    }
+    if corrupt > 0 {
+        let message =
+            "no counter that can be read has a key with this hash, and some cannot be read";
+        return Err(Failure::new(Status::INTERNAL, message));
+    }
+    if !options.json {
+        print("none: no key with this hash was ever locked").map_err(Failure::output)?;
+    }
+    Ok(Status::SUCCESS)
+}
+
+fn parse_hash(text: &str) -> Result<String, String> {
+    let text = text.trim().to_ascii_lowercase();
+    if !(8..=24).contains(&text.len()) || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err("a hash has 24 digits of 0-9 and a-f, of which 8 are enough".to_owned());
+    }
+    Ok(text)
 }
 
 /// Parses a fence with or without leading zeros.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value, json};
-use syncguard::recipes::{Schedule, TickStatus, Ticks};
+use syncguard::Timestamp;
+use syncguard::recipes::{Schedule, StartedTick, TickStatus, Ticks};
 
 use super::listing;
 use crate::exit::{Failure, Status};
@@ -12,21 +13,30 @@ use crate::holder;
 use crate::output::{print, print_json};
 use crate::run::schedule;
 use crate::store::Store;
-use crate::time::{human, since, until, utc};
+use crate::time::{human, in_zone, now, parse_duration, since, until};
 
 /// Shows the last tick of a key that began, and the next one
 ///
-/// This is for people: only `run --tick` itself may decide whether a tick runs.
+/// With --exit-code, for monitoring: status 75 if a tick is overdue, which means that the last tick
+/// that was due before the grace has not begun, or is not done. Only `run --tick` itself may decide
+/// whether a tick runs.
 #[derive(Args)]
 pub(crate) struct Options {
     /// The key that `run --tick` was given
     key: String,
-    /// The cron expression, for the next tick
+    /// The cron expression, for the next tick and for the last one that was due
     #[arg(long, value_name = "CRON")]
     tick: Option<String>,
     /// The time zone of --tick, such as Europe/Berlin
     #[arg(long, value_name = "ZONE", default_value = "UTC", requires = "tick")]
     tz: String,
+    /// Ends with status 75 if a tick is overdue
+    #[arg(long, short, requires = "tick")]
+    exit_code: bool,
+    /// How long after its time a tick has to be done; shorter than the time between two ticks
+    #[arg(long, value_name = "DURATION", default_value = "5m", requires = "tick")]
+    #[arg(value_parser = parse_duration)]
+    grace: Duration,
     /// Prints one line of JSON
     #[arg(long)]
     json: bool,
@@ -38,16 +48,36 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
         // The state needs no schedule. The next tick is not shown.
         None => Schedule::every(Duration::from_secs(1))?,
     };
+    let due = last_due(&schedule, options.grace).filter(|_| options.tick.is_some());
     let ticks = Ticks::new(store.connect().await?, options.key.as_str(), schedule);
     let mut status = ticks.status().await?;
     status.next = status.next.filter(|_| options.tick.is_some());
-    let printed =
-        if options.json { print_json(&as_json(options, &status)) } else { print(as_text(&status)) };
+    let overdue = due.filter(|due| is_overdue(status.last, *due));
+    let printed = if options.json {
+        print_json(&as_json(options, &status, overdue))
+    } else {
+        print(as_text(options, &status, overdue))
+    };
     printed.map_err(Failure::output)?;
-    Ok(Status::SUCCESS)
+    let is_alert = options.exit_code && overdue.is_some();
+    Ok(if is_alert { Status::CONFLICT } else { Status::SUCCESS })
 }
 
-fn as_json(options: &Options, status: &TickStatus) -> Value {
+/// The last tick that was due this long ago, by this machine's clock.
+pub(super) fn last_due(schedule: &Schedule, grace: Duration) -> Option<Timestamp> {
+    let then = u64::try_from(now().saturating_sub(grace).as_millis()).ok()?;
+    schedule.last_until(Timestamp::from_millis(then).ok()?)
+}
+
+/// Whether the tick that was due has not begun, or is not done. Of the ticks before the last one that began, the store
+/// knows nothing.
+fn is_overdue(last: Option<StartedTick>, due: Timestamp) -> bool {
+    last.is_none_or(|last| {
+        last.scheduled_at < due || last.scheduled_at == due && last.attempts.is_some()
+    })
+}
+
+fn as_json(options: &Options, status: &TickStatus, overdue: Option<Timestamp>) -> Value {
     let last = status.last.map(|last| {
         let mut shown = json!({
             "scheduledAtMs": last.scheduled_at.as_millis(),
@@ -64,11 +94,13 @@ fn as_json(options: &Options, status: &TickStatus) -> Value {
     }
     if let Some(next) = status.next {
         shown["nextAtMs"] = json!(next.as_millis());
+        shown["overdueSinceMs"] = json!(overdue.map(Timestamp::as_millis));
     }
     shown
 }
 
-fn as_text(status: &TickStatus) -> String {
+fn as_text(options: &Options, status: &TickStatus, overdue: Option<Timestamp>) -> String {
+    let shown = |time| in_zone(time, &options.tz);
     let mut lines = Vec::new();
     lines.push(match status.last {
         None => "last      none".to_owned(),
@@ -78,7 +110,7 @@ fn as_text(status: &TickStatus) -> String {
                 Some(1) => "1 attempt began".to_owned(),
                 Some(attempts) => format!("{attempts} attempts began"),
             };
-            format!("last      {} ({state})", utc(last.scheduled_at))
+            format!("last      {} ({state})", shown(last.scheduled_at))
         }
     });
     if let Some(info) = &status.running {
@@ -86,7 +118,14 @@ fn as_text(status: &TickStatus) -> String {
         lines.push(format!("running   for {}, by {holder}", human(since(info.acquired_at))));
     }
     if let Some(next) = status.next {
-        lines.push(format!("next      {} (in {})", utc(next), human(until(next))));
+        lines.push(format!("next      {} (in {})", shown(next), human(until(next))));
+    }
+    if let Some(due) = overdue {
+        let state = match status.last.filter(|last| last.scheduled_at == due) {
+            Some(_) => "it is not done",
+            None => "it has not begun",
+        };
+        lines.push(format!("overdue   {} (for {}: {state})", shown(due), human(since(due))));
     }
     lines.join("\n")
 }

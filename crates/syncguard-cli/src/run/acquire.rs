@@ -7,6 +7,7 @@ use syncguard::{DynBackend, ErrorCode, Held, LockError, LockGuard, ReleaseResult
 
 use super::nested;
 use super::request::LockRequest;
+use super::ride_out::RideOut;
 use super::wait_display::WaitDisplay;
 use crate::exit::{Failure, Status};
 use crate::output::Output;
@@ -78,12 +79,13 @@ pub(super) async fn connect(
     key: &str,
     request: &LockRequest,
     signals: &mut Signals,
+    output: Output,
 ) -> Result<ControlFlow<Status, DynBackend>, Failure> {
-    let connects = async {
+    let connects = RideOut::new(request.ride_out, output).over(async || {
         let backend = store.connect().await?;
         nested::refuse(&backend, request, key, store).await?;
         Ok(ControlFlow::Continue(backend))
-    };
+    });
     tokio::select! {
         biased;
         signal = signals.next_ending() => Ok(ControlFlow::Break(Status::of_signal(signal.as_raw()))),
@@ -103,15 +105,20 @@ pub(crate) async fn acquire(
     signals: &mut Signals,
     output: Output,
 ) -> Result<Acquired, Failure> {
-    let backend = match connect(store, key, request, signals).await? {
+    let backend = match connect(store, key, request, signals, output).await? {
         ControlFlow::Continue(backend) => backend,
         ControlFlow::Break(status) => return Ok(Acquired::Ended(status)),
     };
     let display = WaitDisplay::new(&backend, request, output);
+    let acquires = RideOut::new(request.ride_out, output).over(async || {
+        // A request without an answer may have been granted.
+        finish_releases(&backend).await;
+        acquire_any(&backend, request).await
+    });
     let guard = tokio::select! {
         biased;
         signal = signals.next_ending() => Ok(Acquired::Ended(Status::of_signal(signal.as_raw()))),
-        guard = acquire_any(&backend, request) => guard.map(|guard| Acquired::Held(backend.clone(), Box::new(guard))),
+        guard = acquires => guard.map(|guard| Acquired::Held(backend.clone(), Box::new(guard))),
         // Never completes: it only shows the holder.
         () = display.show() => Err(Failure::new(Status::INTERNAL, "the display has ended")),
     };
@@ -121,7 +128,7 @@ pub(crate) async fn acquire(
     match guard {
         // Contention is a result and no error, so `--quiet` hides its message.
         Err(failure) if failure.status() == Status::CONFLICT => {
-            output.note(&failure);
+            output.note(format!("{failure}{}", display.holder_now().await));
             Ok(Acquired::Ended(request.conflict))
         }
         guard => guard,

@@ -12,6 +12,7 @@ mod options;
 mod permit_mismatch;
 mod program;
 mod request;
+mod ride_out;
 mod runner;
 mod supervise;
 mod terminal;
@@ -59,7 +60,7 @@ pub(crate) async fn run(
     let slot = guard.slot().map(|slot| ("SYNCGUARD_SLOT", slot.to_string()));
     let runner = Runner { options, program: &program, store: &store, output };
     let ended = runner.run(&guard.held(), slot, &mut signals).await;
-    let released = guard.release().await;
+    let released = guard.release().await.map_err(Failure::from);
     finish_releases(&backend).await;
     runner.status(&ended?, released)
 }

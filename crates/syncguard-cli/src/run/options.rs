@@ -36,6 +36,11 @@ pub(crate) struct Options {
     command: Vec<OsString>,
     #[command(flatten)]
     pub(super) waiting: WaitOptions,
+    /// Goes on asking for this long while the store is away, instead of ending with status 69; a tick
+    /// that is too late by then is not run
+    #[arg(long, value_name = "DURATION", default_value = "0", hide_default_value = true)]
+    #[arg(value_parser = parse_duration)]
+    ride_out: Duration,
     /// How long the lock outlives a crash of this machine; it is renewed three times in this time
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     pub(super) ttl: Duration,
@@ -128,9 +133,12 @@ impl Options {
                 "the grace is too long; at most 100 years are allowed, and 0s is SIGKILL at once",
             ));
         }
-        let (min_hold, permits) = (self.at_least, self.permits());
+        if self.ride_out > WaitOptions::LONGEST {
+            return Err(Failure::usage("--ride-out is too long; at most 100 years are allowed"));
+        }
+        let (min_hold, permits, ride_out) = (self.at_least, self.permits(), self.ride_out);
         let conflict = self.waiting.conflict_status();
-        Ok(LockRequest { config, auto_extend, acquisition, min_hold, permits, conflict })
+        Ok(LockRequest { config, auto_extend, acquisition, min_hold, permits, ride_out, conflict })
     }
 
     #[cfg(feature = "permits")]

@@ -14,6 +14,8 @@ pub(crate) struct LockRequest {
     pub(super) acquisition: AcquisitionOptions,
     pub(super) min_hold: Option<Duration>,
     pub(super) permits: Option<u32>,
+    /// How long an outage of the store is ridden out.
+    pub(super) ride_out: Duration,
     /// The exit status if another process holds the lock.
     pub(super) conflict: Status,
 }
@@ -27,7 +29,15 @@ impl LockRequest {
     ) -> Self {
         let config = config.with_acquisition(acquisition);
         let auto_extend = AutoExtend::new();
-        Self { config, auto_extend, acquisition, min_hold: None, permits: None, conflict }
+        Self {
+            config,
+            auto_extend,
+            acquisition,
+            min_hold: None,
+            permits: None,
+            ride_out: Duration::ZERO,
+            conflict,
+        }
     }
 
     pub(super) fn waits(&self) -> bool {

@@ -3,7 +3,7 @@
 use std::env;
 use std::path::absolute;
 
-use syncguard::{Held, LockError, ReleaseResult};
+use syncguard::{Held, ReleaseResult};
 
 use super::job::Job;
 use super::lock_file::LockFile;
@@ -57,7 +57,7 @@ impl Runner<'_> {
     pub(super) fn status(
         &self,
         ended: &Ended,
-        released: Result<ReleaseResult, LockError>,
+        released: Result<ReleaseResult, Failure>,
     ) -> Result<Status, Failure> {
         match released {
             _ if ended.was_lost => Ok(Status::LOST),
@@ -71,8 +71,7 @@ impl Runner<'_> {
             Err(error) => {
                 let ttl = human(self.options.ttl);
                 self.output.error(format!(
-                    "the lock could not be given back and ends by itself within {ttl}: {}",
-                    Failure::from(error)
+                    "the lock could not be given back and ends by itself within {ttl}: {error}"
                 ));
                 Ok(ended.status)
             }

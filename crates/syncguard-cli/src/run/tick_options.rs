@@ -16,7 +16,8 @@ pub(crate) struct TickOptions {
     ///
     /// The command runs for the tick that is due now, unless that tick was run before. The status
     /// is then 79 (see --conflict-exit-code); 80 if the tick is too early by the store's clock, 81
-    /// if no tick is due, and 75 if an earlier tick still runs. The command finds the time of the
+    /// if no tick is due, and otherwise 75 if an earlier tick or attempt still runs, or the pause
+    /// after a failed attempt lasts. The command finds the time of the
     /// tick in `SYNCGUARD_TICK` and the number of the attempt in `SYNCGUARD_ATTEMPT`. An expression
     /// has five fields, or six with the seconds before them.
     #[arg(long, value_name = "CRON")]
@@ -31,6 +32,11 @@ pub(crate) struct TickOptions {
     #[arg(long, value_name = "N", default_value = "1", requires = "tick")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=999))]
     pub(super) attempts: u16,
+    /// The pause after a failed attempt, for all processes with this key; it doubles with each attempt
+    /// of the tick, up to an hour
+    #[arg(long, value_name = "DURATION", default_value = "5s", requires = "tick")]
+    #[arg(value_parser = parse_duration)]
+    pub(super) retry_after: Duration,
     /// Which ticks are made up for that no process started in time
     #[arg(long, value_name = "WHICH", default_value = "skip", requires = "tick")]
     pub(super) missed: MissedTicks,

@@ -1,5 +1,6 @@
 //! `syncguard run --tick`: a command for each tick of a schedule.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::ops::ControlFlow;
 use std::pin::{Pin, pin};
@@ -12,9 +13,11 @@ use super::acquire::{connect, finish_releases};
 use super::options::Options;
 use super::program::Program;
 use super::request::LockRequest;
+use super::ride_out::RideOut;
 use super::runner::Runner;
 use super::supervise::Ended;
 use super::tick_options::schedule;
+use super::wait_display::WaitDisplay;
 use crate::exit::{Failure, Status};
 use crate::output::Output;
 use crate::signals::Signals;
@@ -29,7 +32,7 @@ struct Begun {
 
 /// How the recipe has ended, or why it was left.
 enum Left<T> {
-    Done(Result<T, LockError>),
+    Done(T),
     /// A signal asked this program to end.
     Signal(Status),
     Begun(Begun),
@@ -46,7 +49,7 @@ pub(super) async fn run(
 ) -> Result<Status, Failure> {
     let given = &options.ticks;
     let schedule = schedule(expression, &given.tz)?;
-    let backend = match connect(store, &options.key, request, signals).await? {
+    let backend = match connect(store, &options.key, request, signals, output).await? {
         ControlFlow::Continue(backend) => backend,
         ControlFlow::Break(_) if given.is_loop => return Ok(Status::SUCCESS),
         ControlFlow::Break(status) => return Ok(status),
@@ -55,6 +58,7 @@ pub(super) async fn run(
     let mut ticks = Ticks::new(backend.clone(), options.key.as_str(), schedule)
         .with_ttl(options.ttl)
         .with_attempts(given.attempts)
+        .with_retry_after(given.retry_after)
         .with_missed(given.missed.into())
         .with_shutdown(shutdown.clone());
     if let Some(lateness) = given.max_lateness {
@@ -64,7 +68,7 @@ pub(super) async fn run(
     let ended = if given.is_loop {
         run_each(ticks, shutdown, &runner, signals).await
     } else {
-        run_one(ticks, shutdown, &runner, signals).await
+        run_one((&backend, &ticks, request), shutdown, &runner, signals).await
     };
     finish_releases(&backend).await;
     ended
@@ -72,13 +76,22 @@ pub(super) async fn run(
 
 /// Runs the command for the tick that is due now.
 async fn run_one(
-    ticks: Ticks<DynBackend>,
+    (backend, ticks, request): (&DynBackend, &Ticks<DynBackend>, &LockRequest),
     shutdown: CancellationToken,
     runner: &Runner<'_>,
     signals: &mut Signals,
 ) -> Result<Status, Failure> {
     let (begin, mut begun) = mpsc::channel(1);
-    let mut tried = pin!(ticks.try_once(async |tick| announce(tick, &begin).await));
+    let in_doubt = Cell::new(false);
+    // Nothing fails after the command was begun.
+    let ride_out = RideOut::new(request.ride_out, runner.output);
+    let mut tried = pin!(ride_out.over(async || {
+        // A request without an answer may have been granted.
+        finish_releases(backend).await;
+        let tried = ticks.try_once(async |tick| announce(tick, &begin).await).await;
+        in_doubt.set(in_doubt.get() | tried.as_ref().is_err_and(LockError::is_outcome_unknown));
+        Ok(tried?)
+    }));
     let outcome = match next(tried.as_mut(), &mut begun, signals).await {
         Left::Done(outcome) => outcome?,
         Left::Signal(status) => return Ok(status),
@@ -92,13 +105,19 @@ async fn run_one(
     let waiting = &runner.options.waiting;
     let (status, message) = match outcome {
         TickOutcome::Ran(()) => return Ok(Status::INTERNAL),
+        TickOutcome::Taken if in_doubt.get() => {
+            let message =
+                "the tick may be lost: a request for it had no answer, and it counts as started";
+            return Err(Failure::new(Status::UNAVAILABLE, message));
+        }
         TickOutcome::Taken => {
             let status = waiting.conflict_status_or(Status::TAKEN);
             (status, "the tick was run before, by this or another process".to_owned())
         }
         TickOutcome::Busy(_) => {
-            let message = "another process holds the lock: an earlier tick or attempt still runs";
-            (waiting.conflict_status(), message.to_owned())
+            let message = "another process holds the lock: an earlier tick or attempt still runs, or the pause after it lasts";
+            let holder = WaitDisplay::new(backend, request, runner.output).holder_now().await;
+            (waiting.conflict_status(), format!("{message}{holder}"))
         }
         TickOutcome::TooEarly { wait } => {
             let ahead = human(wait);
@@ -174,20 +193,20 @@ async fn announce(tick: Tick, begin: &mpsc::Sender<Begun>) {
 
 /// Goes on with the recipe until it has given back the lock of this tick. The recipe may end meanwhile. A signal makes
 /// it try once more at the most.
-async fn released<T>(
-    mut recipe: Pin<&mut impl Future<Output = Result<T, LockError>>>,
+async fn released<T, E: Into<Failure>>(
+    mut recipe: Pin<&mut impl Future<Output = Result<T, E>>>,
     tick: &Tick,
     shutdown: &CancellationToken,
     signals: &mut Signals,
-) -> Result<ReleaseResult, LockError> {
+) -> Result<ReleaseResult, Failure> {
     loop {
         tokio::select! {
             biased;
-            released = tick.released() => return released,
+            released = tick.released() => return Ok(released?),
             _ = signals.next_ending(), if !shutdown.is_cancelled() => shutdown.cancel(),
             ended = recipe.as_mut() => {
-                ended?;
-                return tick.released().await;
+                ended.map_err(Into::into)?;
+                return Ok(tick.released().await?);
             }
         }
     }
@@ -195,7 +214,7 @@ async fn released<T>(
 
 /// Waits for the next tick. A signal ends the wait; the recipe is then dropped.
 async fn next<T>(
-    recipe: Pin<&mut impl Future<Output = Result<T, LockError>>>,
+    recipe: Pin<&mut impl Future<Output = T>>,
     begun: &mut mpsc::Receiver<Begun>,
     signals: &mut Signals,
 ) -> Left<T> {

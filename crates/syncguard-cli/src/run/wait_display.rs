@@ -1,18 +1,19 @@
-//! Shows the holder to a waiter on a terminal.
+//! Shows the holder to a waiter.
 
 use std::future::pending;
 use std::time::Duration;
 
 use syncguard::diagnostics::get_by_key;
 use syncguard::{DynBackend, LockInfo};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::request::LockRequest;
 use crate::holder;
 use crate::output::{Output, StatusLine};
-use crate::time::{human, since};
+use crate::time::human;
 
-/// The display of a waiter.
+/// The display of a waiter: a line that is drawn anew on a terminal, and a line each minute elsewhere. No line shows the
+/// key.
 pub(super) struct WaitDisplay<'a> {
     backend: &'a DynBackend,
     request: &'a LockRequest,
@@ -26,24 +27,57 @@ impl<'a> WaitDisplay<'a> {
     /// The seconds between two look-ups of the holder, which cost the store a request.
     const LOOK_UP_SECONDS: u32 = 5;
 
+    /// The pause between two lines that stay.
+    const LINE_PAUSE: Duration = Duration::from_secs(60);
+
+    /// A store that is silent must not hold up the end of a waiter.
+    const LONGEST_LOOK: Duration = Duration::from_secs(2);
+
     pub(super) fn new(backend: &'a DynBackend, request: &'a LockRequest, output: Output) -> Self {
         Self { backend, request, output }
     }
 
     /// Never completes. Dropping the future clears the line.
     pub(super) async fn show(&self) {
+        if !self.request.waits() || self.output.is_quiet() {
+            return pending().await;
+        }
         let began = Instant::now();
         sleep(Self::DELAY).await;
-        let line = self.output.status_line().filter(|_| self.request.waits());
-        let Some(line) = line else { return pending().await };
+        match self.output.status_line() {
+            Some(line) => self.draw(&line, began).await,
+            None => self.tell(began).await,
+        }
+    }
+
+    async fn draw(&self, line: &StatusLine, began: Instant) {
         let mut holder = None;
         for second in 0_u32.. {
             if second % Self::LOOK_UP_SECONDS == 0 {
                 holder = self.holder().await;
             }
-            self.draw(&line, holder.as_ref(), began);
+            line.show(&self.text(holder.as_ref(), began));
             sleep(Duration::from_secs(1)).await;
         }
+    }
+
+    async fn tell(&self, began: Instant) {
+        loop {
+            let holder = self.holder().await;
+            self.output.note(self.text(holder.as_ref(), began));
+            sleep(Self::LINE_PAUSE).await;
+        }
+    }
+
+    /// Who has the lock now, as a sentence after the message that it is held; empty if that is not known.
+    pub(super) async fn holder_now(&self) -> String {
+        if self.output.is_quiet() {
+            return String::new();
+        }
+        let held = timeout(Self::LONGEST_LOOK, self.holder()).await.ok().flatten();
+        held.map_or_else(String::new, |info| {
+            format!(". The holder is {}", holder::described(&info))
+        })
     }
 
     async fn holder(&self) -> Option<LockInfo> {
@@ -52,17 +86,12 @@ impl<'a> WaitDisplay<'a> {
         get_by_key(self.backend, key.clone()).await.ok().flatten()
     }
 
-    /// Draws a short line: a line that is wrapped could not be erased.
-    fn draw(&self, line: &StatusLine, holder: Option<&LockInfo>, began: Instant) {
+    fn text(&self, holder: Option<&LockInfo>, began: Instant) -> String {
         let waited = human(Duration::from_secs(began.elapsed().as_secs()));
-        line.show(&match holder {
-            Some(info) => format!(
-                "waiting for {}, who has had the lock for {} ({waited})",
-                holder::name(info),
-                human(since(info.acquired_at))
-            ),
+        match holder {
+            Some(info) => format!("waiting for {} ({waited})", holder::described(info)),
             None if self.request.permits.is_some() => format!("waiting for a permit ({waited})"),
             None => format!("waiting for the lock ({waited})"),
-        });
+        }
     }
 }

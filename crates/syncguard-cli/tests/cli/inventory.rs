@@ -2,8 +2,10 @@
 
 use anyhow::{Result, ensure};
 use rustix::process::Signal;
+use syncguard::Key;
 
 use crate::harness::{Harness, StoreTest};
+use crate::schema::Schema;
 use crate::terminal::Terminal;
 
 /// The tests for every store.
@@ -33,6 +35,19 @@ fn fence(harness: &Harness) -> Result<()> {
     ensure!(harness.run(&show)?.expect(0)?.stdout == "000000000000042\n");
     for bad in ["-1", "x", "900000000000001", "9999999999999999"] {
         harness.run(&["fence", "raise", "fence", "--", bad])?.expect(64)?;
+    }
+    // From the hash of a log line to the key, which is held no more.
+    let hash = Key::new("fence")?.hash_id().to_string();
+    for text in [&hash[..], &hash[..8], &hash.to_uppercase()] {
+        ensure!(harness.run(&["fence", "find", text])?.expect(0)?.stdout == "fence\n");
+    }
+    let json = harness.run(&["fence", "find", &hash, "--json"])?.expect(0)?.stdout;
+    Schema::of("fence")?.check_lines(&json)?;
+    ensure!(json.contains(&format!("\"keyHash\":\"{hash}\"")), "{json}");
+    let none = harness.run(&["fence", "find", "012345678901"])?.expect(0)?.stdout;
+    ensure!(none.starts_with("none: "), "{none}");
+    for bad in ["1234567", "not-a-hash", "0123456789012345678901234"] {
+        harness.run(&["fence", "find", bad])?.expect(64)?;
     }
     Ok(())
 }

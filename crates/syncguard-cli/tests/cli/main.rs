@@ -36,4 +36,5 @@ mod supervision;
 mod terminal;
 mod ticks;
 mod traps;
+mod waiting;
 mod watch;

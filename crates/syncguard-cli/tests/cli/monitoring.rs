@@ -96,12 +96,57 @@ fn exports(harness: &Harness) -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn ticks_are_exported_with_their_schedules() -> Result<()> {
+    let harness = Harness::file()?;
+    let cron = "0 0 29 2 *";
+    let exported = || -> Result<Vec<(String, String, u64)>> {
+        let ticks = [
+            "export",
+            "--tz",
+            "Asia/Tokyo",
+            "--tick",
+            &format!("a=b={cron}"),
+            "--tick",
+            "c=0 0 1 1 *",
+        ];
+        let text = harness.run(&ticks)?.expect(0)?.stdout;
+        let sample =
+            Regex::new(r#"(?m)^syncguard_tick_(\w+)_timestamp_seconds\{key="(.*)"\} (\d+)$"#)?;
+        let all = sample.captures_iter(&text);
+        all.map(|it| Ok((it[1].to_owned(), it[2].to_owned(), it[3].parse()?))).collect()
+    };
+    let names = |all: &[(String, String, u64)]| -> Vec<String> {
+        all.iter().map(|(name, key, _)| format!("{name} {key}")).collect()
+    };
+    ensure!(names(&exported()?) == ["due a=b", "due c"]);
+    let run = |line| {
+        let options = ["run", "--tick", cron, "--tz", "Asia/Tokyo", "--max-lateness", "9years"];
+        let attempts = ["--attempts", "2", "--retry-after", "0", "a=b", "--", "sh", "-c", line];
+        harness.run(&[&options[..], &attempts].concat())
+    };
+    run("exit 1")?.expect(1)?;
+    ensure!(names(&exported()?) == ["due a=b", "due c", "begun a=b"]);
+    run("echo $SYNCGUARD_TICK")?.expect(0)?;
+    let all = exported()?;
+    ensure!(names(&all) == ["due a=b", "due c", "begun a=b", "done a=b"]);
+    ensure!(all[0].2 == all[2].2 && all[0].2 == all[3].2, "{all:?}");
+    // The evening before in UTC.
+    ensure!(all[0].2 % 86_400 == 15 * 3600, "{all:?}");
+    for wrong in ["job", "job=* * *", "job=0 0 31 2 *"] {
+        harness.run(&["export", "--tick", wrong])?.expect(64)?;
+    }
+    Ok(())
+}
+
 /// A new or renamed metric has to be on the dashboard; a test of the dashboard knows these names alone.
 #[test]
 fn the_dashboard_shows_each_metric() -> Result<()> {
     let telemetry = Path::new(env!("CARGO_MANIFEST_DIR")).join("../syncguard-telemetry");
     let dashboard = fs::read_to_string(telemetry.join("grafana/dashboard.json"))?;
-    let metrics = exported(&Harness::file()?, "")?;
+    let ticks = ["export", "--tick", "job=* * * * *"];
+    let metrics = Harness::file()?.run(&ticks)?.expect(0)?.stdout;
+    ensure!(metrics.matches("# TYPE ").count() == 7, "{metrics}");
     for line in metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
         let name = line.split(' ').next().context("a name")?;
         ensure!(dashboard.contains(name), "{name}");

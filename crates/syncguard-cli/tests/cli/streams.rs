@@ -27,6 +27,7 @@ fn a_reader_that_has_gone_hears_nothing() -> Result<()> {
         &["status", "a", "--json"],
         &["watch", "--json", "-i", "100ms"],
         &["fence", "show", "a"],
+        &["fence", "find", "0123456789"],
         &["tick", "a"],
         &["doctor", "--rounds", "1"],
         &["completions", "bash"],

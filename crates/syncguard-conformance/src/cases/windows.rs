@@ -278,6 +278,47 @@ pub(crate) async fn many_at_once_use_up_a_window_once(context: &Context<'_>) -> 
     Ok(())
 }
 
+pub(crate) async fn a_release_raises_the_counter_of_its_lock(context: &Context<'_>) -> Outcome {
+    let (client, windows) = pair(context).await?;
+    let key = fresh_key()?;
+    // A lower counter than that of the lock changes nothing.
+    for (named, counter) in [(nth(9)?, 9), (nth(4)?, 10)] {
+        let lock = client.take(&key, LONG).await?;
+        windows.counted(&key, lock.lock_id, named).await?;
+        client.free(&key).await?;
+        ensure_eq!(windows.taken(&key, window_of(1)?).await?, nth(counter)?, "the counter");
+    }
+    // All digits count.
+    let (lock, last) = (client.take(&key, LONG).await?, Fence::new(123_456_789_012_345)?);
+    windows.counted(&key, lock.lock_id, last).await?;
+    ensure_eq!(windows.taken(&key, window_of(1)?).await?, last, "the counter");
+    Ok(())
+}
+
+pub(crate) async fn a_release_that_frees_nothing_raises_no_counter(
+    context: &Context<'_>,
+) -> Outcome {
+    let (client, windows) = pair(context).await?;
+    let (key, other, expired) = (fresh_key()?, fresh_key()?, fresh_key()?);
+    let lock = client.take(&key, LONG).await?;
+    windows.release(&other, lock.lock_id, nth(9)?).await?;
+    client.release(lock.lock_id).await?;
+    let short = client.take(&expired, SHORT).await?;
+    context.outlive(SHORT).await;
+    for (key, lock_id) in [(&key, lock.lock_id), (&expired, short.lock_id)] {
+        let answer = windows.release(key, lock_id, nth(9)?).await?;
+        ensure!(
+            !answer.is_released(),
+            "the release of a lock that is not held answered {answer:?}"
+        );
+    }
+    for key in [&key, &other, &expired] {
+        let lock = windows.granted(key, window_of(1)?).await?;
+        ensure_eq!(lock.fence()?, nth(1)?, "the fence after a release that freed nothing");
+    }
+    Ok(())
+}
+
 pub(crate) async fn windows_keep_every_digit(context: &Context<'_>) -> Outcome {
     let (client, windows) = pair(context).await?;
     for number in [123_456_789_012_343, Fence::MAX.get()] {

@@ -121,13 +121,14 @@ impl LockBackend for Backend {
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
         let request = self.visible_token(request, |request| &mut request.cancellation);
+        let raised = request.raised().map(|(key, at_least)| (key.clone(), at_least));
         let (backend, hint) = (self.handle(), request.key_hint);
         let lock_id = self.with(|store, _| store.hinted(request.lock_id, hint.as_ref()))?;
         let operation = async move {
             if !backend.has(Flaw::release_reads_and_deletes_later)
                 && !backend.has(Flaw::releases_half_when_dropped)
             {
-                return backend.ask_to_release(lock_id).await;
+                return backend.ask_to_release(lock_id, raised).await;
             }
             travel().await;
             let found = backend.with(|store, now| store.releasable(lock_id, now))?;

@@ -169,7 +169,9 @@ flaws! {
     lists_counters_of_locked_keys_only => [counters_of_free_keys_are_listed];
     a_raise_does_nothing => [a_raised_counter_gives_higher_fences, raises_and_acquires_at_once_keep_fences_growing];
     a_raise_touches_the_lock => [a_raised_counter_gives_higher_fences];
-    a_raise_lowers => [a_raise_never_lowers_a_counter, raises_and_acquires_at_once_keep_fences_growing];
+    a_raise_lowers => [
+        a_raise_never_lowers_a_counter, a_release_raises_the_counter_of_its_lock,
+        raises_and_acquires_at_once_keep_fences_growing];
     a_raise_says_what_it_was_asked => [a_raise_never_lowers_a_counter];
     a_raise_reads_and_writes_later => [raises_and_acquires_at_once_keep_fences_growing];
     a_raise_stops_below_the_end => [a_counter_raised_to_the_end_grants_nothing];
@@ -200,6 +202,9 @@ flaws! {
     looks_at_windows_before_the_own_lock => [the_same_request_in_a_window_gets_the_same_lock];
     uses_up_fences_of_refused_windows => [a_refused_window_uses_up_no_fence];
     locks_what_a_window_refuses => [a_refused_window_changes_no_lock];
+    a_release_raises_no_counter => [a_release_raises_the_counter_of_its_lock];
+    a_release_of_an_expired_lock_raises => [a_release_that_frees_nothing_raises_no_counter];
+    a_release_raises_the_counter_of_another_key => [a_release_that_frees_nothing_raises_no_counter];
 
     // Lateness.
     carries_out_late_acquires => [a_late_acquire_takes_no_lock, a_late_acquire_leaves_nothing_after_the_clean_up];

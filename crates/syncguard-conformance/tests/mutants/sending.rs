@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use syncguard_core::authoring::cancel::{self, Caller, Settle, Settled, Unsettled};
 use syncguard_core::contract::{AcquireRequest, AcquireResult};
-use syncguard_core::{ErrorCode, LockError, LockId, NotHeld, ReleaseResult, Timestamp};
+use syncguard_core::{ErrorCode, Fence, Key, LockError, LockId, NotHeld, ReleaseResult, Timestamp};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -101,8 +101,12 @@ impl Backend {
         Ok(self.ask(deadline, Flaw::carries_out_late_acquires, carry_out).await)
     }
 
-    pub(crate) async fn ask_to_release(&self, lock_id: LockId) -> Result<ReleaseResult, LockError> {
-        let work = move |store: &mut Store, now| store.release(lock_id, now);
+    pub(crate) async fn ask_to_release(
+        &self,
+        lock_id: LockId,
+        raised: Option<(Key, Fence)>,
+    ) -> Result<ReleaseResult, LockError> {
+        let work = move |store: &mut Store, now| store.release_counted(lock_id, raised, now);
         let answer = self.ask(self.deadline()?, Flaw::carries_out_late_releases, work).await??;
         let sent_twice = self.sent_twice.lock().unwrap().remove(&lock_id);
         if let Some(acquire) = sent_twice {

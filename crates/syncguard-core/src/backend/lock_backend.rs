@@ -76,6 +76,10 @@ pub trait LockBackend: Clone + Send + Sync + 'static {
     /// changes no answer, and a backend may ignore it. Of several releases of one lock
     /// exactly one answers [`Released`](ReleaseResult::Released). Fence counters stay.
     ///
+    /// A backend that [supports fence windows](BackendCapabilities::supports_fence_windows) also raises the counter that
+    /// a request [names](ReleaseRequest::with_counter_at_least), in the same step, if it frees the lock. If the lock has
+    /// another key than the request says, no counter is raised.
+    ///
     /// # Errors
     ///
     /// `Aborted` if the request's token fires, `Internal` for a corrupt record, and the store's failures.

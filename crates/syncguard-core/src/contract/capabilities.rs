@@ -24,7 +24,8 @@ pub struct BackendCapabilities {
     pub supports_fencing: bool,
     /// The clock that decides when a lock expires.
     pub time_authority: TimeAuthority,
-    /// True if acquires with a [`FenceWindow`](super::FenceWindow) are granted only within it.
+    /// True if acquires with a [`FenceWindow`](super::FenceWindow) are granted only within it, and a release raises the
+    /// counter that it [names](super::ReleaseRequest::with_counter_at_least).
     pub supports_fence_windows: bool,
 }
 

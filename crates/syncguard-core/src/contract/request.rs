@@ -112,6 +112,10 @@ pub struct ReleaseRequest {
     pub lock_id: LockId,
     /// The key under which the lock is likely to be found.
     pub key_hint: Option<Key>,
+    /// The fence counter of the key afterwards, at least; `None` leaves the counter as it is. Callers send it only to a
+    /// backend that [supports fence windows](super::BackendCapabilities::supports_fence_windows), with the key of the
+    /// lock as the hint.
+    pub counter_at_least: Option<Fence>,
     /// The operation is given up when this token fires.
     pub cancellation: Option<CancellationToken>,
 }
@@ -120,7 +124,29 @@ impl ReleaseRequest {
     /// Releases this lock.
     #[must_use]
     pub fn new(lock_id: LockId) -> Self {
-        Self { lock_id, key_hint: None, cancellation: None }
+        Self { lock_id, key_hint: None, counter_at_least: None, cancellation: None }
+    }
+
+    /// Raises the counter of this key to at least this value, in the same step. If the lock is not held any more, or has
+    /// another key, the counter stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a value above [`Fence::MAX`], which no counter exceeds.
+    pub fn with_counter_at_least(self, key: Key, at_least: Fence) -> Result<Self, LockError> {
+        if at_least > Fence::MAX {
+            return Err(LockError::invalid_argument(format!(
+                "a release cannot raise a counter to {at_least}; up to {} is allowed",
+                Fence::MAX
+            )));
+        }
+        Ok(Self { counter_at_least: Some(at_least), ..self.with_key_hint(key) })
+    }
+
+    /// For authors of backends: the key whose counter is raised, and the value.
+    #[must_use]
+    pub fn raised(&self) -> Option<(&Key, Fence)> {
+        self.key_hint.as_ref().zip(self.counter_at_least)
     }
 
     /// Says which key the lock has. Guards always do.

@@ -20,7 +20,7 @@ mod window;
 pub use self::acquire::{TryAcquired, acquire, try_acquire};
 pub use self::acquisition::{AcquisitionOptions, Backoff, Jitter};
 pub use self::config::{AutoExtend, LockConfig};
-pub use self::guard::{Held, LockGuard};
+pub use self::guard::{Held, LockGuard, Parting, release_as};
 pub use self::lock::lock;
 pub use self::locker::Locker;
 pub use self::window::{TriedInWindow, try_acquire_in_window};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use syncguard_core::authoring::checked_timeout;
+use syncguard_core::authoring::{Parting, checked_timeout};
 use syncguard_core::contract::Holder;
 use syncguard_core::{
     AutoExtend, CancellationToken, IntoKey, IntoTtl, LockBackend, LockConfig, LockError,
@@ -172,7 +172,7 @@ impl<B: LockBackend> Election<B> {
                     self.lead(work, &term, &state).await
                 };
                 // A failure is logged, and the campaign goes on.
-                let _ = Box::pin(give_back(*guard, "a leader's")).await;
+                let _ = Box::pin(give_back(*guard, Parting::Free, "a leader's")).await;
                 if self.shutdown.is_cancelled() {
                     break;
                 }

@@ -38,13 +38,13 @@ impl<B: LockBackend> WriteGuard<B> {
     /// [`Held::valid_for`](syncguard_core::Held::valid_for).
     #[must_use]
     pub fn valid_for(&self) -> Duration {
-        self.guards().map(LockGuard::valid_for).min().unwrap_or_default()
+        self.guards().map(|guard| guard.valid_for()).min().unwrap_or_default()
     }
 
     /// Returns true once the write is over, because one of its locks is.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.guards().any(LockGuard::is_lost)
+        self.guards().any(|guard| guard.is_lost())
     }
 
     /// Resolves when the write is over: see [`Held::lost`](syncguard_core::Held::lost). The work has to stop then. The

@@ -70,6 +70,7 @@ pub struct Ticks<B> {
     config: LockConfig,
     schedule: Schedule,
     attempts: u16,
+    retry_after: Duration,
     missed: Missed,
     max_lateness: Option<Duration>,
     shutdown: CancellationToken,
@@ -85,6 +86,7 @@ impl<B: LockBackend> Ticks<B> {
             config: LockConfig::new(key).with_auto_extend(AutoExtend::new()).with_recipe(RECIPE),
             schedule,
             attempts: 1,
+            retry_after: Duration::from_secs(5),
             missed: Missed::Skip,
             max_lateness: None,
             shutdown: CancellationToken::new(),
@@ -116,12 +118,20 @@ impl<B: LockBackend> Ticks<B> {
     /// How many attempts a tick has in all, 1 to 999. Default: 1, so that a tick runs at most once.
     ///
     /// With more, an attempt whose process died, whose lock was lost or that was [given up](Tick::give_up) is followed by
-    /// another one. This costs one more request for each tick, which marks the tick as done.
-    ///
-    /// Give every process of a key the same number: a tick that has one attempt is not marked as done, so a process that
-    /// allows more attempts runs it again.
+    /// another one, after a [pause](Self::with_retry_after). The release of the lock marks the tick as done, whatever the
+    /// number: a process that allows more attempts runs only a tick again that was not done.
     pub fn with_attempts(mut self, attempts: u16) -> Self {
         self.attempts = attempts;
+        self
+    }
+
+    /// The pause after an attempt that was [given up](Tick::give_up), which all processes keep. Default: 5 s. It doubles
+    /// with each attempt of the tick, up to an hour. Zero is no pause.
+    ///
+    /// The key stays locked for this time, at most until the next tick is due, unless [each missed tick is made up
+    /// for](Missed::Each), and at most until the tick is too late. There is no pause if no attempt is left.
+    pub fn with_retry_after(mut self, pause: Duration) -> Self {
+        self.retry_after = pause;
         self
     }
 
@@ -155,6 +165,19 @@ impl<B: LockBackend> Ticks<B> {
         self
     }
 
+    /// The pause after a failed attempt of a tick; `None` if no attempt follows.
+    fn pause_after(&self, attempt: u16, tick: Timestamp) -> Option<Duration> {
+        let (rules, now) = (self.rules(self.missed), self.now().ok()?);
+        let doubled = 1_u32.checked_shl(u32::from(attempt) - 1).unwrap_or(u32::MAX);
+        let pause = self.retry_after.saturating_mul(doubled);
+        let pause = pause.min(self.retry_after.max(Duration::from_secs(3600)));
+        // No attempt begins when the tick is too late, or if the next tick takes its place.
+        let too_late = rules.max_lateness.saturating_sub(now - tick);
+        let next = self.schedule.next_after(now).filter(|_| self.missed != Missed::Each);
+        let pause = pause.min(too_late).min(next.map_or(Duration::MAX, |next| next - now));
+        (attempt < self.attempts && !pause.is_zero()).then_some(pause)
+    }
+
     fn rules(&self, missed: Missed) -> Rules<'_> {
         let max_lateness = self.max_lateness.unwrap_or_else(|| missed.default_lateness());
         Rules { schedule: &self.schedule, missed, max_lateness }
@@ -171,6 +194,9 @@ impl<B: LockBackend> Ticks<B> {
         }
         if let Some(lateness) = self.max_lateness {
             checked_timeout("largest lateness", lateness)?;
+        }
+        if !self.retry_after.is_zero() {
+            checked_timeout("pause between attempts", self.retry_after)?;
         }
         self.inventory().map(drop)
     }

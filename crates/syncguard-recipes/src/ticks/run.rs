@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use syncguard_core::authoring::pause::jittered;
-use syncguard_core::authoring::{OutageLog, TriedInWindow, try_acquire_in_window};
+use syncguard_core::authoring::{OutageLog, Parting, TriedInWindow, try_acquire_in_window};
 use syncguard_core::contract::Refusal;
-use syncguard_core::{Contention, LockBackend, LockError, LockGuard, Timestamp};
+use syncguard_core::{Contention, LockBackend, LockError, LockGuard, ReleaseResult, Timestamp};
 use tokio::time::Instant;
 
 use super::Ticks;
@@ -295,36 +295,36 @@ impl<B: LockBackend> Ticks<B> {
         Ok(Some((Box::new(guard), tick)))
     }
 
-    /// Marks the tick as done if other attempts could follow, and releases its lock. Returns false if the tick is not
-    /// done.
+    /// Releases the lock of a tick, and marks the tick as done in the same request. Returns false if the tick is not done.
     async fn finish(&self, guard: Box<LockGuard<B>>, tick: &Tick<B::Fence>) -> bool {
-        let is_done = !tick.is_given_up()
-            && (self.attempts == 1 || self.mark_done(&guard, tick.scheduled_at()).await);
-        tick.set_released(give_back(*guard, "a tick's").await);
-        is_done
-    }
-
-    /// Raises the counter to the last fence of the tick. Returns false if the store does not answer within the TTL, or
-    /// once after the shutdown, or if the lock is over: another attempt may have begun.
-    async fn mark_done(&self, guard: &LockGuard<B>, tick: Timestamp) -> bool {
-        let mut outage = Outage::new(SCHEDULE);
-        let until = Instant::now() + self.config.ttl().as_duration();
-        while !guard.valid_for().is_zero() && Instant::now() < until {
-            let raise = async {
-                let counter = done(tick)?;
-                self.inventory()?.raise_counter(self.config.key()?, counter).await
-            };
-            let pause = match raise.await.map_err(|error| outage.pause(error)) {
-                Ok(_) => return true,
-                Err(Ok(pause)) => pause,
-                Err(Err(_)) => break,
-            };
-            if !sleep_unless(pause, &self.shutdown).await {
-                break;
+        let parting = match done(tick.scheduled_at()) {
+            Ok(done) if !tick.is_given_up() => Parting::Counter(done),
+            _ => self
+                .pause_after(tick.attempt(), tick.scheduled_at())
+                .map_or(Parting::Free, Parting::Pause),
+        };
+        let held_for = guard.valid_for();
+        let mut released = give_back(*guard, parting, "a tick's").await;
+        if let (Err(_), Parting::Counter(done)) = (&released, parting) {
+            // The release goes on in the background until the lock expires.
+            let drained = self.backend.client_state().drained(held_for);
+            tokio::select! {
+                biased;
+                _ = drained => {}
+                () = self.shutdown.cancelled() => {}
+            }
+            if self.counter().await.is_ok_and(|counter| counter >= Some(done)) {
+                released = Ok(ReleaseResult::Released);
+            } else {
+                tracing::warn!(
+                    "a tick whose work has ended could not be marked as done; it may run again"
+                );
             }
         }
-        tracing::warn!("a tick whose work has ended could not be marked as done; it may run again");
-        false
+        let is_done =
+            !tick.is_given_up() && released.as_ref().is_ok_and(|released| released.is_released());
+        tick.set_released(released);
+        is_done
     }
 }
 

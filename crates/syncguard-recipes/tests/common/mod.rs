@@ -95,8 +95,9 @@ impl LockBackend for Connection {
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
         let this = self.clone();
-        cancel::finish(request.cancellation.clone().as_ref(), async move {
-            let release = this.store.release(ReleaseRequest::new(request.lock_id));
+        let token = request.cancellation.clone();
+        cancel::finish(token.as_ref(), async move {
+            let release = this.store.release(request);
             this.travel(&this.counts.releases, release).await
         })
         .await

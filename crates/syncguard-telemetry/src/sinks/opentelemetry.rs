@@ -7,6 +7,7 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram, Meter, UpDownCounter};
 use syncguard_core::{ErrorCode, LossReason};
 
+use super::holds;
 use crate::gauges::{Gauge, GaugeChange};
 use crate::queue::dropped_by_all;
 use crate::{EventKind, LockEvent, Reason, TelemetryOptions};
@@ -31,6 +32,7 @@ impl TelemetryOptions {
     /// | `syncguard.lock.contentions` | counter, `{contention}` | attempts that found the lock held by someone else | |
     /// | `syncguard.lock.waiting` | up-down counter, `{caller}` | calls that try for a lock right now | |
     /// | `syncguard.lock.held` | up-down counter, `{lock}` | guards that hold a lock right now | |
+    /// | `syncguard.lock.oldest_hold` | gauge, `s` | the age of the oldest hold of a guard right now, of all backends of the process; 0 if there is none | |
     /// | `syncguard.telemetry.dropped_events` | counter, `{event}` | [events dropped](crate::TelemetryHandle::dropped_events), by all backends of the process; no attribute | |
     /// | `syncguard.lock.lost` | counter, `{lock}` | locks that were lost while a guard held them | `syncguard.loss` |
     ///
@@ -46,7 +48,7 @@ impl TelemetryOptions {
     /// its first value.
     ///
     /// Current waiters and holders are counted without the queue, so the counts stay right when events are dropped. A
-    /// lost lock counts as held until the loss is noticed.
+    /// lost lock counts as held until the loss is noticed, and a forgotten guard until the process ends.
     ///
     /// ```
     /// use opentelemetry_sdk::metrics::SdkMeterProvider;
@@ -100,8 +102,8 @@ struct Metrics {
     lost: Counter<u64>,
     waiting: UpDownCounter<i64>,
     held: UpDownCounter<i64>,
-    /// The locks whose losses have their series, by backend, family and recipe.
-    begun: Mutex<HashSet<Vec<KeyValue>>>,
+    /// The locks whose losses and oldest holds have their series, by backend, family and recipe.
+    begun: Arc<Mutex<HashSet<Vec<KeyValue>>>>,
 }
 
 /// In seconds. The defaults of OpenTelemetry are for milliseconds.
@@ -127,6 +129,17 @@ const LOSSES: [LossReason; 4] =
 
 impl Metrics {
     fn new(meter: &Meter) -> Self {
+        let begun = Arc::<Mutex<HashSet<_>>>::default();
+        let all = Arc::clone(&begun);
+        let _gauge = meter
+            .f64_observable_gauge("syncguard.lock.oldest_hold")
+            .with_unit("s")
+            .with_description("Age of the oldest hold right now")
+            .with_callback(move |observer| {
+                let all = all.lock().unwrap_or_else(PoisonError::into_inner);
+                holds::tell_oldest(&all, |age, of_lock| observer.observe(age, of_lock));
+            })
+            .build();
         let seconds = |name, description, boundaries: &[f64]| {
             let histogram = meter.f64_histogram(name).with_unit("s");
             histogram.with_description(description).with_boundaries(boundaries.to_vec()).build()
@@ -185,7 +198,7 @@ impl Metrics {
                 "Calls that try for a lock right now",
             ),
             held: up_down("syncguard.lock.held", "{lock}", "Guards that hold a lock right now"),
-            begun: Mutex::default(),
+            begun,
         }
     }
 
@@ -218,7 +231,16 @@ impl Metrics {
             Gauge::Waiters => &self.waiting,
             Gauge::Holders => &self.held,
         };
-        counter.add(change.by, &of_lock(change.backend, change.key_family.clone(), change.recipe));
+        let of_lock = of_lock(change.backend, change.key_family.clone(), change.recipe);
+        counter.add(change.by, &of_lock);
+        match change.gauge {
+            Gauge::Holders if change.by > 0 => {
+                self.begin_losses(&of_lock);
+                holds::begin(change.lock_id, of_lock);
+            }
+            Gauge::Holders => holds::end(change.lock_id),
+            Gauge::Waiters => {}
+        }
     }
 
     fn record(&self, event: &LockEvent) {

@@ -60,6 +60,7 @@ pub(crate) struct Metrics(pub(crate) Vec<(String, String, Data)>);
 pub(crate) enum Data {
     Counter(Vec<(Attributes, u64)>),
     UpDown(Vec<(Attributes, i64)>),
+    Gauge(Vec<(Attributes, f64)>),
     Histogram(Vec<(Attributes, u64, f64)>),
 }
 
@@ -98,6 +99,14 @@ impl Metrics {
         let Data::UpDown(points) = self.find(name, unit) else { panic!("{name}") };
         points.clone()
     }
+
+    /// The value of the gauge with this attribute.
+    pub(crate) fn gauge(&self, name: &str, unit: &str, attribute: (&str, &str)) -> f64 {
+        let Data::Gauge(points) = self.find(name, unit) else { panic!("{name}") };
+        let attribute = (attribute.0.to_owned(), attribute.1.to_owned());
+        let mut found = points.iter().filter(|(attributes, _)| attributes.contains(&attribute));
+        found.next().unwrap_or_else(|| panic!("no {attribute:?}")).1
+    }
 }
 
 impl Data {
@@ -105,6 +114,7 @@ impl Data {
         match self {
             Self::Counter(points) => points.iter().map(|(attributes, _)| attributes).collect(),
             Self::UpDown(points) => points.iter().map(|(attributes, _)| attributes).collect(),
+            Self::Gauge(points) => points.iter().map(|(attributes, _)| attributes).collect(),
             Self::Histogram(points) => points.iter().map(|(attributes, ..)| attributes).collect(),
         }
     }
@@ -125,6 +135,10 @@ impl Data {
             AggregatedMetrics::I64(MetricData::Sum(sum)) => {
                 assert!(!sum.is_monotonic());
                 Self::UpDown(values(sum.data_points()))
+            }
+            AggregatedMetrics::F64(MetricData::Gauge(gauge)) => {
+                let points = gauge.data_points();
+                Self::Gauge(points.map(|it| (texts(it.attributes()), it.value())).collect())
             }
             other => panic!("{other:?}"),
         }

@@ -16,6 +16,7 @@ enum Name {
     Settle,
     Acquire,
     Extend,
+    ReleaseCounted,
     Release,
     Raise,
     Counter,
@@ -32,7 +33,9 @@ use Column::{Bool, Bools, Number, Numbers, Short, Text, Texts};
 /// The columns of a record, the time, and the holder.
 const LOOK_UP: &[Column] = &[Text, Text, Number, Number, Text, Text, Number, Text];
 
-static KINDS: [Kind; 12] = [
+const RELEASE: &[Column] = &[Bool, Text, Text, Number, Number, Text, Text, Number, Text];
+
+static KINDS: [Kind; 13] = [
     Kind { name: Name::Settle, marks: &["AS alone"], columns: &[Bool, Bool, Number, Text] },
     Kind {
         name: Name::Acquire,
@@ -47,11 +50,8 @@ static KINDS: [Kind; 12] = [
         marks: &["extended AS"],
         columns: &[Number, Number, Text, Text, Number, Number, Text, Text, Number, Number, Text],
     },
-    Kind {
-        name: Name::Release,
-        marks: &["released AS"],
-        columns: &[Bool, Text, Text, Number, Number, Text, Text, Number, Text],
-    },
+    Kind { name: Name::ReleaseCounted, marks: &["released AS", "raised AS"], columns: RELEASE },
+    Kind { name: Name::Release, marks: &["released AS"], columns: RELEASE },
     Kind { name: Name::Raise, marks: &["greatest(c.fence, excluded.fence)"], columns: &[Number] },
     Kind { name: Name::Counter, marks: &["SELECT c.fence FROM"], columns: &[Number] },
     Kind {
@@ -97,7 +97,7 @@ impl Kind {
 pub(super) enum Statement {
     Acquire(Acquire),
     Extend { id: String, ttl: i64, expected: Option<i64>, deadline: i64 },
-    Release { id: String, deadline: i64 },
+    Release { id: String, raises: Option<Raises>, deadline: i64 },
     Settle { id: String, key: String },
     Raise { counter: String, at_least: i64 },
     Counter { counter: String },
@@ -108,6 +108,9 @@ pub(super) enum Statement {
     Durability,
     Time,
 }
+
+/// The key and the counter that a release raises, and the least value.
+pub(super) type Raises = (String, String, i64);
 
 #[derive(Clone, Debug)]
 pub(super) struct Acquire {
@@ -152,7 +155,11 @@ impl Statement {
                 expected: bytes(2).map(number),
                 deadline: given(3),
             },
-            Name::Release => Self::Release { id: text(0), deadline: given(1) },
+            Name::Release => Self::Release { id: text(0), raises: None, deadline: given(1) },
+            Name::ReleaseCounted => {
+                let raises = Some((text(1), text(2), given(4)));
+                Self::Release { id: text(0), raises, deadline: given(5) }
+            }
             Name::Raise => Self::Raise { counter: text(0), at_least: given(2) },
             Name::Counter => Self::Counter { counter: text(0) },
             Name::ByKey => Self::ByKey { key: text(0) },
@@ -188,7 +195,9 @@ impl Statement {
         let keys = match self {
             Self::Acquire(asked) => [Some(&asked.key), Some(&asked.counter)],
             Self::Settle { key, .. } => [Some(key), None],
-            Self::Raise { counter, .. } => [Some(counter), None],
+            Self::Raise { counter, .. } | Self::Release { raises: Some((_, counter, _)), .. } => {
+                [Some(counter), None]
+            }
             _ => [None, None],
         };
         keys.into_iter().flatten().map(String::as_str)

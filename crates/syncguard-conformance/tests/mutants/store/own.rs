@@ -1,7 +1,9 @@
 //! Releases and extends.
 
 use syncguard_core::contract::ExtendRequest;
-use syncguard_core::{ExtendResult, LockError, LockId, NotHeld, ReleaseResult, Timestamp};
+use syncguard_core::{
+    ExtendResult, Fence, Key, LockError, LockId, NotHeld, ReleaseResult, Timestamp,
+};
 
 use super::{Record, Store, Stored, is_live, timestamp};
 use crate::mutants::flaws::Flaw;
@@ -18,6 +20,31 @@ impl Store {
             Err(_) if self.has(Flaw::release_always_succeeds) => Ok(ReleaseResult::Released),
             Err(why) => Ok(ReleaseResult::NotHeld(why)),
         }
+    }
+
+    /// Releases a lock and raises the counter of its key.
+    pub(crate) fn release_counted(
+        &mut self,
+        lock_id: LockId,
+        raised: Option<(Key, Fence)>,
+        now: u64,
+    ) -> Result<ReleaseResult, LockError> {
+        let is_its = |(key, _): &(Key, Fence)| {
+            let stored = self.locks.get(&self.name(key));
+            matches!(stored, Some(Stored::Lock(lock)) if lock.lock_id == lock_id)
+        };
+        let trusts_the_key = self.has(Flaw::a_release_raises_the_counter_of_another_key);
+        let raised = raised.filter(|raised| trusts_the_key || is_its(raised));
+        let answer = self.release(lock_id, now)?;
+        let raises = match self.flaw {
+            Some(Flaw::a_release_raises_no_counter) => false,
+            Some(Flaw::a_release_of_an_expired_lock_raises) => true,
+            _ => answer.is_released(),
+        };
+        if let Some((key, at_least)) = raised.filter(|_| raises) {
+            self.raise(&key, at_least)?;
+        }
+        Ok(answer)
     }
 
     /// The name of the lock that a release deletes.

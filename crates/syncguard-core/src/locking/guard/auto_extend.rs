@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::lease::{Lease, as_not_held};
+use super::parting::Parting;
 use super::release::ReleaseOutcome;
 use super::renewer_channel::{Command, RenewerChannel};
 use super::validity::Validity;
@@ -80,8 +81,8 @@ impl<B: LockBackend> Renewer<B> {
                     // The guard may have stopped waiting; the extend counts all the same.
                     let _ = answer.send(result);
                 }
-                Some(Command::Release(answer, _unfinished)) => {
-                    return Box::pin(self.release(answer)).await;
+                Some(Command::Release(parting, answer, _unfinished)) => {
+                    return Box::pin(self.release(parting, answer)).await;
                 }
                 Some(Command::Abandon(_unfinished)) => {
                     // The dropped lease joins the clean-up before the command stops counting as unfinished.
@@ -101,9 +102,11 @@ impl<B: LockBackend> Renewer<B> {
 
     async fn release(
         mut self: Box<Self>,
+        parting: Parting,
         answer: oneshot::Sender<Result<ReleaseResult, LockError>>,
     ) {
-        let Some(lease) = self.lease.take() else { return };
+        let Some(mut lease) = self.lease.take() else { return };
+        lease.part(parting, self.validity.expires_at());
         let ReleaseOutcome { result, failed, .. } = lease.release(ReleaseSource::Drop).await;
         if let (Err(Err(error)), Some(reporter)) = (answer.send(result), failed) {
             reporter.report(&error);

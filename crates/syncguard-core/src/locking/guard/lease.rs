@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::min_hold::MinHold;
+use super::parting::Parting;
 use super::release::{ReleaseJob, ReleaseOutcome, ReleaseTry, Reporter};
 use super::validity::Validity;
 use crate::backend::LockBackend;
@@ -15,7 +16,7 @@ use crate::contract::loss_reason::LossReason;
 use crate::contract::request::ExtendRequest;
 use crate::contract::response::{ExtendResult, NotHeld};
 use crate::rt::{self, Instant, Spawner};
-use crate::value::{ErrorCode, Key, LockError, LockId, Timestamp, Ttl};
+use crate::value::{ErrorCode, Fence, Key, LockError, LockId, Timestamp, Ttl};
 
 /// A held lock. It has exactly one owner: the guard, or the task that renews it. A dropped lease is
 /// released in the background.
@@ -34,6 +35,8 @@ pub(crate) struct Lease<B: LockBackend> {
     local_holder: Option<LocalHolder>,
     /// The minimum hold, if the lock has one.
     min_hold: Option<Box<MinHold>>,
+    /// The least counter of the key after the release, if the release raises it.
+    counter: Option<Fence>,
     is_released: bool,
 }
 
@@ -56,6 +59,7 @@ impl<B: LockBackend> Lease<B> {
             unanswered: Vec::new(),
             local_holder,
             min_hold: None,
+            counter: None,
             is_released: false,
         }
     }
@@ -63,6 +67,15 @@ impl<B: LockBackend> Lease<B> {
     /// Sets the minimum hold.
     pub(crate) fn set_min_hold(&mut self, min_hold: MinHold) {
         self.min_hold = Some(Box::new(min_hold));
+    }
+
+    /// Sets what the release leaves behind, in place of a minimum hold.
+    pub(super) fn part(&mut self, parting: Parting, expires_at: Timestamp) {
+        match parting {
+            Parting::Free => {}
+            Parting::Counter(at_least) => (self.min_hold, self.counter) = (None, Some(at_least)),
+            Parting::Pause(pause) => self.set_min_hold(MinHold::new(pause, expires_at)),
+        }
     }
 
     /// The store has reported when the lock expires.
@@ -212,6 +225,7 @@ impl<B: LockBackend> Lease<B> {
             lock_id: self.lock_id,
             local_holder: self.local_holder.as_ref(),
             min_hold: self.min_hold.as_deref(),
+            counter: self.counter,
         }
     }
 
@@ -224,6 +238,7 @@ impl<B: LockBackend> Lease<B> {
             over: rt::after(self.longest_ttl.as_duration() + TIME_TOLERANCE),
             local_holder: self.local_holder.take(),
             min_hold: self.min_hold.take(),
+            counter: self.counter,
             is_reported: AtomicBool::new(report.is_none()),
             has_failed: AtomicBool::new(false),
         }

@@ -7,6 +7,7 @@ mod expiry;
 mod held;
 mod lease;
 mod min_hold;
+mod parting;
 mod release;
 mod renewer_channel;
 mod validity;
@@ -23,6 +24,7 @@ pub use self::held::Held;
 pub(crate) use self::lease::Lease;
 use self::lease::as_not_held;
 pub(crate) use self::min_hold::MinHold;
+pub use self::parting::{Parting, release_as};
 use self::renewer_channel::{Command, RenewerChannel};
 use self::validity::Validity;
 use crate::backend::LockBackend;
@@ -153,10 +155,14 @@ impl<B: LockBackend> LockGuard<B> {
     /// # Cancel safety
     ///
     /// Safe: a dropped release continues in the background, and its error goes to the handler.
-    pub async fn release(mut self) -> Result<ReleaseResult, LockError> {
+    pub async fn release(self) -> Result<ReleaseResult, LockError> {
+        self.part(Parting::Free).await
+    }
+
+    async fn part(mut self, parting: Parting) -> Result<ReleaseResult, LockError> {
         let was_valid = self.held.validity.check().is_ok();
         self.held.validity.end(LossReason::Released);
-        let result = self.give_back().await;
+        let result = self.give_back(parting).await;
         let is_news = was_valid && !self.held.validity.logs_loss();
         if is_news && matches!(result, Ok(ReleaseResult::NotHeld(_))) {
             tracing::warn!(
@@ -166,12 +172,17 @@ impl<B: LockBackend> LockGuard<B> {
         result
     }
 
-    async fn give_back(&mut self) -> Result<ReleaseResult, LockError> {
+    async fn give_back(&mut self, parting: Parting) -> Result<ReleaseResult, LockError> {
+        let expires_at = self.expires_at();
+        let release = |mut lease: Box<Lease<B>>| {
+            lease.part(parting, expires_at);
+            release(lease)
+        };
         match self.owner.take() {
             Some(LeaseOwner::Guard(lease)) => release(lease).await,
             Some(LeaseOwner::Renewer(channel)) => {
                 let (answer, result) = oneshot::channel();
-                channel.send(Command::Release(answer, channel.unfinished()));
+                channel.send(Command::Release(parting, answer, channel.unfinished()));
                 match (result.await, channel.take_lease()) {
                     (Ok(result), _) => result,
                     (Err(_), Some(lease)) => release(lease).await,

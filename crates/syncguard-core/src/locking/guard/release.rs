@@ -13,7 +13,7 @@ use crate::client::{ClientState, ReleaseErrorContext};
 use crate::contract::request::ReleaseRequest;
 use crate::contract::response::ReleaseResult;
 use crate::rt::{self, Instant, Spawner};
-use crate::value::{ErrorCode, Key, LockError, LockId};
+use crate::value::{ErrorCode, Fence, Key, LockError, LockId};
 
 /// The outcome of a release.
 pub(crate) struct ReleaseOutcome {
@@ -55,6 +55,7 @@ pub(super) struct ReleaseJob<B> {
     pub(super) over: Instant,
     pub(super) local_holder: Option<LocalHolder>,
     pub(super) min_hold: Option<Box<MinHold>>,
+    pub(super) counter: Option<Fence>,
     /// Whether a failure was reported, or needs no report.
     pub(super) is_reported: AtomicBool,
     /// Whether the last try failed.
@@ -74,6 +75,7 @@ impl<B: LockBackend> ReleaseJob<B> {
             lock_id: context.lock_id,
             local_holder: self.local_holder.as_ref(),
             min_hold: self.min_hold.as_deref(),
+            counter: self.counter,
         }
     }
 }
@@ -86,6 +88,8 @@ pub(super) struct ReleaseTry<'a, B> {
     pub(super) lock_id: LockId,
     pub(super) local_holder: Option<&'a LocalHolder>,
     pub(super) min_hold: Option<&'a MinHold>,
+    /// The fence counter of the key afterwards, at least.
+    pub(super) counter: Option<Fence>,
 }
 
 impl<B: LockBackend> ReleaseTry<'_, B> {
@@ -117,7 +121,11 @@ impl<B: LockBackend> ReleaseTry<'_, B> {
         {
             return Ok(kept);
         }
-        let request = ReleaseRequest::new(self.lock_id).with_key_hint(self.key.clone());
+        let request = ReleaseRequest::new(self.lock_id);
+        let request = match self.counter {
+            None => request.with_key_hint(self.key.clone()),
+            Some(at_least) => request.with_counter_at_least(self.key.clone(), at_least)?,
+        };
         self.backend.release(request).await
     }
 }

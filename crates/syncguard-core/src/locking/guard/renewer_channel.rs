@@ -5,6 +5,7 @@ use std::mem;
 use tokio::sync::{Notify, oneshot};
 
 use super::lease::Lease;
+use super::parting::Parting;
 use crate::backend::LockBackend;
 use crate::client::clean_up::CleanUp;
 use crate::client::clean_up::Unfinished;
@@ -29,7 +30,7 @@ enum Slot<B: LockBackend> {
 
 pub(crate) enum Command {
     Extend(Ttl, oneshot::Sender<Result<ExtendResult, LockError>>),
-    Release(oneshot::Sender<Result<ReleaseResult, LockError>>, Unfinished),
+    Release(Parting, oneshot::Sender<Result<ReleaseResult, LockError>>, Unfinished),
     /// After the work of [`lock`](crate::lock()): the caller wants no result, and the sender only says when
     /// the release is done.
     Dispose(oneshot::Sender<()>, Unfinished),

@@ -114,7 +114,7 @@ impl Tables {
                     return Next::Stage(Stage::Writes(Write::Nothing, answer(is_alone, false)));
                 }
                 running.tells = self.signals.frees(number, &key);
-                Next::Stage(Stage::Writes(Write::Delete(key), answer(is_alone, true)))
+                Next::Stage(Stage::Writes(Write::Delete(key, None), answer(is_alone, true)))
             }
             _ => Next::Ends(None),
         }

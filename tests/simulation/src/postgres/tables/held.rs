@@ -4,6 +4,7 @@ use super::rows::number;
 use super::{Next, Row, Running, Stage, Tables, Write};
 use crate::flaw::Flaw;
 use crate::postgres::session::Cell;
+use crate::postgres::statements::Raises;
 
 impl Tables {
     pub(super) fn extend(
@@ -65,7 +66,7 @@ impl Tables {
         place: usize,
         running: &mut Running,
         now: i64,
-        id: &str,
+        (id, raises): (&str, Option<Raises>),
         deadline: i64,
     ) -> Next {
         let is_to_go = |row: &Row| row.id == id && row.is_live(now) && now <= deadline;
@@ -90,13 +91,24 @@ impl Tables {
                     let answer = running.saw.as_ref().map(|row| not_released(row, now, id));
                     return Next::Ends(answer);
                 }
+                // An acquire that has moved the counter commits first.
+                let raises = raises.filter(|(of, ..)| *of == key);
+                if let Some((_, counter, _)) = &raises
+                    && !self.row_locks.take(counter, place)
+                {
+                    return Next::Waits;
+                }
                 // The time is read again: the lock may have expired.
                 let is_live = newest.is_some_and(|row| row.is_live(now));
                 running.tells = self.signals.frees(place, &key);
                 let mut answer = vec![Cell::Bool(is_live)];
                 answer.extend(Row::record(None));
                 answer.extend([Cell::Number(now), Cell::Text(id.to_owned())]);
-                Next::Stage(Stage::Writes(Write::Delete(key), Some(answer)))
+                let raised = raises.filter(|_| is_live).map(|(_, counter, at_least)| {
+                    let before = self.counters.get(&counter).copied().unwrap_or(0);
+                    (counter, before.max(at_least))
+                });
+                Next::Stage(Stage::Writes(Write::Delete(key, raised), Some(answer)))
             }
             _ => Next::Ends(None),
         }

@@ -92,7 +92,8 @@ enum Write {
     Expiry(String, i64),
     /// A flaw: writes the whole row, whatever its current state.
     Upsert(Row),
-    Delete(String),
+    /// With the counter of the key afterwards, if it is raised.
+    Delete(String, Option<(String, i64)>),
     Nothing,
 }
 
@@ -286,8 +287,8 @@ impl Tables {
             Statement::Extend { id, ttl, expected, deadline } => {
                 self.extend(number, running, now, &id, (ttl, expected, deadline))
             }
-            Statement::Release { id, deadline } => {
-                self.release(number, running, now, &id, deadline)
+            Statement::Release { id, raises, deadline } => {
+                self.release(number, running, now, (&id, raises), deadline)
             }
             Statement::Settle { id, key } => self.settle(number, running, now, &id, &key),
             Statement::Counter { counter } => {
@@ -340,7 +341,8 @@ impl Tables {
                 self.ids.insert(row.id.clone(), row.key.clone());
                 self.rows.insert(row.key.clone(), row.clone());
             }
-            Write::Delete(key) => {
+            Write::Delete(key, raised) => {
+                self.counters.extend(raised.clone());
                 if let Some(row) = self.rows.remove(key) {
                     self.ids.remove(&row.id);
                 }
