@@ -177,6 +177,9 @@ pub mod from_typescript {}
 #[doc = shown!("## The lock has expired, and the store is slow", "../tests/own_code/late.rs")]
 pub mod testing {}
 
+#[doc = include_str!("guide/tried_again.md")]
+pub mod tried_again {}
+
 #[doc = include_str!("guide/how_it_is_tested.md")]
 pub mod how_it_is_tested {}
 

@@ -139,7 +139,7 @@ impl ClientState {
     }
 
     /// This state with queues for a store that no other process can reach: a process that passes a lock to its own
-    /// waiters need not step back for rivals. Not for decorators.
+    /// waiters need not leave a key free for rivals. Not for decorators.
     #[must_use]
     pub fn with_queues_of_single_process(self) -> Self {
         self.with(|state| state.queues = WaitQueues::of_single_process())

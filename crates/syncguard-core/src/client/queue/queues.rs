@@ -39,7 +39,7 @@ struct State {
 }
 
 impl WaitQueues {
-    /// Queues for locks that no other process can reach: no head steps back.
+    /// Queues for locks that no other process can reach: no head leaves a key free.
     pub(crate) fn of_single_process() -> Self {
         let queues = Self::default();
         queues.0.lock().is_single_process = true;
