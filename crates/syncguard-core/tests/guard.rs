@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::common::{FaultyBackend, ReportedErrors, Trouble, is_locked, ms, settle};
-use syncguard_core::contract::{ClientState, ReleaseSource};
+use syncguard_core::authoring::ClientState;
+use syncguard_core::clean_up::ReleaseSource;
 use syncguard_core::{
     AutoExtend, ErrorCode, ExtendResult, LockConfig, LossReason, NotHeld, ReleaseResult, acquire,
     try_acquire,
@@ -102,7 +103,7 @@ async fn errors_of_dropped_guards_reach_the_handler_of_the_lock_or_else_of_the_b
 async fn a_handler_that_panics_breaks_nothing() {
     let backend = FaultyBackend::new();
     backend.on_release().fails = Some(ErrorCode::Internal);
-    let handler = syncguard_core::contract::ReleaseErrorHandler::new(|_, _| panic!("handler"));
+    let handler = syncguard_core::clean_up::ReleaseErrorHandler::new(|_, _| panic!("handler"));
     drop(acquire(&backend, LockConfig::new(KEY).with_on_release_error(handler)).await.unwrap());
     settle().await;
 }

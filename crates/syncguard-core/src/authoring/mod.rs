@@ -2,6 +2,8 @@
 //!
 //! | item | purpose |
 //! |---|---|
+//! | [`ClientState`] | the state that all clones of a backend share |
+//! | [`LockInventory`] | listings, and the raising of counters |
 //! | [`cancel`] | operations that go on without their caller |
 //! | [`StoreClock`] | the store's time without a query: deadlines of writes |
 //! | [`make_storage_key`], [`make_fence_key`] | the names of records and counters, as the TypeScript library makes them |
@@ -45,6 +47,8 @@ pub use self::storage_key::{
     StorageKey, StorageLimits, make_fence_key, make_hashed_storage_key, make_storage_key,
 };
 pub use self::store_clock::StoreClock;
+pub use crate::backend::LockInventory;
+pub use crate::client::ClientState;
 pub use crate::client::outage_log::OutageLog;
 pub use crate::locking::{TriedInWindow, try_acquire_in_window};
 pub use crate::util::{answer_patience, catch_callback_panic, checked_timeout, pause};
