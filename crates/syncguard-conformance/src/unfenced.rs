@@ -2,10 +2,11 @@
 
 use std::any::Any;
 
+use syncguard_core::authoring::LockInventory;
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, Acquired, FenceToken, LookupRequest,
 };
-use syncguard_core::inventory::{FenceCounter, Inventory, ListRequest, LockInventory, Page};
+use syncguard_core::inventory::{FenceCounter, Inventory, ListRequest, Page};
 use syncguard_core::{DynBackend, Fence, Key, LockBackend, LockError, LockInfo, forward};
 
 /// The backend for the cases. One that does not fence gets a fence that means nothing, and no case looks at it: so the

@@ -36,6 +36,7 @@
 
 pub mod authoring;
 mod backend;
+mod cancel;
 mod client;
 pub mod contract;
 pub mod diagnostics;
@@ -45,6 +46,12 @@ pub mod observe;
 mod rt;
 mod util;
 mod value;
+
+/// Releases that no caller waits for: how many are left, and what hears of those that fail.
+pub mod clean_up {
+    pub use crate::client::clean_up::CleanUp;
+    pub use crate::client::{ReleaseErrorContext, ReleaseErrorHandler, ReleaseSource};
+}
 
 pub use tokio_util::sync::CancellationToken;
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use gcloud_sdk::google::firestore::v1::Document;
+use syncguard_core::authoring::LockInventory;
 use syncguard_core::authoring::cancel;
 use syncguard_core::authoring::hash_key;
-use syncguard_core::inventory::{FenceCounter, ListRequest, LockInventory, Page};
+use syncguard_core::inventory::{FenceCounter, ListRequest, Page};
 use syncguard_core::{Fence, Key, LockError, LockInfo};
 
 use crate::backend::FirestoreBackend;

@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use syncguard_core::authoring::ClientOptions;
+use syncguard_core::authoring::ClientState;
 use syncguard_core::authoring::backend_url::BackendUrl;
 use syncguard_core::authoring::cancel;
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
-    IsLockedRequest, KeyWatch, LookupBy, LookupRequest, ReleaseRequest, TimeAuthority,
-    WatchRequest,
+    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
+    LookupBy, LookupRequest, ReleaseRequest, TimeAuthority, WatchRequest,
 };
 use syncguard_core::inventory::Inventory;
 use syncguard_core::{

@@ -1,6 +1,7 @@
 //! Listing locks and fence counters.
 
-use syncguard_core::inventory::{FenceCounter, ListRequest, LockInventory, Page};
+use syncguard_core::authoring::LockInventory;
+use syncguard_core::inventory::{FenceCounter, ListRequest, Page};
 use syncguard_core::{Fence, Key, LockError, LockInfo};
 
 use crate::backend::MemoryBackend;

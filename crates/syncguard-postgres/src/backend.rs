@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use deadpool_postgres::Pool;
+use syncguard_core::authoring::ClientState;
 use syncguard_core::authoring::cancel;
 use syncguard_core::authoring::cancel::{Settle, Settled, Unsettled};
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
-    IsLockedRequest, KeyWatch, LookupRequest, ReleaseRequest, TimeAuthority, WatchRequest,
+    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
+    LookupRequest, ReleaseRequest, TimeAuthority, WatchRequest,
 };
 use syncguard_core::inventory::Inventory;
 use syncguard_core::{

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use syncguard_core::authoring::LockInventory;
 use syncguard_core::authoring::cancel::{self, Caller};
 use syncguard_core::authoring::hash_key;
-use syncguard_core::inventory::{FenceCounter, ListRequest, LockInventory, Page};
+use syncguard_core::inventory::{FenceCounter, ListRequest, Page};
 use syncguard_core::{Fence, Key, LockError, LockInfo};
 use tokio_postgres::Row;
 

@@ -7,9 +7,10 @@ use fred::types::Value;
 use fred::types::scripts::Script;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use syncguard_core::authoring::LockInventory;
 use syncguard_core::authoring::cancel;
 use syncguard_core::authoring::hash_key;
-use syncguard_core::inventory::{FenceCounter, ListRequest, LockInventory, Page};
+use syncguard_core::inventory::{FenceCounter, ListRequest, Page};
 use syncguard_core::{Fence, Key, LockError, LockInfo};
 use tokio::time::Instant;
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use syncguard_core::authoring::LockInventory;
 use syncguard_core::authoring::cancel::{self, Caller};
-use syncguard_core::inventory::{FenceCounter, ListRequest, LockInventory, Page};
+use syncguard_core::inventory::{FenceCounter, ListRequest, Page};
 use syncguard_core::{Fence, Key, LockError, LockInfo};
 
 use crate::backend::SqliteBackend;

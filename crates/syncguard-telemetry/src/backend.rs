@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use syncguard_core::authoring::ClientState;
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, ClientState, ExtendRequest, IsLockedRequest, LookupBy,
-    LookupRequest, Refusal, ReleaseRequest,
+    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupBy, LookupRequest,
+    Refusal, ReleaseRequest,
 };
 use syncguard_core::observe::LockObserver;
 use syncguard_core::{ExtendResult, LockBackend, LockError, LockInfo, ReleaseResult, forward};

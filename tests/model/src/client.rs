@@ -3,7 +3,7 @@
 //! Mirrors, in `syncguard-core/src`: `locking/guard/lease.rs` (`extend`: sends the expiry that it knows, and
 //! takes over a mismatch's; `release`: at most one, and what fails is tried again in the background),
 //! `locking/guard/validity.rs` (`extend_sent`: the earlier of both ends until the answer; `renewed`: a loss
-//! is final), `locking/acquire.rs` (a grant whose time is over is given back), `authoring/cancel/mod.rs`
+//! is final), `locking/acquire.rs` (a grant whose time is over is given back), `cancel/mod.rs`
 //! (`start`: an acquire of unknown outcome is cleaned up) and `cancel/abandoned_acquire.rs`. A backend that sends an
 //! acquire a second time keeps a grant, and cleans up after its release (PostgreSQL), or gives it up (a Redis
 //! Cluster).

@@ -3,7 +3,7 @@
 //!
 //! | file | what it mirrors |
 //! |---|---|
-//! | `client.rs` | the work of every client: `locking/guard/lease.rs`, `locking/guard/validity.rs` and `authoring/cancel` of `syncguard-core` |
+//! | `client.rs` | the work of every client: `locking/guard/lease.rs`, `locking/guard/validity.rs` and `cancel` of `syncguard-core` |
 //! | `store.rs` | what the contract says of a store (`contract/`), each operation in one step |
 //!
 //! Every backend carries out an operation in one atomic step: a script, a statement under a lock, a commit with

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use syncguard_conformance::{Harness, Late};
+use syncguard_core::authoring::ClientState;
 use syncguard_core::authoring::StoreClock;
 use syncguard_core::authoring::cancel::{self, Caller, Unsettled};
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
-    IsLockedRequest, KeyWatch, LookupRequest, ReleaseRequest, TimeAuthority, WatchRequest,
+    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
+    LookupRequest, ReleaseRequest, TimeAuthority, WatchRequest,
 };
 use syncguard_core::inventory::Inventory;
 use syncguard_core::{

@@ -1,7 +1,8 @@
 //! The network between the inventory and the store.
 
+use syncguard_core::authoring::LockInventory;
 use syncguard_core::authoring::cancel;
-use syncguard_core::inventory::{FenceCounter, ListRequest, LockInventory, Page};
+use syncguard_core::inventory::{FenceCounter, ListRequest, Page};
 use syncguard_core::{Fence, Key, LockError, LockInfo};
 
 use crate::mutants::backend::{Backend, travel};

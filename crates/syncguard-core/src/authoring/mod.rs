@@ -2,6 +2,8 @@
 //!
 //! | item | purpose |
 //! |---|---|
+//! | [`ClientState`] | the state that all clones of a backend share |
+//! | [`LockInventory`] | listings, and the raising of counters |
 //! | [`cancel`] | operations that go on without their caller |
 //! | [`StoreClock`] | the store's time without a query: deadlines of writes |
 //! | [`make_storage_key`], [`make_fence_key`] | the names of records and counters, as the TypeScript library makes them |
@@ -46,6 +48,8 @@ pub use self::storage_key::{
     StorageKey, StorageLimits, make_fence_key, make_hashed_storage_key, make_storage_key,
 };
 pub use self::store_clock::StoreClock;
+pub use crate::backend::LockInventory;
+pub use crate::client::ClientState;
 pub use crate::client::outage_log::OutageLog;
 pub use crate::client::queue::{QueuePlace, RecipeQueue};
 pub use crate::locking::{Parting, TriedInWindow, release_as, try_acquire_in_window};

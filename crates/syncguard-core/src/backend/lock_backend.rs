@@ -168,7 +168,7 @@ pub trait LockBackend: Clone + Send + Sync + 'static {
 
     /// The inventory of all locks of this store; `None` if the backend has none. Never fails, never blocks.
     ///
-    /// A backend that implements [`LockInventory`](crate::inventory::LockInventory) answers
+    /// A backend that implements [`LockInventory`](crate::authoring::LockInventory) answers
     /// `Some(Inventory::new(self.clone()))`, and a decorator passes on the inventory of the inner backend. A decorator
     /// that changes keys must not, because the inventory lists the changed keys.
     ///

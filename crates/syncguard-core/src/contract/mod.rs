@@ -1,4 +1,4 @@
-//! The contract of a backend: its requests, its answers, its capabilities, and the state that its clones share.
+//! The contract of a backend: its requests, its answers and its capabilities.
 //!
 //! | items | purpose |
 //! |---|---|
@@ -7,7 +7,6 @@
 //! | [`FenceWindow`], [`Refusal`] | acquires that are granted only with certain fences, from a certain time on |
 //! | [`BackendCapabilities`], [`FenceToken`] | the capabilities of a backend |
 //! | [`Holder`] | the holder of a lock, described for people |
-//! | [`ClientState`], [`CleanUp`], [`ReleaseErrorHandler`] | the state that all clones of a backend share |
 //! | [`KeyWatch`], [`SignalStatus`] | signals of releases |
 //! | [`TIME_TOLERANCE`], [`is_live`] | how long a lock is held |
 
@@ -34,6 +33,4 @@ pub use self::response::{AcquireResult, Acquired};
 pub use self::signal_status::SignalStatus;
 
 // The public paths of types that are defined in other folders. Inside the crate they are imported from there.
-pub use crate::client::clean_up::CleanUp;
-pub use crate::client::{ClientState, ReleaseErrorContext, ReleaseErrorHandler, ReleaseSource};
 pub use crate::value::{FenceToken, HashId, Holder, NoFence};

@@ -42,6 +42,3 @@ pub(crate) mod request;
 pub use self::handle::Inventory;
 pub use self::page::{FenceCounter, Page};
 pub use self::request::ListRequest;
-
-// The public path of a trait that is defined above this folder.
-pub use crate::backend::LockInventory;

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use syncguard_core::authoring::ClientState;
 use syncguard_core::authoring::cancel;
+use syncguard_core::clean_up::{ReleaseErrorContext, ReleaseErrorHandler};
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, Holder,
-    IsLockedRequest, KeyWatch, LookupRequest, ReleaseErrorContext, ReleaseErrorHandler,
-    ReleaseRequest, WatchRequest,
+    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, Holder, IsLockedRequest,
+    KeyWatch, LookupRequest, ReleaseRequest, WatchRequest,
 };
 use syncguard_core::{
     ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult,

@@ -10,9 +10,10 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
+use syncguard_memory::authoring::ClientState;
 use syncguard_memory::contract::{
-    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, ExtendRequest,
-    IsLockedRequest, LookupRequest, ReleaseRequest,
+    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ExtendRequest, IsLockedRequest,
+    LookupRequest, ReleaseRequest,
 };
 use syncguard_memory::{
     ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockInfo, MemoryBackend, ReleaseResult,

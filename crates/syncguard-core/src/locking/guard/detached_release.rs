@@ -2,8 +2,8 @@
 
 use super::lease::Lease;
 use super::release::ReleaseOutcome;
-use crate::authoring::cancel::{Finish, NoAction, OnAbandon};
 use crate::backend::LockBackend;
+use crate::cancel::{Finish, NoAction, OnAbandon};
 use crate::client::ReleaseSource;
 use crate::contract::response::ReleaseResult;
 use crate::rt;

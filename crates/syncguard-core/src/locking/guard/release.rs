@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::min_hold::MinHold;
-use crate::authoring::cancel::check_runtime;
 use crate::backend::LockBackend;
+use crate::cancel::check_runtime;
 use crate::client::clean_up::{Attempt, Job, Outcome};
 use crate::client::queue::LocalHolder;
 use crate::client::{ClientState, ReleaseErrorContext};
