@@ -12,8 +12,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use syncguard_conformance::{Harness, Suite};
-use syncguard_core::authoring::{ClientState, cancel};
+use syncguard_core::authoring::cancel;
 use syncguard_core::contract::*;
+use syncguard_core::shared::ClientState;
 use syncguard_core::{
     CancellationToken, Contention, ExtendResult, Fence, Key, LockBackend, LockError, LockInfo,
     NotHeld, ReleaseResult, Timestamp, Ttl,

@@ -1,6 +1,6 @@
 //! A backend as another process would use it.
 
-use syncguard_core::authoring::ClientState;
+use syncguard_core::shared::ClientState;
 use syncguard_core::{LockBackend, forward};
 
 /// A backend whose callers have queues of their own, so that they meet the callers of other handles only in the

@@ -1,11 +1,11 @@
 //! A backend that does not fence runs the suite too.
 
 use syncguard_conformance::{Erased, Group, Harness, Suite, Verdict, conformance_tests};
-use syncguard_core::authoring::ClientState;
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ExtendRequest, IsLockedRequest,
     KeyWatch, LookupRequest, NoFence, ReleaseRequest, TimeAuthority, WatchRequest,
 };
+use syncguard_core::shared::ClientState;
 use syncguard_core::{ExtendResult, Fence, Key, LockBackend, LockError, LockInfo, ReleaseResult};
 use syncguard_memory::MemoryBackend;
 

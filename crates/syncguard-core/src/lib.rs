@@ -47,10 +47,11 @@ mod rt;
 mod util;
 mod value;
 
-/// Releases that no caller waits for: how many are left, and what hears of those that fail.
-pub mod clean_up {
+/// The state that all clones of a backend share: the queues of waiters, the releases that no caller waits for, and what
+/// hears of those that fail.
+pub mod shared {
     pub use crate::client::clean_up::CleanUp;
-    pub use crate::client::{ReleaseErrorContext, ReleaseErrorHandler, ReleaseSource};
+    pub use crate::client::{ClientState, ReleaseErrorContext, ReleaseErrorHandler, ReleaseSource};
 }
 
 pub use tokio_util::sync::CancellationToken;

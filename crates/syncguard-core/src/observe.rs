@@ -20,7 +20,7 @@ use crate::value::{ErrorCode, Holder, Key, LockId};
 /// no further.
 ///
 /// ```
-/// use syncguard_core::authoring::ClientState;
+/// use syncguard_core::shared::ClientState;
 /// use syncguard_core::observe::{LockObserver, Observation};
 ///
 /// let observer = LockObserver::new(|observation| {

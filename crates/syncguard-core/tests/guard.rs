@@ -7,8 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::common::{FaultyBackend, ReportedErrors, Trouble, is_locked, ms, settle};
-use syncguard_core::authoring::ClientState;
-use syncguard_core::clean_up::ReleaseSource;
+use syncguard_core::shared::{ClientState, ReleaseSource};
 use syncguard_core::{
     AutoExtend, ErrorCode, ExtendResult, LockConfig, LossReason, NotHeld, ReleaseResult, acquire,
     try_acquire,
@@ -135,7 +134,7 @@ async fn work_ends_with_its_lock_and_takes_no_step_after_the_loss() {
 async fn a_handler_that_panics_breaks_nothing() {
     let backend = FaultyBackend::new();
     backend.on_release().fails = Some(ErrorCode::Internal);
-    let handler = syncguard_core::clean_up::ReleaseErrorHandler::new(|_, _| panic!("handler"));
+    let handler = syncguard_core::shared::ReleaseErrorHandler::new(|_, _| panic!("handler"));
     drop(acquire(&backend, LockConfig::new(KEY).with_on_release_error(handler)).await.unwrap());
     settle().await;
 }

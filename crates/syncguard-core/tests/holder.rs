@@ -1,8 +1,8 @@
 //! The holder of a lock, as the backend is asked to store it.
 
 use crate::common::FaultyBackend;
-use syncguard_core::authoring::ClientState;
 use syncguard_core::contract::Holder;
+use syncguard_core::shared::ClientState;
 use syncguard_core::{ErrorCode, LockConfig, Locker, try_acquire};
 
 /// A label and a note, as the backend stores them.

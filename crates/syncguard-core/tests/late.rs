@@ -6,10 +6,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::common::{FaultyBackend, ReportedErrors, Trouble, is_locked, ms, settle};
-use syncguard_core::authoring::ClientState;
 use syncguard_core::authoring::cancel;
 use syncguard_core::contract::{IsLockedRequest, LookupRequest, ReleaseRequest};
 use syncguard_core::diagnostics::get_by_id;
+use syncguard_core::shared::ClientState;
 use syncguard_core::{
     AcquisitionOptions, AutoExtend, ErrorCode, ExtendResult, LockBackend, LockConfig, LossReason,
     NotHeld, acquire, lock, try_acquire,

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::common::{FaultyBackend, ReportedErrors, Trouble, is_locked, ms};
-use syncguard_core::clean_up::ReleaseSource;
 use syncguard_core::contract::AcquireRequest;
+use syncguard_core::shared::ReleaseSource;
 use syncguard_core::{
     AcquisitionOptions, AutoExtend, Backoff, CancellationToken, DynBackend, ErrorCode, Held,
     Jitter, LockBackend, LockConfig, LockError, Locker, acquire, lock, try_acquire,

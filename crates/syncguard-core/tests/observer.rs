@@ -4,9 +4,9 @@ use std::panic::panic_any;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use syncguard_core::authoring::ClientState;
 use syncguard_core::contract::Holder;
 use syncguard_core::observe::{AcquisitionEnd, LockObserver, Observation};
+use syncguard_core::shared::ClientState;
 use syncguard_core::{
     Fence, LockBackend, LockConfig, LossReason, acquire, forward, lock, try_acquire,
 };

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use gcloud_sdk::GoogleAuthMiddleware;
 use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
-use syncguard_core::authoring::ClientState;
 use syncguard_core::authoring::cancel::{self, Settle, Settled, Unsettled};
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
     LookupRequest, ReleaseRequest, SignalStatus, TimeAuthority, WatchRequest,
 };
 use syncguard_core::inventory::Inventory;
+use syncguard_core::shared::ClientState;
 use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult};
 
 use crate::channel::Channel;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gcloud_sdk::google::firestore::v1::{CommitResponse, Write};
-use syncguard_core::authoring::ClientState;
 use syncguard_core::authoring::signals::SignalHub;
 use syncguard_core::contract::is_live;
+use syncguard_core::shared::ClientState;
 use syncguard_core::{LockError, LockId, Timestamp};
 
 use crate::cache::{Cache, Known};

@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use syncguard_core::authoring::ClientOptions;
-use syncguard_core::authoring::ClientState;
 use syncguard_core::authoring::backend_url::BackendUrl;
 use syncguard_core::authoring::cancel;
 use syncguard_core::contract::{
@@ -12,6 +11,7 @@ use syncguard_core::contract::{
     LookupBy, LookupRequest, ReleaseRequest, TimeAuthority, WatchRequest,
 };
 use syncguard_core::inventory::Inventory;
+use syncguard_core::shared::ClientState;
 use syncguard_core::{
     ExtendResult, Fence, Key, LockBackend, LockError, LockInfo, ReleaseResult, Timestamp,
 };

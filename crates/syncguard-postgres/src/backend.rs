@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use deadpool_postgres::Pool;
-use syncguard_core::authoring::ClientState;
 use syncguard_core::authoring::cancel;
 use syncguard_core::authoring::cancel::{Settle, Settled, Unsettled};
 use syncguard_core::contract::{
@@ -12,6 +11,7 @@ use syncguard_core::contract::{
     LookupRequest, ReleaseRequest, TimeAuthority, WatchRequest,
 };
 use syncguard_core::inventory::Inventory;
+use syncguard_core::shared::ClientState;
 use syncguard_core::{
     ExtendResult, Fence, LockBackend, LockError, LockId, LockInfo, ReleaseResult,
 };

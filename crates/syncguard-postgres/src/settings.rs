@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use syncguard_core::LockError;
-use syncguard_core::authoring::ClientState;
 use syncguard_core::authoring::checked_timeout;
+use syncguard_core::shared::ClientState;
 use tokio_postgres::NoTls;
 
 use crate::cancel_request::CancelRequests;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use fred::clients::{Client, Pool};
 use fred::interfaces::ClientLike;
-use syncguard_core::authoring::ClientState;
 use syncguard_core::authoring::cancel;
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
     LookupBy, LookupRequest, ReleaseRequest, SignalStatus, TimeAuthority, WatchRequest,
 };
 use syncguard_core::inventory::Inventory;
+use syncguard_core::shared::ClientState;
 use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult};
 
 use crate::client::Connections;

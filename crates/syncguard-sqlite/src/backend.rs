@@ -4,7 +4,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use syncguard_core::authoring::ClientState;
 use syncguard_core::authoring::cancel::{self, Caller, Settle, Settled, Unsettled};
 use syncguard_core::authoring::signals::LockSeen;
 use syncguard_core::contract::{
@@ -12,6 +11,7 @@ use syncguard_core::contract::{
     LookupRequest, ReleaseRequest, TimeAuthority, WatchRequest,
 };
 use syncguard_core::inventory::Inventory;
+use syncguard_core::shared::ClientState;
 use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult};
 
 use crate::config::SqliteOptions;

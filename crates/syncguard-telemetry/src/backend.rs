@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use syncguard_core::authoring::ClientState;
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupBy, LookupRequest,
     Refusal, ReleaseRequest,
 };
 use syncguard_core::observe::LockObserver;
+use syncguard_core::shared::ClientState;
 use syncguard_core::{ExtendResult, LockBackend, LockError, LockInfo, ReleaseResult, forward};
 
 use crate::event::{Operation, Outcome};

@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use syncguard_core::authoring::ClientState;
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, ExtendRequest, KeyWatch, ReleaseRequest, WatchRequest,
 };
+use syncguard_core::shared::ClientState;
 use syncguard_core::{
     ErrorCode, ExtendResult, Fence, LockBackend, LockConfig, LockError, ReleaseResult, try_acquire,
 };

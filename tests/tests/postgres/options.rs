@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use syncguard_postgres::clean_up::{ReleaseErrorHandler, ReleaseSource};
+use syncguard_postgres::shared::{ReleaseErrorHandler, ReleaseSource};
 use syncguard_postgres::{
     ErrorCode, LockConfig, PostgresBackend, PostgresOptions, acquire, schema_sql,
 };

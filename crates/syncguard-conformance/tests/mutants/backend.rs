@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use syncguard_conformance::{Harness, Late};
-use syncguard_core::authoring::ClientState;
 use syncguard_core::authoring::StoreClock;
 use syncguard_core::authoring::cancel::{self, Caller, Unsettled};
 use syncguard_core::contract::{
@@ -13,6 +12,7 @@ use syncguard_core::contract::{
     LookupRequest, ReleaseRequest, TimeAuthority, WatchRequest,
 };
 use syncguard_core::inventory::Inventory;
+use syncguard_core::shared::ClientState;
 use syncguard_core::{
     CancellationToken, Contention, ErrorCode, ExtendResult, Fence, Key, LockBackend, LockError,
     LockId, LockInfo, ReleaseResult, Timestamp,

@@ -75,7 +75,7 @@ macro_rules! client_options {
         /// Calls this handler for releases that fail when no caller can get the error. Default: a warning in the log.
         pub fn with_on_release_error(
             mut self,
-            handler: $crate::clean_up::ReleaseErrorHandler,
+            handler: $crate::shared::ReleaseErrorHandler,
         ) -> Self {
             self.$field.on_release_error = handler;
             self

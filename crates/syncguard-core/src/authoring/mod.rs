@@ -2,7 +2,6 @@
 //!
 //! | item | purpose |
 //! |---|---|
-//! | [`ClientState`] | the state that all clones of a backend share |
 //! | [`LockInventory`] | listings, and the raising of counters |
 //! | [`cancel`] | operations that go on without their caller |
 //! | [`StoreClock`] | the store's time without a query: deadlines of writes |
@@ -49,7 +48,6 @@ pub use self::storage_key::{
 };
 pub use self::store_clock::StoreClock;
 pub use crate::backend::LockInventory;
-pub use crate::client::ClientState;
 pub use crate::client::outage_log::OutageLog;
 pub use crate::client::queue::{QueuePlace, RecipeQueue};
 pub use crate::locking::{Parting, TriedInWindow, release_as, try_acquire_in_window};

@@ -41,7 +41,7 @@ impl<F: FenceToken> DynBackend<F> {
     }
 
     /// Waits until every lock that no caller holds any more is given back, but at most for this time. Returns how
-    /// many are not: see [`CleanUp::drained`](crate::clean_up::CleanUp::drained).
+    /// many are not: see [`CleanUp::drained`](crate::shared::CleanUp::drained).
     ///
     /// # Cancel safety
     ///

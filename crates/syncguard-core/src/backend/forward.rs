@@ -101,7 +101,7 @@ macro_rules! forward {
         }
     };
     (@ client_state $field:tt) => {
-        fn client_state(&self) -> &$crate::authoring::ClientState {
+        fn client_state(&self) -> &$crate::shared::ClientState {
             $crate::LockBackend::client_state(&self.$field)
         }
     };

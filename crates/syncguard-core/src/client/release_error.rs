@@ -37,7 +37,7 @@ pub struct ReleaseErrorContext {
 /// short. A panic in the handler goes no further.
 ///
 /// ```
-/// use syncguard_core::clean_up::ReleaseErrorHandler;
+/// use syncguard_core::shared::ReleaseErrorHandler;
 ///
 /// let handler = ReleaseErrorHandler::new(|error, context| {
 ///     eprintln!("{:?} was not released: {error}", context.key);

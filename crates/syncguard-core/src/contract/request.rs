@@ -22,7 +22,7 @@ pub struct AcquireRequest {
     pub ttl: Ttl,
     /// The id of the lock if it is granted.
     pub lock_id: LockId,
-    /// The holder of the lock if it is granted; `None` is the [holder of the backend](crate::authoring::ClientState::holder).
+    /// The holder of the lock if it is granted; `None` is the [holder of the backend](crate::shared::ClientState::holder).
     pub holder: Option<Holder>,
     /// The fences with which the lock may be granted; `None` for the next fence of the key. Callers send a window only
     /// to a backend that [supports windows](super::BackendCapabilities::supports_fence_windows).

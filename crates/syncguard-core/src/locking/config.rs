@@ -176,7 +176,7 @@ macro_rules! policy_methods {
         #[must_use]
         pub fn with_on_release_error(
             mut self,
-            handler: crate::clean_up::ReleaseErrorHandler,
+            handler: crate::shared::ReleaseErrorHandler,
         ) -> Self {
             self.policy.on_release_error = Some(handler);
             self

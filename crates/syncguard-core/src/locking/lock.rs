@@ -13,7 +13,7 @@ use crate::value::LockError;
 /// The call waits for the lock like [`acquire`](crate::acquire()). The work gets a [`Held`]: the fence to
 /// send along with writes, and the signal that the lock is lost. The result of the work is returned
 /// unchanged, even if it is an error. If the release fails, the error goes to the
-/// [`ReleaseErrorHandler`](crate::clean_up::ReleaseErrorHandler). A panic in the work also releases the
+/// [`ReleaseErrorHandler`](crate::shared::ReleaseErrorHandler). A panic in the work also releases the
 /// lock.
 ///
 /// Work that can fail gives a result in a result: `.await??` if the error of the function is made from both.

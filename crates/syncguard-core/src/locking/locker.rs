@@ -94,7 +94,7 @@ impl<B: LockBackend> Locker<B> {
     }
 
     /// Waits, for this long at the most, until every abandoned lock is given back. Returns how many are not:
-    /// see [`CleanUp::drained`](crate::clean_up::CleanUp::drained).
+    /// see [`CleanUp::drained`](crate::shared::CleanUp::drained).
     ///
     /// # Cancel safety
     ///

@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use syncguard_core::authoring::ClientState;
 use syncguard_core::authoring::cancel;
-use syncguard_core::clean_up::{ReleaseErrorContext, ReleaseErrorHandler};
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, Holder, IsLockedRequest,
     KeyWatch, LookupRequest, ReleaseRequest, WatchRequest,
 };
+use syncguard_core::shared::{ClientState, ReleaseErrorContext, ReleaseErrorHandler};
 use syncguard_core::{
     ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult,
 };

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use syncguard_core::authoring::ClientState;
 use syncguard_core::authoring::cancel;
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, KeySignal, KeyWatch,
     LookupRequest, ReleaseRequest, WatchRequest,
 };
+use syncguard_core::shared::ClientState;
 use syncguard_core::{
     ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult,
 };

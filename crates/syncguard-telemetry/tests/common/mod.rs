@@ -10,11 +10,11 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
-use syncguard_memory::authoring::ClientState;
 use syncguard_memory::contract::{
     AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ExtendRequest, IsLockedRequest,
     LookupRequest, ReleaseRequest,
 };
+use syncguard_memory::shared::ClientState;
 use syncguard_memory::{
     ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockInfo, MemoryBackend, ReleaseResult,
 };

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use syncguard_core::authoring::ClientState;
 use syncguard_core::authoring::cancel;
 use syncguard_core::authoring::pause::random_part;
 use syncguard_core::authoring::signals::LockSeen;
@@ -12,6 +11,7 @@ use syncguard_core::contract::{
     AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ExtendRequest, IsLockedRequest,
     KeySignal, KeyWatch, LookupRequest, ReleaseRequest, TimeAuthority, WatchRequest,
 };
+use syncguard_core::shared::ClientState;
 use syncguard_core::{
     Contention, ExtendResult, Fence, LockBackend, LockError, LockId, LockInfo, NotHeld,
     ReleaseResult, Timestamp,

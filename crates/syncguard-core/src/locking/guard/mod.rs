@@ -43,7 +43,7 @@ use crate::value::{IntoTtl, LockError, Timestamp};
 ///
 /// [`acquire`](crate::acquire()), [`try_acquire`](crate::try_acquire()) and [`Locker`](crate::Locker)
 /// return guards. [`release`](Self::release) reports the outcome. `Drop` never blocks and never panics,
-/// and sends errors to the [`ReleaseErrorHandler`](crate::clean_up::ReleaseErrorHandler). No release is
+/// and sends errors to the [`ReleaseErrorHandler`](crate::shared::ReleaseErrorHandler). No release is
 /// sent after the store has answered one.
 ///
 /// A guard may be dropped or released in another runtime than its own, or outside a runtime. The release
