@@ -9,8 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use syncguard::blocking::{self, LockGuard, Locks};
-use syncguard::contract::{IsLockedRequest, ReleaseErrorHandler};
+use syncguard::contract::IsLockedRequest;
 use syncguard::memory::TestStore;
+use syncguard::shared::ReleaseErrorHandler;
 use syncguard::{AutoExtend, ErrorCode, LockBackend as _, LockConfig, LockError, ReleaseResult};
 
 /// Far longer than any step takes.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use syncguard_core::authoring::RecipeQueue;
 use syncguard_core::authoring::pause::random_part;
-use syncguard_core::contract::ClientState;
+use syncguard_core::shared::ClientState;
 use syncguard_core::{Contention, Key, LockError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
