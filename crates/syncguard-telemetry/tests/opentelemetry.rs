@@ -240,7 +240,7 @@ async fn no_key_and_no_lock_id_is_in_any_metric() {
     secrets.extend(events.iter().filter_map(|event| Some(event.lock_id()?.expose().to_owned())));
     secrets.extend(events.iter().filter_map(|event| Some(event.lock_id_hash()?.to_string())));
     assert!(events.iter().any(|event| event.key().is_some_and(|key| key.expose() == KEY)));
-    assert_eq!(metrics.0.len(), 11, "each instrument");
+    assert_eq!(metrics.0.len(), 12, "each instrument");
     for (name, _, data) in &metrics.0 {
         for (attribute, value) in data.attributes().into_iter().flatten() {
             assert!(ATTRIBUTES.contains(&attribute.as_str()), "{name}: {attribute}");

@@ -47,7 +47,7 @@ fn normal(text: &str) -> Result<String> {
     for (pattern, word) in [
         // The default label of a holder: the host and the process id.
         (r#""holder":"[^\s/"]+/\d+""#, r#""holder":"<holder>""#),
-        (r"by [^\s/]+/\d+\b", "by <holder>"),
+        (r"(by|for|is) [^\s/]+/\d+\b", "$1 <holder>"),
         (r"(?m)^[^\s/]+/\d+ +(\d{15}) ", "<holder>      $1 "),
         (r"(?m)^HOLDER +", "HOLDER        "),
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "<utc>"),
