@@ -44,12 +44,15 @@ async fn main() -> Result<()> {
     let folder = tempfile::tempdir()?;
     many("SQLite", SqliteBackend::open(folder.path().join("locks.db")).await?).await?;
     let emulator = FirestoreEmulator::start()?;
-    many("Firestore emulator", FirestoreBackend::connect(&emulator.url()).await?).await
+    let url = format!("firestore://bench?emulator={}", emulator.host_port());
+    many("Firestore emulator", FirestoreBackend::connect(&url).await?).await
 }
 
 /// One process, whose keys are free: one after the other, as a minimum hold wants it, and as usual.
 async fn many(name: &str, backend: impl LockBackend) -> Result<()> {
-    let keys = || (0..SET).map(|key| LockConfig::new(format!("bench:set:{key}")));
+    let patient =
+        |key| LockConfig::new(format!("bench:set:{key}")).with_wait_up_to(Duration::from_secs(300));
+    let keys = || (0..SET).map(patient);
     let started = Instant::now();
     drop(lock_all(&backend, keys().map(|key| key.with_min_hold(Duration::from_millis(1)))).await?);
     let one_by_one = started.elapsed().as_millis();
