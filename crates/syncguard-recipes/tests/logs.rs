@@ -116,7 +116,8 @@ async fn the_begin_and_the_end_of_each_term_are_logged() {
     // A run that is dropped ends its term, too.
     let election = Election::new(line.clone(), KEY).with_holder("web-7f9c");
     let run = tokio::spawn(election.run(async |_| std::future::pending().await));
-    sleep(ms(100)).await;
+    // Its process had the key for long, and leaves it free for a moment.
+    sleep(ms(200)).await;
     run.abort();
     assert!(run.await.unwrap_err().is_cancelled());
     let begin = begin(4).replace(&label, "web-7f9c");

@@ -369,8 +369,10 @@ async fn the_pause_between_attempts_doubles_and_holds_for_all_processes() {
         sleep(2 * MINUTE).await;
         drop(processes);
         let seen: Vec<u64> = seen.lock().unwrap().iter().map(|at| at - first).collect();
-        let is_near =
-            |(at, expected): (&u64, &u64)| (expected * 1000..expected * 1000 + 2_500).contains(at);
+        // A clock that is 20 ms ahead ends the lateness earlier.
+        let is_near = |(at, expected): (&u64, &u64)| {
+            (expected * 1_000..expected * 1_000 + 2_520).contains(&(at + 20))
+        };
         assert!(seen.len() >= begun.len() && seen.iter().zip(&begun).all(is_near), "{seen:?}");
     }
 }

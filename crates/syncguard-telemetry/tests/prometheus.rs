@@ -271,8 +271,8 @@ fn names_in(query: &str) -> Vec<&str> {
         let at = word.as_ptr() as usize - query.as_ptr() as usize;
         let after = query[at + word.len()..].trim_start();
         let is_name = word.starts_with(|char: char| char.is_ascii_alphabetic());
-        let is_function =
-            after.starts_with('(') || ["and", "count", "max", "offset", "sum", "unless"].contains(&word);
+        let is_function = after.starts_with('(')
+            || ["and", "count", "max", "offset", "sum", "unless"].contains(&word);
         if is_name && !is_function && !query[..at].ends_with('$') {
             names.push(word);
         }
