@@ -30,7 +30,7 @@ const RULES: &[Rule] = &[
     Rule("syncguard-telemetry", ALL, &["opentelemetry"], &[REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS, EXPORTERS]),
     // A user of one store builds only the driver of that store, and TLS only on request.
     Rule("syncguard", "", &["syncguard-core"], &[MEMORY, REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS]),
-    Rule("syncguard", "default,recipes,serde,tls,unix-sockets", &["syncguard-memory"], &[CRON, REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS]),
+    Rule("syncguard", "default,blocking,recipes,serde,tls,unix-sockets", &["syncguard-memory"], &[CRON, REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS]),
     Rule("syncguard", "redis", &["fred"], &[POSTGRES, GOOGLE, SQLITE, TLS]),
     Rule("syncguard", "redis,tls", &["fred", PROVIDER], &[POSTGRES, GOOGLE, SQLITE, OTHER_TLS]),
     Rule("syncguard", "postgres", &["tokio-postgres"], &[REDIS, GOOGLE, SQLITE, TLS]),
