@@ -1,4 +1,4 @@
-//! The rules for recipes beside the eleven: two runs of the nightly job are its minimum hold apart,
+//! The rules for recipes beside the twelve: two runs of the nightly job are its minimum hold apart,
 //! no tick with attempts is left out, and each recipe was used.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
