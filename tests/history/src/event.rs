@@ -102,8 +102,8 @@ pub enum Entry {
         writes: bool,
         /// Its fence.
         fence: u64,
-        /// For how long it relies on the lock without another note, in microseconds; zero at its end.
-        left: u64,
+        /// Until when it relies on the lock without another note, in microseconds of the steady clock; zero at its end.
+        until: u64,
     },
     /// The final contents of a register.
     Register {

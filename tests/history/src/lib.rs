@@ -17,6 +17,7 @@ mod random;
 mod recorder;
 mod recording;
 mod shrink;
+mod using;
 
 pub use checker::{Checker, Retained, Verdict};
 pub use counts::Counts;
@@ -29,6 +30,7 @@ pub use random::Random;
 pub use recorder::{Clock, Pending, Recorder};
 pub use recording::Recording;
 pub use shrink::shrink;
+pub use using::Using;
 
 #[cfg(test)]
 mod tests;

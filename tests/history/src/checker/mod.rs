@@ -281,9 +281,8 @@ impl Checker {
                 let start = Start { at, tick: *tick, attempt: *attempt, attempts: *attempts };
                 self.ticks.started(key, start, &self.limits, &mut self.found);
             }
-            Entry::Uses { key, number, writes, fence, left } => {
-                let (number, writes, fence) = (*number, *writes, *fence);
-                let until = at.steady + left;
+            Entry::Uses { key, number, writes, fence, until } => {
+                let (number, writes, fence, until) = (*number, *writes, *fence, *until);
                 self.uses.relies(key, Use { number, writes, fence, until }, at, &mut self.found);
             }
             Entry::Register { register, value, writes } => {

@@ -7,7 +7,8 @@ impl Script {
     /// A use from a time on, for a number of milliseconds; zero ends it.
     fn uses(&mut self, at: u64, number: u64, (kind, fence): (&str, u64), left: u64) -> &mut Self {
         let (key, writes) = ("k".to_owned(), kind == "write");
-        self.note(at, Entry::Uses { key, number, writes, fence, left: left * 1000 });
+        let until = (at + left) * 1000;
+        self.note(at, Entry::Uses { key, number, writes, fence, until });
         self
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use syncguard_core::LockError;
-use syncguard_history::Entry;
+use syncguard_history::Using;
 use syncguard_recipes::{ReadGuard, WriteGuard};
 use tokio::time::sleep;
 
@@ -27,39 +27,22 @@ impl Worker {
     }
 
     async fn reads(&mut self, read: ReadGuard<Backend>) -> Result<(), LockError> {
-        let (entry, lasts) = (self.entry(false, read.fence().get()), self.lasts());
+        let (using, lasts) = (self.using(false, read.fence().get()), self.lasts());
         tokio::select! {
             biased;
             _ = read.lost() => {}
-            () = self.relies(&entry, lasts, || read.valid_for()) => {}
+            () = relies(&using, lasts, || read.valid_for()) => {}
         }
-        self.recorder.note(entry(Duration::ZERO));
+        drop(using);
         if self.random.percent(50) { read.release().await.map(drop) } else { Ok(()) }
     }
 
     async fn writes(&mut self, write: &WriteGuard<Backend>) {
-        let (entry, lasts) = (self.entry(true, write.fence().get()), self.lasts());
+        let (using, lasts) = (self.using(true, write.fence().get()), self.lasts());
         tokio::select! {
             biased;
             _ = write.lost() => {}
-            () = self.relies(&entry, lasts, || write.valid_for()) => {}
-        }
-        self.recorder.note(entry(Duration::ZERO));
-    }
-
-    /// Notes from time to time how long it relies on the lock.
-    async fn relies(
-        &self,
-        entry: impl Fn(Duration) -> Entry,
-        lasts: Duration,
-        valid_for: impl Fn() -> Duration,
-    ) {
-        let mut left = lasts;
-        while !left.is_zero() {
-            self.recorder.note(entry(valid_for()));
-            let pause = left.min(TTL / 4);
-            sleep(pause).await;
-            left -= pause;
+            () = relies(&using, lasts, || write.valid_for()) => {}
         }
     }
 
@@ -68,12 +51,18 @@ impl Worker {
         if self.random.percent(5) { TTL * 3 / 2 } else { self.random.millis(1, 20) }
     }
 
-    /// The notes of one use, with the time for which it relies on the lock.
-    fn entry(&mut self, writes: bool, fence: u64) -> impl Fn(Duration) -> Entry + use<> {
-        let number = self.random.number();
-        move |left| {
-            let left = u64::try_from(left.as_micros()).unwrap_or(u64::MAX);
-            Entry::Uses { key: KEY.to_owned(), number, writes, fence, left }
-        }
+    fn using(&mut self, writes: bool, fence: u64) -> Using {
+        Using::new(&self.recorder, KEY, self.random.number(), writes, fence)
+    }
+}
+
+/// Records from time to time for how long it relies on the lock.
+async fn relies(using: &Using, lasts: Duration, valid_for: impl Fn() -> Duration) {
+    let mut left = lasts;
+    while !left.is_zero() {
+        using.relies(&valid_for);
+        let pause = left.min(TTL / 4);
+        sleep(pause).await;
+        left -= pause;
     }
 }
