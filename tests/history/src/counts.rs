@@ -36,6 +36,8 @@ pub struct Counts {
     pub rejected: u64,
     /// Attempts of ticks that were started.
     pub ticks: u64,
+    /// Notes of readers and writers.
+    pub uses: u64,
     /// Processes that took part.
     pub processes: u64,
     /// Faults, by kind.
@@ -73,6 +75,7 @@ impl Counts {
             (&mut self.written, other.written),
             (&mut self.rejected, other.rejected),
             (&mut self.ticks, other.ticks),
+            (&mut self.uses, other.uses),
             (&mut self.processes, other.processes),
         ] {
             *count += more;
@@ -111,6 +114,7 @@ impl Counts {
         match note {
             Entry::Fault(fault) => *self.faults.entry(*fault).or_default() += 1,
             Entry::Tick { .. } => self.ticks += 1,
+            Entry::Uses { .. } => self.uses += 1,
             _ => {}
         }
     }
@@ -126,7 +130,7 @@ impl fmt::Display for Counts {
         write!(f, "{released} released, {extended} extended, {} mismatched, ", self.mismatched)?;
         write!(f, "{} too late; ", self.too_late)?;
         write!(f, "{} writes, {} rejected; ", self.written, self.rejected)?;
-        write!(f, "{} ticks, {} refused; ", self.ticks, self.refused)?;
+        write!(f, "{} ticks, {} refused; {} uses; ", self.ticks, self.refused, self.uses)?;
         write!(f, "{} processes; {:?}", self.processes, self.faults)
     }
 }

@@ -92,6 +92,19 @@ pub enum Entry {
         /// The number of attempts that the tick may have.
         attempts: u64,
     },
+    /// A reader or writer of a read/write lock relies on it from now on.
+    Uses {
+        /// The key of the lock.
+        key: String,
+        /// The number of this use, with which it is noted again: when its time has grown, and at its end.
+        number: u64,
+        /// Whether it writes.
+        writes: bool,
+        /// Its fence.
+        fence: u64,
+        /// Until when it relies on the lock without another note, in microseconds of the steady clock; zero at its end.
+        until: u64,
+    },
     /// The final contents of a register.
     Register {
         /// Its name.

@@ -1,4 +1,4 @@
-//! The eleven invariants, and their violations.
+//! The twelve invariants, and their violations.
 
 use std::fmt;
 use std::time::Duration;
@@ -31,6 +31,9 @@ pub enum Invariant {
     /// 11: an attempt of a tick starts once, no tick has more attempts than it may have, and none starts before its
     /// time.
     TicksStartOnce = 11,
+    /// 12: nobody reads or writes beside a writer, by their own clocks. A write has a larger fence than all uses before it,
+    /// and a read no smaller one than all writes before it.
+    WritersAreAlone = 12,
 }
 
 /// Time limits, and the errors of measurement.

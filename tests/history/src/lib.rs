@@ -1,7 +1,7 @@
 //! The calls and answers of a run, and the rules that must hold in spite of all faults.
 //!
 //! Each process writes its part while it runs, one line of JSON for each event, so a SIGKILL loses only the call in
-//! progress. A [`Checker`] takes the lines as they come, checks them against the eleven invariants, and forgets locks
+//! progress. A [`Checker`] takes the lines as they come, checks them against the twelve invariants, and forgets locks
 //! that are over, so a run can have any length. [`History`] is a whole run, and [`check`] feeds it to a checker. A run
 //! without faults proves little: [`Floors`] says what a run must have done. [`shrink`] reduces a history with a
 //! violation to the few operations that show it.
@@ -17,6 +17,7 @@ mod random;
 mod recorder;
 mod recording;
 mod shrink;
+mod using;
 
 pub use checker::{Checker, Retained, Verdict};
 pub use counts::Counts;
@@ -29,6 +30,7 @@ pub use random::Random;
 pub use recorder::{Clock, Pending, Recorder};
 pub use recording::Recording;
 pub use shrink::shrink;
+pub use using::Using;
 
 #[cfg(test)]
 mod tests;

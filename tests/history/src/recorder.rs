@@ -163,6 +163,12 @@ impl Recorder {
         sink.write(line);
     }
 
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
     /// Writes a ready-made line.
     pub fn write(&self, line: Line) {
         self.sink().write(line);

@@ -5,6 +5,7 @@ mod forgotten;
 mod resent;
 mod shrunk;
 mod ticks;
+mod uses;
 
 use super::{
     Answer, Call, Checker, Counts, Entry, Fault, Floors, History, Invariant, Limits, Line, Moment,

@@ -38,6 +38,12 @@ pub enum Flaw {
     StaleWindow,
     /// Recipes: one member uses one permit more than the semaphore has. A flawed user.
     OnePermitMore,
+    /// Readers and writers: a writer takes all slots but the first. Planted in the recipe, as the next two.
+    SkippedSlot,
+    /// Readers and writers: a process gives the gate back before it has a slot.
+    HastyReader,
+    /// Readers and writers: a process keeps its slot after its last reader.
+    KeptSlot,
     /// Recipes: a leader does not renew, and learns of the end of its term when it is over. A flawed copy of an
     /// election.
     DeafLeader,
@@ -106,7 +112,8 @@ impl Flaw {
             Self::Orphans | Self::LongLife | Self::SlowRecovery | Self::LateRequests => {
                 &[I::BackInTime]
             }
-            Self::LeakedTask | Self::KeptTurn => &[I::NothingLeft],
+            Self::LeakedTask | Self::KeptTurn | Self::KeptSlot => &[I::NothingLeft],
+            Self::SkippedSlot | Self::HastyReader => &[I::WritersAreAlone],
             _ if self.leaves_orphans() => &[I::NothingLeft],
             Self::OnePermitMore => &[I::PermitsAreCounted],
             _ if self.starts_ticks_twice() => &[I::TicksStartOnce],
@@ -115,7 +122,7 @@ impl Flaw {
         }
     }
 
-    /// The name of the flaw in the code of a backend.
+    /// The name of the flaw in the code of a backend or a recipe.
     pub(crate) fn planted(self) -> &'static str {
         match self {
             Self::SettledTooSoon => "settled-too-soon",
@@ -129,6 +136,9 @@ impl Flaw {
             Self::ResentExtends => "resent-extends",
             Self::ForgottenSending => "forgotten-sending",
             Self::OneLook => "one-look",
+            Self::SkippedSlot => "skipped-slot",
+            Self::HastyReader => "hasty-reader",
+            Self::KeptSlot => "kept-slot",
             _ => "",
         }
     }
@@ -220,6 +230,11 @@ impl Flaw {
     /// Returns true if the only effect is a tick that starts twice or too early.
     pub(crate) fn starts_ticks_twice(self) -> bool {
         matches!(self, Self::EndlessWindow | Self::EarlyWindow | Self::StaleWindow)
+    }
+
+    /// Returns true if it shows only among readers and writers.
+    pub(crate) fn is_of_readers(self) -> bool {
+        matches!(self, Self::SkippedSlot | Self::HastyReader | Self::KeptSlot)
     }
 
     /// Returns true if the only effect is a lock without an owner.

@@ -16,7 +16,7 @@ use crate::hub::{EPOCH, Net};
 use crate::line::Line;
 use crate::link::Link;
 use crate::plan::Store;
-use crate::work::Worker;
+use crate::work::{Worker, readers_and_writers};
 
 pub(crate) struct Member {
     runtime: Runtime,
@@ -64,8 +64,14 @@ impl Member {
             let real = setting.store.backend(&link);
             let line = Line::new(real.clone(), setting.flaw);
             let backend = Recording::new(line, recorder.clone());
-            for _ in 0..setting.workers {
+            let mut shared = readers_and_writers(&backend);
+            for worker in 0..setting.workers {
+                // A store in memory has one member, which stands for several.
+                if setting.store == Store::Memory && worker % 8 == 0 {
+                    shared = readers_and_writers(&backend);
+                }
                 let worker = Worker {
+                    shared: shared.clone(),
                     backend: backend.clone(),
                     link: Arc::clone(&link),
                     recorder: recorder.clone(),

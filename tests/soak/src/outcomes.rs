@@ -1,4 +1,4 @@
-//! The rules for recipes beside the eleven: two runs of the nightly job are its minimum hold apart,
+//! The rules for recipes beside the twelve: two runs of the nightly job are its minimum hold apart,
 //! no tick with attempts is left out, and each recipe was used.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use syncguard_history::{Answer, Call, Entry, Line};
 
-use crate::recipes::{ACCOUNT, DOWNLOADS, LEADER, MIN_HOLD, NIGHTLY};
+use crate::recipes::{ACCOUNT, DOWNLOADS, INDEX, LEADER, MIN_HOLD, NIGHTLY};
 
 /// The grants and ticks of the recipes.
 #[derive(Default)]
@@ -29,7 +29,7 @@ struct Asked {
     ttl: u64,
 }
 
-const RECIPES: [&str; 4] = [LEADER, DOWNLOADS, NIGHTLY, ACCOUNT];
+const RECIPES: [&str; 5] = [LEADER, DOWNLOADS, NIGHTLY, ACCOUNT, INDEX];
 
 impl Outcomes {
     pub(crate) fn note(&mut self, line: &Line) {

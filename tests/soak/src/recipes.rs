@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
-use syncguard::recipes::{Election, Missed, Schedule, Semaphore, Ticks, lock_all};
+use syncguard::recipes::{Election, Missed, RwLock, Schedule, Semaphore, Ticks, lock_all};
 use syncguard::{
     AcquisitionOptions, CancellationToken, DynBackend, LockConfig, TryAcquired, try_acquire,
 };
-use syncguard_history::{Entry, Random, Recorder, Recording};
+use syncguard_history::{Entry, Random, Recorder, Recording, Using};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -19,6 +19,7 @@ pub(crate) const LEADER: &str = "leader";
 pub(crate) const DOWNLOADS: &str = "downloads";
 pub(crate) const NIGHTLY: &str = "nightly";
 pub(crate) const ACCOUNT: &str = "account-";
+pub(crate) const INDEX: &str = "index";
 
 /// The minimum hold of the nightly job.
 pub(crate) const MIN_HOLD: Duration = Duration::from_millis(1_300);
@@ -60,15 +61,18 @@ impl Recipes {
         let moving = Random::new(random.number());
         // As during a roll-out: some processes use a smaller number.
         let permits = *random.choose(&[3, 3, 2]);
+        let slots = *random.choose(&[2, 3]);
         let off = *random.choose(&OFF);
-        let (election, semaphore, nightly, sets, ticks) = tokio::join!(
+        let sharing = [(); 4].map(|()| Random::new(random.number()));
+        let (election, semaphore, nightly, sets, index, ticks) = tokio::join!(
             self.election(resigning),
             self.semaphore(permits),
             self.nightly(random.below(300)),
             self.sets(moving),
+            self.index(slots, sharing),
             self.ticks(off),
         );
-        election.and(semaphore).and(nightly).and(sets).and(ticks)
+        election.and(semaphore).and(nightly).and(sets).and(index).and(ticks)
     }
 
     /// Leads again and again, and resigns after some time.
@@ -192,6 +196,30 @@ impl Recipes {
         Ok(())
     }
 
+    /// Four tasks read and write. Some processes use a smaller number of slots than others.
+    async fn index(&self, slots: u32, randoms: [Random; 4]) -> Result<()> {
+        let index = RwLock::new(self.backend.clone(), INDEX, slots)?
+            .with_ttl(self.ttl)
+            .with_wait_up_to(Duration::from_secs(20));
+        let mut tasks = JoinSet::new();
+        for mut random in randoms {
+            let (index, recorder, stop) = (index.clone(), self.recorder.clone(), self.stop.clone());
+            tasks.spawn(async move {
+                while !stop.is_cancelled() {
+                    tokio::select! {
+                        () = use_once(&index, &recorder, &mut random) => {}
+                        () = stop.cancelled() => return,
+                    }
+                    sleep(random.millis(2, 25)).await;
+                }
+            });
+        }
+        tasks.join_all().await;
+        // What was dropped is given back in the background.
+        sleep(Duration::from_millis(300)).await;
+        Ok(())
+    }
+
     /// Runs the ticks of many schedules, by a clock that is off by this many milliseconds.
     async fn ticks(&self, off: i64) -> Result<()> {
         let clock = Arc::new(move || {
@@ -226,4 +254,39 @@ impl Recipes {
         }
         Ok(())
     }
+}
+
+/// One read, or one write of which some go on as a read.
+async fn use_once(index: &RwLock<Recording<DynBackend>>, recorder: &Recorder, random: &mut Random) {
+    let work = random.millis(1, 15);
+    let mut read = None;
+    if random.percent(30) {
+        let Ok(write) = index.write().await else { return };
+        let using = Using::new(recorder, INDEX, random.number(), true, write.fence().get());
+        using.relies(|| write.valid_for());
+        tokio::select! {
+            _ = write.lost() => {}
+            () = sleep(work) => {}
+        }
+        drop(using);
+        if random.percent(70) {
+            let _ = write.release().await;
+            return;
+        }
+        read = Some(write.downgrade());
+    }
+    let read = match read {
+        Some(read) => read,
+        None => match index.read().await {
+            Ok(read) => read,
+            Err(_) => return,
+        },
+    };
+    let using = Using::new(recorder, INDEX, random.number(), false, read.fence().get());
+    using.relies(|| read.valid_for());
+    tokio::select! {
+        _ = read.lost() => {}
+        () = sleep(work) => {}
+    }
+    drop(using);
 }

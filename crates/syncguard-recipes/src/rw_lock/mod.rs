@@ -34,21 +34,13 @@ const RECIPE: &str = "rw_lock";
 ///
 /// # async fn load() {}
 /// # async fn rebuild(_: impl Sized) {}
-/// async fn read<B: LockBackend>(index: &RwLock<B>) -> Result<(), LockError> {
-///     let read = index.read().await?;
-///     load().await; // nobody rebuilds it meanwhile
-///     read.release().await.map(drop)
-/// }
-///
-/// async fn write<B: LockBackend>(index: &RwLock<B>) -> Result<(), LockError> {
+/// async fn refresh<B: LockBackend>(backend: B) -> Result<(), LockError> {
+///     let index = RwLock::new(backend, "index", 8)?; // up to 8 processes read at a time
 ///     let write = index.write().await?;
 ///     rebuild(write.fence()).await; // nobody reads it meanwhile
-///     write.release().await.map(drop)
-/// }
-///
-/// fn configure<B: LockBackend>(backend: B) -> Result<RwLock<B>, LockError> {
-///     // Up to 8 processes read at a time.
-///     RwLock::new(backend, "index", 8)
+///     let read = write.downgrade();
+///     load().await; // nobody rebuilds it meanwhile
+///     read.release().await.map(drop)
 /// }
 /// ```
 ///
@@ -75,8 +67,8 @@ const RECIPE: &str = "rw_lock";
 ///
 /// More processes than slots may use the lock; those above the number wait for a slot. If processes have different
 /// numbers, as during a roll-out, the largest one counts: readers announce it in the counter of the gate, and each writer takes
-/// that many slots. So the fences begin at the number times 10^12. The store keeps the largest number for ever; a lock with
-/// fewer slots needs a new key. A store without fences cannot remember the number: there, all processes must agree.
+/// that many slots. So the fences begin at the number times 10^12. The store keeps the largest number for ever; fewer slots
+/// need a new key. A store without fences cannot remember the number: there, all processes must agree.
 #[derive(Clone)]
 pub struct RwLock<B: LockBackend> {
     backend: B,
@@ -221,7 +213,7 @@ impl<B: LockBackend> RwLock<B> {
             slots = try_join_all(slots) => slots?,
         };
         let Some(slots) = slots.into_iter().collect() else { return Ok(None) };
-        // If all are held now, the gate was held when the last slot was granted: no later writer has written before.
+        // If the gate is still held, it was when the last slot was granted, and no later writer has written before.
         let write = WriteGuard::new(gate, slots, Arc::clone(&self.process));
         if write.valid_for().is_zero() { Err(gate_lost()) } else { Ok(Some(write)) }
     }

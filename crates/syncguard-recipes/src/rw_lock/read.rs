@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use syncguard_core::{LockBackend, LockError, LossReason, NotHeld, ReleaseResult};
+use syncguard_core::{Held, LockBackend, LockError, LossReason, NotHeld, ReleaseResult};
 
 use super::process::{Reads, Slot};
 
@@ -36,8 +36,14 @@ impl<B: LockBackend> ReadGuard<B> {
         self.slot.number
     }
 
+    /// A view of the read, to pass on to the work.
+    #[must_use]
+    pub fn held(&self) -> Held<B::Fence> {
+        self.slot.guard.held().with_fence(self.slot.fence)
+    }
+
     /// How long no writer certainly writes; zero once the read is over: see
-    /// [`Held::valid_for`](syncguard_core::Held::valid_for).
+    /// [`Held::valid_for`].
     #[must_use]
     pub fn valid_for(&self) -> Duration {
         self.slot.guard.valid_for()
@@ -49,7 +55,7 @@ impl<B: LockBackend> ReadGuard<B> {
         self.slot.guard.is_lost()
     }
 
-    /// Resolves when the read is over: see [`Held::lost`](syncguard_core::Held::lost). The future borrows nothing.
+    /// Resolves when the read is over: see [`Held::lost`]. The future borrows nothing.
     ///
     /// # Cancel safety
     ///

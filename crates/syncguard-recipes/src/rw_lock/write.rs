@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{join_all, select_all};
-use syncguard_core::{LockBackend, LockError, LockGuard, LossReason, ReleaseResult};
+use futures_util::future::join_all;
+use syncguard_core::{Held, LockBackend, LockError, LockGuard, LossReason, ReleaseResult};
 
 use super::process::{Process, Slot};
 use super::read::ReadGuard;
@@ -13,7 +13,8 @@ use super::read::ReadGuard;
 /// A write of an [`RwLock`](crate::RwLock). Dropping it ends the write, in the background.
 #[must_use = "dropping the guard ends the write"]
 pub struct WriteGuard<B: LockBackend> {
-    // The slots come first: whoever gets the gate finds them free.
+    // Without the gate nobody begins to read or write. The slots were waited for, and one is kept by a downgrade. They
+    // come first: whoever gets the gate finds them free.
     slots: Vec<(u32, LockGuard<B>)>,
     gate: LockGuard<B>,
     process: Arc<Process<B>>,
@@ -34,29 +35,31 @@ impl<B: LockBackend> WriteGuard<B> {
         self.gate.fence()
     }
 
-    /// How long certainly nobody else reads or writes; zero once the write is over: see
-    /// [`Held::valid_for`](syncguard_core::Held::valid_for).
+    /// A view of the write, to pass on to the work.
+    #[must_use]
+    pub fn held(&self) -> Held<B::Fence> {
+        self.gate.held()
+    }
+
+    /// How long certainly nobody else reads or writes: see [`Held::valid_for`].
     #[must_use]
     pub fn valid_for(&self) -> Duration {
-        self.guards().map(|guard| guard.valid_for()).min().unwrap_or_default()
+        self.gate.valid_for()
     }
 
-    /// Returns true once the write is over, because one of its locks is.
+    /// Returns true once the write is over, because its lock of the gate is.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.guards().any(|guard| guard.is_lost())
+        self.gate.is_lost()
     }
 
-    /// Resolves when the write is over: see [`Held::lost`](syncguard_core::Held::lost). The work has to stop then. The
-    /// future borrows nothing.
+    /// Resolves when the write is over: see [`Held::lost`]. The work has to stop then.
     ///
     /// # Cancel safety
     ///
     /// Safe: call it again at any time.
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<B> {
-        let losses: Vec<_> = self.guards().map(|guard| Box::pin(guard.lost())).collect();
-        // There is always the gate.
-        async move { select_all(losses).await.0 }
+        self.gate.lost()
     }
 
     /// Ends the write and goes on as a reader, without a moment in which another writer could write. Readers of this
@@ -73,7 +76,7 @@ impl<B: LockBackend> WriteGuard<B> {
         process.open(Slot { guard, number, fence })
     }
 
-    /// Ends the write, and returns whether all its locks were held until now. The locks are released at once.
+    /// Ends the write, and returns whether its lock of the gate was held until now. All locks are released at once.
     ///
     /// # Errors
     ///
@@ -83,15 +86,10 @@ impl<B: LockBackend> WriteGuard<B> {
     ///
     /// Safe: dropped releases go on in the background.
     pub async fn release(self) -> Result<ReleaseResult, LockError> {
-        let guards = self.slots.into_iter().map(|(_, guard)| guard).chain([self.gate]);
-        let results = join_all(guards.map(LockGuard::release)).await;
-        let results: Vec<_> = results.into_iter().collect::<Result<_, _>>()?;
-        let lost = results.iter().find(|result| !result.is_released());
-        Ok(lost.copied().unwrap_or(ReleaseResult::Released))
-    }
-
-    fn guards(&self) -> impl Iterator<Item = &LockGuard<B>> {
-        self.slots.iter().map(|(_, guard)| guard).chain([&self.gate])
+        let slots = join_all(self.slots.into_iter().map(|(_, guard)| guard.release()));
+        let (slots, gate) = tokio::join!(slots, self.gate.release());
+        slots.into_iter().collect::<Result<Vec<_>, _>>()?;
+        gate
     }
 }
 

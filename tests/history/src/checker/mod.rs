@@ -1,4 +1,4 @@
-//! The eleven invariants, over histories of any length.
+//! The twelve invariants, over histories of any length.
 //!
 //! Lines are read in the order of their times. An invariant is checked at each answer if it refers only to earlier
 //! times. An invariant about a whole lock is checked when the lock is certainly over. Then the lock is forgotten. Its
@@ -16,6 +16,7 @@ mod stairs;
 mod table;
 mod ticks;
 mod turns;
+mod uses;
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -27,6 +28,7 @@ use self::locks::Locks;
 use self::registers::Registers;
 use self::service::Service;
 use self::ticks::{Start, Ticks};
+use self::uses::{Use, Uses};
 use crate::counts::Counts;
 use crate::event::{Call, Entry, Line, Moment};
 use crate::invariant::{Invariant, Limits, Violation};
@@ -55,6 +57,7 @@ pub struct Checker {
     registers: Registers,
     service: Service,
     ticks: Ticks,
+    uses: Uses,
     counts: Counts,
     found: Found,
     was_quiet: bool,
@@ -114,6 +117,7 @@ impl Checker {
             registers: Registers::default(),
             service: Service::default(),
             ticks: Ticks::default(),
+            uses: Uses::default(),
             counts: Counts::default(),
             found: Found::default(),
             was_quiet: false,
@@ -177,6 +181,7 @@ impl Checker {
     pub fn retained(&self) -> Retained {
         let (locks, carried) = self.locks.retained();
         let carried = carried + self.registers.retained() + self.ticks.retained();
+        let carried = carried + self.uses.retained();
         Retained { ahead: self.ahead.len(), open: self.open.len(), locks, carried }
     }
 
@@ -275,6 +280,10 @@ impl Checker {
             Entry::Tick { key, tick, attempt, attempts } => {
                 let start = Start { at, tick: *tick, attempt: *attempt, attempts: *attempts };
                 self.ticks.started(key, start, &self.limits, &mut self.found);
+            }
+            Entry::Uses { key, number, writes, fence, until } => {
+                let (number, writes, fence, until) = (*number, *writes, *fence, *until);
+                self.uses.relies(key, Use { number, writes, fence, until }, at, &mut self.found);
             }
             Entry::Register { register, value, writes } => {
                 self.registers.found(register, *value, *writes);

@@ -4,6 +4,7 @@ mod flawed;
 mod plain;
 mod recipes;
 mod ticks;
+mod uses;
 mod waiting;
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use syncguard_core::{CancellationToken, DynBackend, Fence, LockError};
 use syncguard_history::{Answer, Call, Random, Recorder, Recording};
+use syncguard_recipes::RwLock;
 use tokio::time::sleep;
 
 use crate::flaw::Flaw;
@@ -26,12 +28,21 @@ pub(crate) const LONGEST: Duration = Duration::from_millis(3600);
 /// The number of permits of the semaphore.
 pub(crate) const PERMITS: u32 = 3;
 pub(crate) const SEMAPHORE: &str = "semaphore";
+/// The number of processes that may read at a time.
+const SLOTS: u32 = 3;
 
 type Backend = Recording<Line<DynBackend>>;
+
+/// The read/write lock of a process.
+pub(crate) fn readers_and_writers(backend: &Backend) -> RwLock<Backend> {
+    let lock = RwLock::new(backend.clone(), uses::KEY, SLOTS).expect("a good key");
+    lock.with_ttl(TTL).with_wait_up_to(Duration::from_secs(3))
+}
 
 /// One of a member's tasks.
 pub(crate) struct Worker {
     pub(crate) backend: Backend,
+    pub(crate) shared: RwLock<Backend>,
     pub(crate) link: Arc<Link>,
     pub(crate) recorder: Recorder,
     pub(crate) random: Random,
@@ -68,6 +79,7 @@ impl Worker {
         // These flaws show only if many ask for ticks.
         let is_for_ticks =
             self.flaw.is_some_and(Flaw::starts_ticks_twice) && self.random.percent(10);
+        let is_for_readers = self.flaw.is_some_and(Flaw::is_of_readers) && self.random.percent(20);
         let is_undecided = self.flaw == Some(Flaw::BlindExtends) && self.random.percent(10);
         let is_twice = self.flaw == Some(Flaw::ResentExtends) && self.random.percent(10);
         let is_overslept = self.flaw == Some(Flaw::MissingRowLock) && self.random.percent(10);
@@ -76,6 +88,7 @@ impl Worker {
         let key = Registers::name(number);
         match self.random.below(1000) {
             _ if is_for_ticks => self.tick().await,
+            _ if is_for_readers => self.uses().await,
             _ if is_overslept => self.overslept(number, key).await,
             _ if is_twice => self.twice(number, key).await,
             _ if is_undecided => self.undecided(number, key).await,
@@ -87,8 +100,9 @@ impl Worker {
             811..825 => self.curious(key).await,
             825..885 => self.patient(number, key).await,
             885..915 => self.impatient(key).await,
-            915..950 => self.permit().await,
-            950..980 => self.several().await,
+            915..940 => self.permit().await,
+            940..955 => self.uses().await,
+            955..980 => self.several().await,
             980..985 => self.lead().await,
             985..990 => self.once_a_period().await,
             990..994 => self.scheduled().await,

@@ -36,6 +36,13 @@ impl<F: FenceToken> Held<F> {
         self.fence
     }
 
+    /// For authors of recipes: the same view with the fence of another lock of the recipe.
+    #[must_use]
+    pub fn with_fence(mut self, fence: F) -> Self {
+        self.fence = fence;
+        self
+    }
+
     /// The id of the lock. Another process needs it to release or extend the lock.
     #[must_use]
     pub fn lock_id(&self) -> LockId {

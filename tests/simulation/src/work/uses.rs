@@ -1,0 +1,68 @@
+//! Readers and writers.
+
+use std::time::Duration;
+
+use syncguard_core::LockError;
+use syncguard_history::Using;
+use syncguard_recipes::{ReadGuard, WriteGuard};
+use tokio::time::sleep;
+
+use super::{Backend, TTL, Worker};
+
+pub(super) const KEY: &str = "readers-and-writers";
+
+impl Worker {
+    pub(super) async fn uses(&mut self) -> Result<(), LockError> {
+        if self.random.percent(70) {
+            let read = self.shared.read().await?;
+            return self.reads(read).await;
+        }
+        let write = self.shared.write().await?;
+        self.writes(&write).await;
+        match self.random.below(3) {
+            0 => self.reads(write.downgrade()).await,
+            1 => write.release().await.map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    async fn reads(&mut self, read: ReadGuard<Backend>) -> Result<(), LockError> {
+        let (using, lasts) = (self.using(false, read.fence().get()), self.lasts());
+        tokio::select! {
+            biased;
+            _ = read.lost() => {}
+            () = relies(&using, lasts, || read.valid_for()) => {}
+        }
+        drop(using);
+        if self.random.percent(50) { read.release().await.map(drop) } else { Ok(()) }
+    }
+
+    async fn writes(&mut self, write: &WriteGuard<Backend>) {
+        let (using, lasts) = (self.using(true, write.fence().get()), self.lasts());
+        tokio::select! {
+            biased;
+            _ = write.lost() => {}
+            () = relies(&using, lasts, || write.valid_for()) => {}
+        }
+    }
+
+    /// Most work is short. Some takes longer than the TTL.
+    fn lasts(&mut self) -> Duration {
+        if self.random.percent(5) { TTL * 3 / 2 } else { self.random.millis(1, 20) }
+    }
+
+    fn using(&mut self, writes: bool, fence: u64) -> Using {
+        Using::new(&self.recorder, KEY, self.random.number(), writes, fence)
+    }
+}
+
+/// Records from time to time for how long it relies on the lock.
+async fn relies(using: &Using, lasts: Duration, valid_for: impl Fn() -> Duration) {
+    let mut left = lasts;
+    while !left.is_zero() {
+        using.relies(&valid_for);
+        let pause = left.min(TTL / 4);
+        sleep(pause).await;
+        left -= pause;
+    }
+}
