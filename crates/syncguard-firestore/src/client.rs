@@ -121,7 +121,8 @@ impl Client {
     fn measure(&self, sent: &SentAt, server: Option<&prost_types::Timestamp>) {
         self.channel.hears();
         let shown = server.and_then(|server| {
-            let unix_micros = server.seconds.checked_mul(1_000_000)? + i64::from(server.nanos / 1000);
+            let unix_micros =
+                server.seconds.checked_mul(1_000_000)? + i64::from(server.nanos / 1000);
             Some(ServerTime { unix_micros, unit_micros: 0 })
         });
         if let Some(shown) = shown {
