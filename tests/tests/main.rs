@@ -1,6 +1,7 @@
 //! The stores on real servers, the differences between them, and programs that use them.
 
 mod differential;
+mod etcd;
 mod examples;
 mod field;
 mod firestore;

@@ -113,6 +113,14 @@ impl EtcdBackend {
         cancel::read(None, Box::pin(report::report(&self.0))).await
     }
 
+    /// The number of calls that were answered, for tests.
+    #[cfg(feature = "test-util")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn answers(&self) -> u64 {
+        self.0.client.members().answers()
+    }
+
     pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.0
     }

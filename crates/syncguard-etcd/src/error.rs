@@ -141,16 +141,10 @@ const ANSWERS: &[(&str, Meaning)] = &[
         "etcdserver: authentication failed",
         Meaning(AuthFailed, Refused, Request, "etcd refused the user name or the password"),
     ),
-    (
-        "etcdserver: user name is empty",
-        Meaning(AuthFailed, Refused, Request, "etcd wants a user name and a password"),
-    ),
-    ("etcdserver: invalid auth token", Meaning(AuthFailed, Refused, Request, TOKEN)),
-    ("etcdserver: revision of auth store is old", Meaning(AuthFailed, Refused, Request, TOKEN)),
-    (
-        "etcdserver: authentication is not enabled",
-        Meaning(AuthFailed, Refused, Request, "etcd's cluster has no users"),
-    ),
+    (NO_USER, Meaning(AuthFailed, Refused, Request, "etcd wants a user name and a password")),
+    (OLD_TOKEN, Meaning(AuthFailed, Refused, Request, TOKEN)),
+    (OLD_REVISION, Meaning(AuthFailed, Refused, Request, TOKEN)),
+    (NO_USERS, Meaning(AuthFailed, Refused, Request, "etcd's cluster has no users")),
     (
         "etcdserver: too many operations in txn request",
         Meaning(
@@ -162,6 +156,13 @@ const ANSWERS: &[(&str, Meaning)] = &[
     ),
 ];
 
+/// The token has expired, or the member was started again since.
+const OLD_TOKEN: &str = "etcdserver: invalid auth token";
+/// Users were changed since the login.
+const OLD_REVISION: &str = "etcdserver: revision of auth store is old";
+/// Users were turned on since the login that was not needed, or there was no login.
+const NO_USER: &str = "etcdserver: user name is empty";
+const NO_USERS: &str = "etcdserver: authentication is not enabled";
 const TOKEN: &str = "etcd does not know the user's token any more";
 
 /// The table of codes, for texts that are not known.
@@ -218,12 +219,10 @@ pub(crate) fn from_status(status: &Status, rpc: Rpc) -> Fault {
     let error = LockError::new(code, message).with_source(&Origin::of(status, rpc));
     let is_open = rpc == Rpc::Write && outcome == Unknown;
     let error = if is_open { error.with_unknown_outcome() } else { error };
-    let finding = match (cause, known) {
+    let finding = match (cause, known.map(|(text, _)| *text)) {
         (Cause::RuntimeEnded, _) => Some(Finding::RuntimeEnded),
-        (Cause::Server, Some((_, Meaning(.., TOKEN)))) => Some(Finding::TokenRefused),
-        (Cause::Server, Some(("etcdserver: authentication is not enabled", _))) => {
-            Some(Finding::NoUsers)
-        }
+        (Cause::Server, Some(OLD_TOKEN | OLD_REVISION | NO_USER)) => Some(Finding::TokenRefused),
+        (Cause::Server, Some(NO_USERS)) => Some(Finding::NoUsers),
         _ => None,
     };
     Fault { error, subject, finding }
@@ -371,7 +370,7 @@ mod tests {
             let fault = from_status(&status, Rpc::Write);
             assert_eq!((fault.error.code(), fault.subject), (code, subject), "{text}");
             assert_eq!(is_unknown(&status), unknown, "{text}");
-            let is_token = text.contains("auth token") || text.contains("auth store");
+            let is_token = [OLD_TOKEN, OLD_REVISION, NO_USER].contains(&status.message());
             assert_eq!(fault.finding == Some(Finding::TokenRefused), is_token, "{text}");
         }
         for (text, _) in ANSWERS {

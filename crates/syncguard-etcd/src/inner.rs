@@ -30,6 +30,7 @@ pub(crate) struct Inner {
     pub(crate) cleans_up: bool,
     clock: Arc<Clock>,
     strict_clock: bool,
+    probes_clock: bool,
     pub(crate) request_timeout: Duration,
     operation_timeout: Duration,
     pub(crate) client_state: ClientState,
@@ -64,6 +65,7 @@ impl Inner {
             cleans_up: options.cleanup_in_is_locked,
             clock,
             strict_clock: options.strict_clock,
+            probes_clock: options.probes_clock,
             request_timeout: timeout,
             operation_timeout: options.operation_timeout,
             client_state,
@@ -83,6 +85,9 @@ impl Inner {
 
     /// Measures the clock before and during acquires. `must_know` is true for an acquire that asks for the server's time.
     pub(crate) async fn measure_clock(&self, must_know: bool) {
+        if !self.probes_clock {
+            return;
+        }
         if must_know || self.strict_clock {
             self.probe.know().await;
         }

@@ -82,6 +82,12 @@ impl Members {
         self.heard.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// How many answers have come.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn answers(&self) -> u64 {
+        self.heard.load(Ordering::Relaxed)
+    }
+
     /// The current member, and the news of others that take its place.
     pub(crate) fn follow(&self) -> watch::Receiver<Current> {
         self.current.subscribe()

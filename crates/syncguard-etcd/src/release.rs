@@ -40,7 +40,7 @@ async fn once(
             Err(reason) => return not_held(reason),
         },
     };
-    match inner.change(delete(inner, &held, "unchecked-release"), &attempt).await? {
+    match inner.change(delete(inner, &held, is_planted("unchecked-release")), &attempt).await? {
         Changed::Done(_) => {
             inner.remember_free(held.record);
             Ok(ReleaseResult::Released)
@@ -53,12 +53,12 @@ async fn once(
     }
 }
 
-/// Deletes a lock and its index entry, if the lock still has this version.
-pub(crate) fn delete(inner: &Inner, held: &Held, flaw: &str) -> TxnRequest {
+/// Deletes a lock and its index entry, if the lock still has this version; in any case with a planted flaw.
+pub(crate) fn delete(inner: &Inner, held: &Held, flawed: bool) -> TxnRequest {
     let name = inner.layout.lock(&held.record.key);
     Change::new()
         .if_unchanged(&name, &held.version)
-        .without_conditions_if(is_planted(flaw))
+        .without_conditions_if(flawed)
         .delete(&name)
         .delete(&inner.layout.index(held.record.lock_id))
         .or_read(&[&name])

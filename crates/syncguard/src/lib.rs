@@ -38,13 +38,14 @@
 //! - `memory` (default): the embedded backend, one process and no server.
 //! - `redis`: Redis 6.2 or later, and Valkey.
 //! - `postgres`: PostgreSQL 13 or later.
+//! - `etcd`: etcd 3.4 or later.
 //! - `firestore`: Cloud Firestore.
 //! - `sqlite`: one file for the processes of one machine, no server.
 //! - `recipes`: a leader election, a semaphore, schedules whose ticks each run once, and several locks at once.
 //! - `cron`: schedules of cron expressions with a time zone.
 //! - `telemetry`: events for every operation, wait and hold, for a callback and for `tracing`.
 //! - `opentelemetry`: metrics of the same, for version 0.33 of the crate `opentelemetry`.
-//! - `tls`: TLS to Redis and PostgreSQL, rustls with aws-lc-rs. Firestore always has it.
+//! - `tls`: TLS to Redis, PostgreSQL and etcd, rustls with aws-lc-rs. Firestore always has it.
 //! - `unix-sockets`: `redis+unix://` URLs.
 //! - `serde`: the types that are safe to print can be serialised.
 //!
@@ -55,6 +56,7 @@
 //! # The guide
 #![cfg_attr(
     all(
+        feature = "etcd",
         feature = "firestore",
         feature = "memory",
         feature = "opentelemetry",
@@ -68,6 +70,7 @@
 )]
 #![cfg_attr(
     not(all(
+        feature = "etcd",
         feature = "firestore",
         feature = "memory",
         feature = "opentelemetry",
@@ -87,6 +90,7 @@ mod connect;
 // The guide is text about every feature: only rustdoc reads it, and only if all features are on.
 #[cfg(all(
     any(doc, doctest),
+    feature = "etcd",
     feature = "firestore",
     feature = "memory",
     feature = "opentelemetry",
@@ -106,6 +110,10 @@ pub use self::connect::connect;
 /// The embedded backend: one process, no server.
 #[cfg(feature = "memory")]
 pub use syncguard_memory as memory;
+
+/// The etcd backend.
+#[cfg(feature = "etcd")]
+pub use syncguard_etcd as etcd;
 
 /// The Firestore backend.
 #[cfg(feature = "firestore")]
