@@ -43,6 +43,20 @@ async fn a_server_that_tells_whole_seconds_says_less() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_servers_time_is_known_within_the_bounds() {
+    let now = syncguard_core::Timestamp::from_millis(20_000).unwrap();
+    for (server, earliest, nearest) in
+        [(9_000, 18_899, 19_000), (10_050, 19_949, 20_000), (10_300, 20_199, 20_200)]
+    {
+        let gauge = gauge();
+        assert_eq!(gauge.nearest_server_time(now).unwrap(), now);
+        respond(&gauge, 10_000, 100, server).await;
+        assert_eq!(gauge.earliest_server_time(now).unwrap().as_millis(), earliest);
+        assert_eq!(gauge.nearest_server_time(now).unwrap().as_millis(), nearest);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_slow_answer_proves_nothing_and_undoes_nothing() {
     let drift = respond(&gauge(), 10_000, 3000, 11_000).await;
     assert_eq!((drift.at_least(), drift.level()), (Duration::ZERO, DriftLevel::Fine));

@@ -171,7 +171,7 @@ fn decide(
         }
         if window.not_before().is_some() {
             inner.check_clock()?;
-            let server = inner.probe.gauge().earliest_server_time(now)?;
+            let server = inner.probe.gauge().nearest_server_time(now)?;
             if let Some(refusal) = window.refuses_time(server) {
                 return Ok(Some(AcquireResult::Refused(refusal)));
             }

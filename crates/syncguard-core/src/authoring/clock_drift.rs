@@ -199,6 +199,20 @@ impl DriftGauge {
         Timestamp::from_millis(now.as_millis().saturating_add_signed(-ahead - 1))
     }
 
+    /// The time that the server's clock shows at this time of this machine's clock, by the smallest drift that agrees with
+    /// the responses: for a server that tells its time too roughly for
+    /// [`earliest_server_time`](Self::earliest_server_time).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a time out of range.
+    pub fn nearest_server_time(&self, now: Timestamp) -> Result<Timestamp, LockError> {
+        let Some(drift) = self.drift() else { return Ok(now) };
+        let (lowest, highest) = drift.bounds_millis();
+        let smallest = if lowest > 0 { lowest } else { highest.min(0) };
+        Timestamp::from_millis(now.as_millis().saturating_add_signed(-smallest))
+    }
+
     /// For a backend that is strict.
     ///
     /// # Errors
