@@ -2,6 +2,7 @@
 
 mod blocking;
 mod differential;
+mod etcd;
 mod examples;
 mod field;
 mod firestore;

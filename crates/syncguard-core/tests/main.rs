@@ -1,6 +1,7 @@
 //! The core, on the memory backend.
 
 mod cancel;
+mod clock_drift;
 mod common;
 mod guard;
 mod holder;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use gcloud_sdk::GoogleAuthMiddleware;
 use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
+use syncguard_core::authoring::ClockDrift;
 use syncguard_core::authoring::cancel::{self, Settle, Settled, Unsettled};
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
@@ -17,7 +18,6 @@ use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, Rele
 use crate::channel::Channel;
 use crate::config::FirestoreOptions;
 use crate::connect::ClientMaker;
-use crate::drift::ClockDrift;
 use crate::inner::Inner;
 use crate::names::Layout;
 use crate::service::{Service, ServiceMaker};

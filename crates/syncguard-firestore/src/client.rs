@@ -10,12 +10,11 @@ use gcloud_sdk::google::firestore::v1::{
 };
 use gcloud_sdk::tonic::{Request, Status};
 use gcloud_sdk::{RequestTimeouts, prost_types};
-use syncguard_core::authoring::FailureSubject;
+use syncguard_core::authoring::{DriftGauge, FailureSubject, SentAt, ServerTime};
 use tokio::time::Instant;
 
 use crate::channel::{Channel, Finding, Loan};
 use crate::clock::Clock;
-use crate::drift::{Gauge, Sent};
 use crate::error::{self, Fault, Rpc};
 use crate::names::Layout;
 use crate::service::Service;
@@ -24,15 +23,15 @@ use crate::service::Service;
 pub(crate) struct Client {
     channel: Arc<Channel>,
     clock: Arc<Clock>,
-    gauge: Gauge,
+    gauge: DriftGauge,
 }
 
 impl Client {
     pub(crate) fn new(channel: Arc<Channel>, clock: Arc<Clock>) -> Self {
-        Self { channel, clock, gauge: Gauge::default() }
+        Self { channel, clock, gauge: DriftGauge::new("firestore") }
     }
 
-    pub(crate) fn gauge(&self) -> &Gauge {
+    pub(crate) fn gauge(&self) -> &DriftGauge {
         &self.gauge
     }
 
@@ -49,7 +48,7 @@ impl Client {
             ..BatchGetDocumentsRequest::default()
         };
         self.bounded(Rpc::Read, deadline, request, async |firestore, request| {
-            let sent = Sent::now(&*self.clock);
+            let sent = SentAt::now((self.clock)());
             let mut stream = firestore.read(request).await?;
             let mut documents = [const { None }; N];
             let mut answers = 0;
@@ -86,7 +85,7 @@ impl Client {
             ..RunQueryRequest::default()
         };
         self.bounded(Rpc::Query, deadline, request, async |firestore, request| {
-            let sent = Sent::now(&*self.clock);
+            let sent = SentAt::now((self.clock)());
             let mut stream = firestore.query(request).await?;
             let mut documents = Vec::new();
             while let Some(answer) = stream.message().await? {
@@ -111,7 +110,7 @@ impl Client {
             ..CommitRequest::default()
         };
         self.bounded(Rpc::Commit, deadline, request, async |firestore, request| {
-            let sent = Sent::now(&*self.clock);
+            let sent = SentAt::now((self.clock)());
             let answer = firestore.commit(request).await?;
             self.measure(&sent, answer.commit_time.as_ref());
             Ok(answer)
@@ -119,10 +118,15 @@ impl Client {
         .await
     }
 
-    fn measure(&self, sent: &Sent, server: Option<&prost_types::Timestamp>) {
+    fn measure(&self, sent: &SentAt, server: Option<&prost_types::Timestamp>) {
         self.channel.hears();
-        if let Some(server) = server {
-            self.gauge.take(sent, server);
+        let shown = server.and_then(|server| {
+            let unix_micros =
+                server.seconds.checked_mul(1_000_000)? + i64::from(server.nanos / 1000);
+            Some(ServerTime { unix_micros, unit_micros: 0 })
+        });
+        if let Some(shown) = shown {
+            self.gauge.take(sent, shown);
         }
     }
 

@@ -66,11 +66,7 @@ impl Inner {
 
     /// Returns the earliest time that Firestore's clock can show now, by the responses so far.
     pub(crate) fn earliest_server_time(&self) -> Result<Timestamp, LockError> {
-        let now = self.now()?;
-        let Some(drift) = self.client.gauge().drift() else { return Ok(now) };
-        // Cut off towards the earlier time.
-        let (_, ahead) = drift.bounds_millis();
-        Timestamp::from_millis(now.as_millis().saturating_add_signed(-ahead - 1))
+        self.client.gauge().earliest_server_time(self.now()?)
     }
 
     /// # Errors

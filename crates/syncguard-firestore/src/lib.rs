@@ -182,7 +182,6 @@ mod clock;
 mod config;
 mod connect;
 mod document;
-mod drift;
 mod error;
 mod extend;
 #[cfg(feature = "test-util")]
@@ -208,11 +207,11 @@ mod turns;
 mod url;
 
 pub use gcloud_sdk;
+pub use syncguard_core::authoring::{ClockDrift, DriftLevel};
 pub use syncguard_core::*;
 
 pub use self::backend::FirestoreBackend;
 pub use self::config::FirestoreOptions;
-pub use self::drift::{ClockDrift, DriftLevel};
 
 // Compiles the example in the README.
 #[cfg(doctest)]

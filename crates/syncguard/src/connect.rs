@@ -15,43 +15,45 @@ use syncguard_core::{DynBackend, LockError};
 /// | `redis+unix:///path` | Redis on a Unix socket | `redis`, `unix-sockets` |
 /// | `postgres://user:password@host[:5432]/database`, `postgresql://…` | PostgreSQL | `postgres`, and `tls` for `sslmode=require` |
 /// | `sqlite:///path`, `sqlite:path` | a file, for the processes of this machine | `sqlite` |
+/// | `etcd://[user:password@]host[:2379],…[/prefix]` | an etcd cluster | `etcd` |
+/// | `etcds://…` | the same over TLS | `etcd`, `tls` |
 /// | `firestore://project`, `firestore://project/database` | Cloud Firestore, or an emulator | `firestore` |
 ///
 /// Percent-encode special characters in user names, passwords and values. Times are whole milliseconds, switches
 /// `true` or `false`. A parameter that the store does not know is an error, and so is a parameter that is given twice.
 ///
-/// | parameter | what it sets | memory | SQLite | Redis | PostgreSQL | Firestore |
-/// |---|---|---|---|---|---|---|
-/// | `dispose_timeout_ms` | the longest time of a release at the end of a guard | 5000 | 5000 | 5000 | 5000 | 5000 |
-/// | `holder` | the name of the holder, for people; empty is none | host name and process id | the same | the same | the same | the same |
-/// | `note` | a note beside it | none | none | none | none | none |
-/// | `cleanup_in_is_locked` | lets `is_locked` clear expired locks away | | `false` | `false` | `false` | `false` |
-/// | `connect_timeout_ms` | the longest time to connect: on Redis for all of it, else for one connection | | | 5000 | 5000 | 5000 |
-/// | `strict_durability` | refuses a store that can lose locks | | `false` | `false` | `false` | |
-/// | `key_prefix` | the start of the names of all records; never the beginning of another prefix up to a colon | | | `syncguard` | | |
-/// | `command_timeout_ms` | the longest time of an operation | | | 2000 | | |
-/// | `connections` | how many connections, 1 to 64 | | | 1 | | |
-/// | `wait_replicas` | the number of replicas that must have a lock before it counts | | | 0 | | |
-/// | `wait_replicas_timeout_ms` | the longest time to wait for the replicas | | | 500 | | |
-/// | `lock_table` | the lock table | | | | `syncguard_locks` | |
-/// | `fence_table` | the table of fence counters | | | | `syncguard_fence_counters` | |
-/// | `setup_schema` | creates the tables if they are missing | | | | `false` | |
-/// | `signals` | lets waiters hear of releases by other processes | | | | `true` | |
-/// | `pool_size` | the most connections | | | | 10 | |
-/// | `pool_wait_timeout_ms` | the longest time to wait for a connection of the pool | | | | 5000 | |
-/// | `statement_timeout_ms` | the longest time to wait for the answer to a statement | | | | 5000 | |
-/// | `unprepared_statements` | for PgBouncer's transaction mode | | | | `false` | |
-/// | `sslrootcert` | for TLS, a PEM file of the authorities to trust | | | the system's | the system's | |
-/// | `collection` | the collection of the locks | | | | | `locks` |
-/// | `fence_collection` | the collection of the fence counters | | | | | `fence_counters` |
-/// | `request_timeout_ms` | the longest time to wait for the answer to one call | | | | | 5000 |
-/// | `operation_timeout_ms` | the longest time of an operation, with all its calls | | 5000 | | | 10000 |
-/// | `synchronous` | when SQLite waits for the disk: `full` or `normal` | | `full` | | | |
-/// | `conflict_retries` | how often an operation starts over after a conflict | | | | | 24 |
-/// | `remembered_locks` | the number of its own locks that the backend remembers, which saves a call each | | | | | 8192 |
-/// | `strict_clock` | acquires nothing while this machine's clock is wrong | | | | | `false` |
-/// | `emulator` | `host:port` of an emulator | | | | | `FIRESTORE_EMULATOR_HOST` |
-/// | `remote_emulator` | lets the emulator be on another machine | | | | | `false` |
+/// | parameter | what it sets | memory | SQLite | Redis | PostgreSQL | Firestore | etcd |
+/// |---|---|---|---|---|---|---|---|
+/// | `dispose_timeout_ms` | the longest time of a release at the end of a guard | 5000 | 5000 | 5000 | 5000 | 5000 | 5000 |
+/// | `holder` | the name of the holder, for people; empty is none | host name and process id | the same | the same | the same | the same | the same |
+/// | `note` | a note beside it | none | none | none | none | none | none |
+/// | `cleanup_in_is_locked` | lets `is_locked` clear expired locks away | | `false` | `false` | `false` | `false` | `false` |
+/// | `connect_timeout_ms` | the longest time to connect: on Redis for all of it, else for one connection | | | 5000 | 5000 | 5000 | 2000 |
+/// | `strict_durability` | refuses a store that can lose locks | | `false` | `false` | `false` | | |
+/// | `key_prefix` | the start of the names of all records; never the beginning of another prefix up to a colon | | | `syncguard` | | | |
+/// | `command_timeout_ms` | the longest time of an operation | | | 2000 | | | |
+/// | `connections` | how many connections, 1 to 64 | | | 1 | | | |
+/// | `wait_replicas` | the number of replicas that must have a lock before it counts | | | 0 | | | |
+/// | `wait_replicas_timeout_ms` | the longest time to wait for the replicas | | | 500 | | | |
+/// | `lock_table` | the lock table | | | | `syncguard_locks` | | |
+/// | `fence_table` | the table of fence counters | | | | `syncguard_fence_counters` | | |
+/// | `setup_schema` | creates the tables if they are missing | | | | `false` | | |
+/// | `signals` | lets waiters hear of releases by other processes | | | | `true` | | |
+/// | `pool_size` | the most connections | | | | 10 | | |
+/// | `pool_wait_timeout_ms` | the longest time to wait for a connection of the pool | | | | 5000 | | |
+/// | `statement_timeout_ms` | the longest time to wait for the answer to a statement | | | | 5000 | | |
+/// | `unprepared_statements` | for PgBouncer's transaction mode | | | | `false` | | |
+/// | `sslrootcert` | for TLS, a PEM file of the authorities to trust | | | the system's | the system's | | the system's |
+/// | `collection` | the collection of the locks | | | | | `locks` | |
+/// | `fence_collection` | the collection of the fence counters | | | | | `fence_counters` | |
+/// | `request_timeout_ms` | the longest time to wait for the answer to one call | | | | | 5000 | 2000 |
+/// | `operation_timeout_ms` | the longest time of an operation, with all its calls | | 5000 | | | 10000 | 5000 |
+/// | `synchronous` | when SQLite waits for the disk: `full` or `normal` | | `full` | | | | |
+/// | `conflict_retries` | how often an operation starts over after a conflict | | | | | 24 | |
+/// | `remembered_locks` | the number of its own locks that the backend remembers, which saves a call each | | | | | 8192 | 8192 |
+/// | `strict_clock` | acquires nothing while this machine's clock is wrong | | | | | `false` | `false` |
+/// | `emulator` | `host:port` of an emulator | | | | | `FIRESTORE_EMULATOR_HOST` | |
+/// | `remote_emulator` | lets the emulator be on another machine | | | | | `false` | |
 ///
 /// The drivers' own parameters go on working: `node`, `sentinelServiceName`, `sentinelUsername` and
 /// `sentinelPassword` of a Redis cluster or Sentinel, and for PostgreSQL `sslmode`,
@@ -86,6 +88,7 @@ use syncguard_core::{DynBackend, LockError};
 /// ```
 pub async fn connect(url: &str) -> Result<DynBackend, LockError> {
     match url.split_once(':').map_or("", |(scheme, _)| scheme) {
+        "etcd" | "etcds" => etcd(url).await,
         "firestore" => firestore(url).await,
         "memory" => memory(url).await,
         "postgres" | "postgresql" => postgres(url).await,
@@ -94,10 +97,21 @@ pub async fn connect(url: &str) -> Result<DynBackend, LockError> {
         _ => {
             BackendUrl::parse(url)?;
             Err(LockError::invalid_argument(
-                "the URL names no known store; it starts with memory:, sqlite:, redis://, postgres:// or firestore://",
+                "the URL names no known store; it starts with memory:, sqlite:, redis://, postgres://, etcd:// or firestore://",
             ))
         }
     }
+}
+
+#[cfg(feature = "etcd")]
+async fn etcd(url: &str) -> Result<DynBackend, LockError> {
+    crate::etcd::EtcdBackend::connect(url).await.map(DynBackend::new)
+}
+
+#[cfg(not(feature = "etcd"))]
+#[expect(clippy::unused_async, reason = "with the feature it connects")]
+async fn etcd(_: &str) -> Result<DynBackend, LockError> {
+    Err(missing("etcd"))
 }
 
 #[cfg(feature = "firestore")]
@@ -156,6 +170,7 @@ async fn sqlite(_: &str) -> Result<DynBackend, LockError> {
 }
 
 #[cfg(not(all(
+    feature = "etcd",
     feature = "firestore",
     feature = "memory",
     feature = "postgres",

@@ -38,6 +38,7 @@
 //! - `memory` (default): the embedded backend, one process and no server.
 //! - `redis`: Redis 6.2 or later, and Valkey.
 //! - `postgres`: PostgreSQL 13 or later.
+//! - `etcd`: etcd 3.4 or later.
 //! - `firestore`: Cloud Firestore.
 //! - `sqlite`: one file for the processes of one machine, no server.
 //! - `blocking`: the module of that name, for programs without a runtime.
@@ -45,7 +46,7 @@
 //! - `cron`: schedules of cron expressions with a time zone.
 //! - `telemetry`: events for every operation, wait and hold, for a callback and for `tracing`.
 //! - `opentelemetry`: metrics of the same, for version 0.33 of the crate `opentelemetry`.
-//! - `tls`: TLS to Redis and PostgreSQL, rustls with aws-lc-rs. Firestore always has it.
+//! - `tls`: TLS to Redis, PostgreSQL and etcd, rustls with aws-lc-rs. Firestore always has it.
 //! - `unix-sockets`: `redis+unix://` URLs.
 //! - `serde`: the types that are safe to print can be serialised.
 //!
@@ -57,6 +58,7 @@
 #![cfg_attr(
     all(
         feature = "blocking",
+        feature = "etcd",
         feature = "firestore",
         feature = "memory",
         feature = "opentelemetry",
@@ -71,6 +73,7 @@
 #![cfg_attr(
     not(all(
         feature = "blocking",
+        feature = "etcd",
         feature = "firestore",
         feature = "memory",
         feature = "opentelemetry",
@@ -91,6 +94,7 @@ mod connect;
 #[cfg(all(
     any(doc, doctest),
     feature = "blocking",
+    feature = "etcd",
     feature = "firestore",
     feature = "memory",
     feature = "opentelemetry",
@@ -114,6 +118,9 @@ pub use self::connect::connect;
 #[cfg(feature = "memory")]
 pub use syncguard_memory as memory;
 
+/// The etcd backend.
+#[cfg(feature = "etcd")]
+pub use syncguard_etcd as etcd;
 /// Fenced writes: what your data needs to refuse a holder that writes too late, for any driver.
 pub use syncguard_fenced as fenced;
 

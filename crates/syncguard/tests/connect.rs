@@ -12,7 +12,7 @@ async fn refusal(url: &str) -> String {
 
 #[tokio::test]
 async fn a_url_that_names_no_store_is_refused_without_being_shown() {
-    for url in ["", "etcd://user:hunter2@host", "hunter2", "hunter2://host", "REDIS://host"] {
+    for url in ["", "http://user:hunter2@host", "hunter2", "hunter2://host", "REDIS://host"] {
         assert!(refusal(url).await.contains("no known store"), "{url}");
     }
 }
@@ -32,6 +32,7 @@ async fn every_memory_store_is_its_own() {
 #[tokio::test]
 async fn a_store_that_was_not_built_in_is_named() {
     for (built_in, feature, url) in [
+        (cfg!(feature = "etcd"), "etcd", "etcds://user:hunter2@host"),
         (cfg!(feature = "firestore"), "firestore", "firestore://hunter2"),
         (cfg!(feature = "memory"), "memory", "memory:"),
         (cfg!(feature = "postgres"), "postgres", "postgresql://user:hunter2@host"),
@@ -55,12 +56,16 @@ async fn what_needs_tls_says_so() {
     if cfg!(feature = "postgres") {
         urls.extend(["postgres://u:hunter2@h?sslmode=require", "postgres://h?sslrootcert=ca.pem"]);
     }
+    if cfg!(feature = "etcd") {
+        urls.extend(["etcds://u:hunter2@h", "etcds://h?sslrootcert=ca.pem"]);
+    }
     for url in urls {
         assert!(refusal(url).await.contains("feature `tls`"), "{url}");
     }
 }
 
 #[cfg(all(
+    feature = "etcd",
     feature = "firestore",
     feature = "memory",
     feature = "postgres",
@@ -80,6 +85,7 @@ mod with_every_store {
             ("redis-cluster://h", 13),
             ("redis-sentinel://h", 16),
             ("postgres://h", 34),
+            ("etcd://h", 10),
             ("firestore://p", 14),
             ("sqlite:f", 7),
         ] {
@@ -100,6 +106,7 @@ mod with_every_store {
             ("redis://u:hunter2@h?key_prefix=fence", "prefix"),
             ("redis-cluster://u:hunter2@h?key_prefix=%7Bx", "hash tag"),
             ("postgres://u:hunter2@h?lock_table=a&fence_table=a", "two tables"),
+            ("etcd://u:hunter2@h/a%2F", "key prefix"),
             ("firestore://p?collection=a&fence_collection=a", "counters"),
             ("sqlite:no/such/folder/hunter2.db", "does not exist"),
         ] {

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use anyhow::Result;
+use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::postgres::{Authentication, PgBouncer, PoolMode, PostgresServer};
 use syncguard_test_services::redis::{AppendOnly, RedisServer};
@@ -98,4 +99,30 @@ fn the_emulator_comes_back_empty_and_answers_late() -> Result<()> {
     let session = TcpStream::connect(("127.0.0.1", emulator.port()))?;
     let request = format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", emulator.host_port());
     is_answered_late(session, request.as_bytes(), b"HTTP/1.1 200", || emulator.resume())
+}
+
+#[test]
+fn etcd_elects_another_leader_and_keeps_what_it_has() -> Result<()> {
+    let mut etcd = EtcdCluster::start(3)?;
+    etcd.post(0, "kv/put", r#"{"key":"a2V5","value":"dmFsdWU="}"#)?;
+    let first = etcd.leader()?;
+    etcd.move_leader()?;
+    assert_ne!(etcd.leader()?, first);
+    let leader = etcd.leader()?;
+    etcd.kill(leader)?;
+    let next = etcd.leader()?;
+    assert_ne!(next, leader);
+    etcd.pause(next)?;
+    assert!(!etcd.is_awake(next));
+    etcd.resume(next)?;
+    etcd.restart(leader)?;
+    for member in 0..etcd.size() {
+        etcd.kill(member)?;
+    }
+    for member in 0..etcd.size() {
+        etcd.start_again(member)?;
+    }
+    etcd.compact(etcd.leader()?)?;
+    assert!(etcd.post(0, "kv/range", r#"{"key":"a2V5"}"#)?.contains("dmFsdWU="));
+    Ok(())
 }

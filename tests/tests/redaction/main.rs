@@ -4,6 +4,10 @@
 //! The tests read all log lines at TRACE level, through `tracing` and through the `log` crate, while the conformance
 //! suite and further errors run on each backend, with telemetry around it. No driver, target or level is left out.
 
+mod etcd;
+#[path = "../etcd/support.rs"]
+#[allow(dead_code, reason = "it has more than this binary uses")]
+mod etcd_support;
 mod firestore;
 #[path = "../firestore/support.rs"]
 #[allow(dead_code, reason = "it has more than this binary uses")]

@@ -270,6 +270,13 @@ fn decoded(name: &str, raw: &str) -> Result<String, LockError> {
     decode(raw).map_err(|allowed| wrong(name, allowed))
 }
 
+/// For a part of a URL before the question mark: percent-decodes it. `None` for a percent sign without two hexadecimal
+/// digits, or a result that is not UTF-8.
+#[must_use]
+pub fn percent_decoded(raw: &str) -> Option<String> {
+    decode(raw).ok()
+}
+
 /// Percent-decodes a text. The crates for this are dependencies of the drivers, not of core. The error says what is
 /// allowed.
 fn decode(raw: &str) -> Result<String, &'static str> {

@@ -5,6 +5,7 @@
 //! | [`LockInventory`] | listings, and the raising of counters |
 //! | [`cancel`] | operations that go on without their caller |
 //! | [`StoreClock`] | the store's time without a query: deadlines of writes |
+//! | [`DriftGauge`] | how far this machine's clock is off the store's, where locks live by the clocks of the clients |
 //! | [`make_storage_key`], [`make_fence_key`] | the names of records and counters, as the TypeScript library makes them |
 //! | [`backend_url`] | URLs with options |
 //! | [`hash_key`] | the hash of a key or a name for logs and errors |
@@ -26,6 +27,7 @@ pub mod backend_url;
 pub mod cancel;
 mod clean_up_guard;
 mod client_options;
+mod clock_drift;
 mod errors;
 mod failure;
 mod holder_column;
@@ -40,6 +42,7 @@ pub mod tls;
 pub use self::clean_up_guard::{CLEAN_UP_GUARD, is_clearable};
 #[doc(hidden)]
 pub use self::client_options::ClientOptions;
+pub use self::clock_drift::{ClockDrift, DriftGauge, DriftLevel, SentAt, ServerTime};
 pub use self::errors::{LOCK_ID_IN_USE, corrupt_record, lock_id_in_use};
 pub use self::failure::{FailureSubject, LookLimit};
 pub use self::holder_column::{bound_holder, has_holder, holder_in, holder_text};

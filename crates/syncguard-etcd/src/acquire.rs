@@ -1,0 +1,257 @@
+//! Taking a lock.
+
+use std::sync::Arc;
+
+use syncguard_core::authoring::cancel::{self, Caller, Unsettled};
+use syncguard_core::authoring::lock_id_in_use;
+use syncguard_core::authoring::planted::is_planted;
+use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
+use syncguard_core::{Contention, Fence, LockError, Timestamp};
+
+use crate::backend::EtcdBackend;
+use crate::error::Fault;
+use crate::inner::{Changed, Inner};
+use crate::layout::Names;
+use crate::record::{self, Held, Record, digits, if_counter, last_fence};
+use crate::retry::Attempt;
+use crate::txn::{Change, Version};
+use crate::wire::KeyValue;
+
+/// How many races an acquire may lose against rivals before it answers that the lock is busy.
+const RACES: u32 = 4;
+
+/// Sends one transaction for a key that this backend left free, else a read and a transaction.
+///
+/// A transaction whose conditions do not hold reads why. If a rival has the lock, that is contention. Each refused
+/// transaction is a write for etcd, so a key that is not known to be free is read first.
+///
+/// Once the `caller` has gone, no more transactions are sent: a lock that is not taken need not be released.
+pub(crate) async fn acquire(
+    inner: Arc<Inner>,
+    request: AcquireRequest,
+    caller: Caller,
+) -> Result<AcquireResult, LockError> {
+    let subject = |error: LockError| error.with_key(&request.key).with_lock_id(request.lock_id);
+    let must_know = request.fence_window.is_some_and(|window| window.not_before().is_some());
+    inner.measure_clock(must_know).await;
+    let target = Target {
+        request: &request,
+        names: inner.layout.names(&request.key),
+        index: inner.layout.index(request.lock_id),
+    };
+    let mut attempts = inner.attempts();
+    let mut seen = inner.known_free(&request.key).map(Seen::left_free);
+    let mut races = 0;
+    loop {
+        let attempt = attempts.attempt();
+        let fault = match once(&inner, &target, seen.take(), &attempt, &caller).await {
+            Ok(Step::Decided(result)) => {
+                settle_lost_sendings(&inner, &request, &caller, &attempt, &result);
+                return Ok(result);
+            }
+            // If one of our transactions may have been carried out, the rival may be ourselves.
+            Ok(Step::LostRace(_)) if races >= RACES && attempt.lost.is_none() => {
+                return Ok(AcquireResult::Busy(Contention::unknown()));
+            }
+            Ok(Step::LostRace(now)) => {
+                races += 1;
+                seen = Some(now);
+                continue;
+            }
+            Err(fault) => fault,
+        };
+        attempts.again(fault).await.map_err(subject)?;
+    }
+}
+
+/// An earlier transaction of this acquire may still be on its way. If the lock is somebody else's now, that transaction
+/// must not take the key after its release: the caller has been told "busy", and would not know of its lock.
+fn settle_lost_sendings(
+    inner: &Arc<Inner>,
+    request: &AcquireRequest,
+    caller: &Caller,
+    attempt: &Attempt,
+    result: &AcquireResult,
+) {
+    if result.is_acquired() || attempt.lost.is_none() || is_planted("unsettled-busy") {
+        return;
+    }
+    if let Some(seen) = caller.deadline() {
+        let unsettled = Unsettled::new(request, seen, attempt.call_bound());
+        cancel::settle_later(&EtcdBackend::of(inner), unsettled);
+    }
+}
+
+/// The request and the names of its records.
+struct Target<'a> {
+    request: &'a AcquireRequest,
+    names: Names,
+    index: String,
+}
+
+/// The records of a key, as they were read or remembered.
+struct Seen {
+    lock: Option<Held>,
+    /// A corrupt counter matters only once it is needed.
+    counter: Result<Option<Fence>, LockError>,
+    /// Whether the lock id has an index entry; not known before a transaction was refused.
+    has_index: bool,
+}
+
+/// The result of an attempt.
+enum Step {
+    Decided(AcquireResult),
+    /// Another client changed the records. These are their states now.
+    LostRace(Seen),
+}
+
+impl Seen {
+    /// A key as this backend left it.
+    fn left_free(counter: Fence) -> Self {
+        Self { lock: None, counter: Ok(Some(counter)), has_index: false }
+    }
+
+    fn read(
+        target: &Target<'_>,
+        lock: Option<KeyValue>,
+        counter: Option<&KeyValue>,
+        has_index: bool,
+    ) -> Result<Self, LockError> {
+        let Names { lock: lock_name, counter: counter_name } = &target.names;
+        let key = target.request.key.expose();
+        let lock = lock.map(|lock| Held::read(lock_name, key, lock)).transpose()?;
+        Ok(Self { lock, counter: record::counter(counter_name, counter), has_index })
+    }
+}
+
+async fn once(
+    inner: &Arc<Inner>,
+    target: &Target<'_>,
+    seen: Option<Seen>,
+    attempt: &Attempt,
+    caller: &Caller,
+) -> Result<Step, Fault> {
+    caller.check()?;
+    let seen = match seen {
+        Some(seen) => seen,
+        None => {
+            let Names { lock, counter } = &target.names;
+            let [lock, counter] = inner.read([lock, counter], attempt).await?;
+            Seen::read(target, lock, counter.as_ref(), false)?
+        }
+    };
+    let now = inner.now()?;
+    if let Some(result) = decide(inner, target.request, &seen, now)? {
+        return Ok(Step::Decided(result));
+    }
+    take(inner, target, seen, now, attempt, caller).await
+}
+
+/// Decides without a write; `None` if the key can be taken.
+fn decide(
+    inner: &Inner,
+    request: &AcquireRequest,
+    seen: &Seen,
+    now: Timestamp,
+) -> Result<Option<AcquireResult>, Fault> {
+    let held = seen.lock.as_ref().filter(|lock| lock.is_live(now));
+    if let Some(held) = held.filter(|held| held.record.lock_id == request.lock_id) {
+        // We hold the lock already: the answer to an earlier transaction was lost.
+        inner.memory.remember(held.clone());
+        let Record { expires_at, fence, .. } = held.record;
+        let acquired = Acquired::new(request.lock_id, expires_at, fence);
+        return Ok(Some(AcquireResult::Acquired(acquired)));
+    }
+    if let Some(window) = request.fence_window {
+        let counter = *seen.counter.as_ref().map_err(LockError::clone)?;
+        let lock = seen.lock.as_ref().map(|lock| &lock.record);
+        let last_fence = last_fence(lock, counter, &request.key);
+        if let Some(refusal) = window.refuses_counter(last_fence) {
+            return Ok(Some(AcquireResult::Refused(refusal)));
+        }
+        if window.not_before().is_some() {
+            inner.check_clock()?;
+            let server = inner.probe.gauge().nearest_server_time(now)?;
+            if let Some(refusal) = window.refuses_time(server) {
+                return Ok(Some(AcquireResult::Refused(refusal)));
+            }
+        }
+    }
+    inner.check_clock()?;
+    // Only this library writes to these keys, so no holder is a client that only polls.
+    Ok(held.map(|held| AcquireResult::Busy(Contention::until(held.record.expires_at, now))))
+}
+
+/// Writes the lock, its index entry and the counter in one step, if lock and counter are unchanged since they were seen
+/// and the lock id is new.
+///
+/// The conditions on lock and counter are both needed. If only the lock's were stated, a lock that was taken and released
+/// since the read would be as absent as before, but its fence has been used.
+///
+/// So the transaction is void as soon as the counter moves. The caller is therefore told the counter that was seen,
+/// instead of a deadline until which the store accepts the transaction; `settle` uses it.
+async fn take(
+    inner: &Inner,
+    target: &Target<'_>,
+    seen: Seen,
+    now: Timestamp,
+    attempt: &Attempt,
+    caller: &Caller,
+) -> Result<Step, Fault> {
+    let Target { request, names, index } = target;
+    let (key, lock_id) = (&request.key, request.lock_id);
+    let Names { lock: lock_name, counter: counter_name } = names;
+    let counter = seen.counter?;
+    let before = seen.lock.as_ref().map(|lock| &lock.record);
+    let is_ours = before.is_some_and(|before| before.lock_id == lock_id);
+    if seen.has_index && !is_ours {
+        return Err(lock_id_in_use().into());
+    }
+    let fence = request.next_fence(last_fence(before, counter, key))?;
+    let expires_at = now.plus(request.ttl)?;
+    let holder = inner.client_state.holder_of(request);
+    let record = Record::new(key, lock_id, (now, expires_at), fence, holder);
+    let value = record.value()?;
+
+    let change = Change::new();
+    let change = match &seen.lock {
+        Some(Held { version, .. }) => change.if_unchanged(lock_name, version),
+        None => change.if_absent(lock_name),
+    };
+    let change = if is_ours { change } else { change.if_absent(index) };
+    let change = if is_planted("unchecked-counter") {
+        change
+    } else {
+        if_counter(change, counter_name, counter)
+    };
+    let change = change
+        .put(lock_name, value.clone())
+        .put(index, key.expose().into())
+        .put(counter_name, digits(fence));
+    let change = match before.filter(|_| !is_ours) {
+        Some(before) => change.delete(&inner.layout.index(before.lock_id)),
+        None => change,
+    };
+    let change = change.or_read(&[lock_name, counter_name, index]);
+
+    caller.check()?;
+    caller.sends(seen_as_deadline(counter)?, attempt.call_bound());
+    match inner.change(change, attempt).await? {
+        Changed::Done(revision) => {
+            let version = Version { revision, value };
+            inner.memory.remember(Held { record, version });
+            fence.warn_near_limit("etcd", key);
+            let acquired = Acquired::new(lock_id, expires_at, fence);
+            Ok(Step::Decided(AcquireResult::Acquired(acquired)))
+        }
+        Changed::Refused([lock, counter, index]) => {
+            let now = Seen::read(target, lock, counter.as_ref(), index.is_some())?;
+            Ok(Step::LostRace(now))
+        }
+    }
+}
+
+/// The counter that a transaction states, in the place of a deadline: the transaction is void once the counter is above it.
+pub(crate) fn seen_as_deadline(counter: Option<Fence>) -> Result<Timestamp, LockError> {
+    Timestamp::from_millis(counter.unwrap_or(Fence::ZERO).get())
+}

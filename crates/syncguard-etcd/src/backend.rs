@@ -1,0 +1,205 @@
+//! The backend and its constructors.
+
+use std::fmt;
+use std::sync::Arc;
+
+use syncguard_core::authoring::ClockDrift;
+use syncguard_core::authoring::cancel::{self, Settle, Settled, Unsettled};
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
+    LookupRequest, ReleaseRequest, SignalStatus, TimeAuthority, WatchRequest,
+};
+use syncguard_core::inventory::Inventory;
+use syncguard_core::shared::ClientState;
+use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult};
+
+use crate::config::EtcdOptions;
+use crate::connect::Connector;
+use crate::inner::Inner;
+use crate::layout::Layout;
+use crate::members::{Maker, Members};
+use crate::report::{self, ClusterReport};
+use crate::{acquire, extend, is_locked, lookup, release, settle, url};
+
+/// Locks in an etcd cluster.
+///
+/// A cheap handle: clones share the connection, the remembered locks and the measured clock drift.
+#[derive(Clone)]
+pub struct EtcdBackend(Arc<Inner>);
+
+impl EtcdBackend {
+    /// Connects with the options of the URL, and defaults for the others.
+    ///
+    /// The URL is `etcd://user:password@host1:2379,host2,host3/prefix?name=value&…`, with `etcds` for TLS. It should name
+    /// all members: the backend goes on to the next one when a member fails. User, password, ports and prefix may be
+    /// missing. Options have the names of the methods of [`EtcdOptions`] that set them. Times are whole milliseconds,
+    /// switches are `true` or `false`, and special characters are percent-encoded.
+    ///
+    /// | parameter | what it sets | default |
+    /// |---|---|---|
+    /// | `request_timeout_ms` | the longest to wait for the answer to one call | 2000 |
+    /// | `operation_timeout_ms` | the longest an operation may take, with all its calls | 5000 |
+    /// | `connect_timeout_ms` | the longest the opening of a connection may take | 2000 |
+    /// | `remembered_locks` | for how many of its own locks the backend saves a call | 8192 |
+    /// | `strict_clock` | acquires nothing while this machine's clock is known to be wrong | `false` |
+    /// | `cleanup_in_is_locked` | lets `is_locked` delete expired locks | `false` |
+    /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 |
+    /// | `holder` | the label of the holder, for people to read; empty is none | host name and process id |
+    /// | `note` | a note beside the label | none |
+    /// | `sslrootcert` | for `etcds`, a PEM file of the authorities to trust, or `system` | the system's |
+    ///
+    /// A URL cannot set [`with_on_release_error`](EtcdOptions::with_on_release_error), which is code.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect_with`](Self::connect_with).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe.
+    pub async fn connect(url: &str) -> Result<Self, LockError> {
+        Self::connect_with(url, EtcdOptions::new()).await
+    }
+
+    /// Connects with these options. The URL has the form that [`connect`](Self::connect) describes; its options win over
+    /// these.
+    ///
+    /// Sends nothing and waits for no server: the first operation opens the connection, and later ones
+    /// reopen it if it is lost. The tasks of the connection belong to the runtime of this call. When that runtime has
+    /// ended, the next operation begins anew in its own runtime.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad URL or option, for certificates that cannot be used, for `etcds` without the feature
+    /// `tls`, and outside a tokio runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe.
+    #[expect(clippy::unused_async, reason = "as on the other stores, whose connect may wait")]
+    pub async fn connect_with(url: &str, options: EtcdOptions) -> Result<Self, LockError> {
+        let options = url::parse(url, options)?;
+        let layout = options.check()?;
+        let members = Members::new(Maker::Grpc(Connector::new(&options)?))?;
+        Self::over(members, layout, options)
+    }
+
+    /// Returns how far this machine's clock is off the members', measured by the answers so far; `None` before the first
+    /// one, and if the members' `/version` cannot be reached.
+    ///
+    /// The backend measures in the background while locks are acquired. Use it for health checks. Locks in etcd live by
+    /// the clocks of the clients: keep them in step.
+    #[must_use]
+    pub fn clock_drift(&self) -> Option<ClockDrift> {
+        self.0.probe.gauge().drift()
+    }
+
+    /// Returns whether waiters hear of releases. Use it for health checks.
+    #[must_use]
+    pub fn signals(&self) -> SignalStatus {
+        self.0.signals.status()
+    }
+
+    /// Asks the cluster about its state, and measures the clock, which takes some seconds. Use it for health checks.
+    ///
+    /// # Errors
+    ///
+    /// `AuthFailed` if the user may not ask; else the failures of an operation.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads.
+    pub async fn report(&self) -> Result<ClusterReport, LockError> {
+        cancel::read(None, Box::pin(report::report(&self.0))).await
+    }
+
+    /// The number of calls that were answered, for tests.
+    #[cfg(feature = "test-util")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn answers(&self) -> u64 {
+        self.0.client.members().answers()
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.0
+    }
+
+    pub(crate) fn of(inner: &Arc<Inner>) -> Self {
+        Self(Arc::clone(inner))
+    }
+
+    pub(crate) fn over(
+        members: Members,
+        layout: Layout,
+        options: EtcdOptions,
+    ) -> Result<Self, LockError> {
+        Ok(Self(Arc::new(Inner::new(members, layout, options)?)))
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl LockBackend for EtcdBackend {
+    type Fence = Fence;
+
+    async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
+        cancel::finish_acquire_settled(self, request, |request, caller| {
+            acquire::acquire(Arc::clone(&self.0), request, caller)
+        })
+        .await
+    }
+
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
+        let token = request.cancellation.clone();
+        cancel::finish(token.as_ref(), release::release(Arc::clone(&self.0), request)).await
+    }
+
+    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        let token = request.cancellation.clone();
+        cancel::finish(token.as_ref(), extend::extend(Arc::clone(&self.0), request)).await
+    }
+
+    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
+        let token = request.cancellation.clone();
+        let read = Box::pin(is_locked::is_locked(Arc::clone(&self.0), request));
+        cancel::read(token.as_ref(), read).await
+    }
+
+    async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
+        let token = request.cancellation.clone();
+        let read = Box::pin(lookup::lookup(Arc::clone(&self.0), request));
+        cancel::read(token.as_ref(), read).await
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
+        let inner = &self.0;
+        inner.signals.watch(&inner.layout.lock(&request.key)).await
+    }
+
+    fn inventory(&self) -> Option<Inventory> {
+        Some(Inventory::new(self.clone()))
+    }
+
+    fn capabilities(&self) -> BackendCapabilities {
+        BackendCapabilities::new::<Fence>("etcd", TimeAuthority::Client).with_fence_windows()
+    }
+
+    fn client_state(&self) -> &ClientState {
+        &self.0.client_state
+    }
+}
+
+impl Settle for EtcdBackend {
+    async fn settle(&self, acquire: &Unsettled) -> Result<Settled, LockError> {
+        settle::settle(&self.0, acquire).await
+    }
+}
+
+impl fmt::Debug for EtcdBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EtcdBackend")
+            .field("key_prefix", &self.0.layout.prefix())
+            .field("clock_drift", &self.clock_drift())
+            .finish()
+    }
+}

@@ -1,0 +1,60 @@
+//! Finding a lock by its id.
+
+use syncguard_core::authoring::corrupt_record;
+use syncguard_core::{Key, LockError, LockId, NotHeld};
+
+use crate::error::Fault;
+use crate::inner::Inner;
+use crate::record::Held;
+use crate::retry::Attempt;
+use crate::wire::KeyValue;
+
+/// Finds the lock with this id: one read of the hinted key and the index entry, and one more if the lock has another key.
+///
+/// # Errors
+///
+/// `Internal` if the index entry or the lock is corrupt. Any content of the hinted key that is not this lock is ignored.
+pub(crate) async fn find(
+    inner: &Inner,
+    lock_id: LockId,
+    hint: Option<&Key>,
+    attempt: &Attempt,
+) -> Result<Result<Held, NotHeld>, Fault> {
+    let index = inner.layout.index(lock_id);
+    let entry = match hint {
+        None => {
+            let [entry] = inner.read([&index], attempt).await?;
+            entry
+        }
+        Some(hint) => {
+            let name = inner.layout.lock(hint);
+            let [lock, entry] = inner.read([&name, &index], attempt).await?;
+            let held = lock.and_then(|lock| Held::read(&name, hint.expose(), lock).ok());
+            if let Some(held) = held.filter(|held| held.record.lock_id == lock_id) {
+                return Ok(live(inner, held)?);
+            }
+            entry
+        }
+    };
+    let Some(entry) = entry else { return Ok(Err(NotHeld::NotFound)) };
+    let key = String::from_utf8(entry.value).ok().and_then(|key| Key::new(key).ok());
+    let key = key.ok_or_else(|| corrupt_record(&index, "the index entry is not a key"))?;
+    let [lock] = inner.read([&inner.layout.lock(&key)], attempt).await?;
+    Ok(judge(inner, &key, lock_id, lock)?)
+}
+
+/// Whether the record of this key is the lock with this id.
+pub(crate) fn judge(
+    inner: &Inner,
+    key: &Key,
+    lock_id: LockId,
+    stored: Option<KeyValue>,
+) -> Result<Result<Held, NotHeld>, LockError> {
+    let Some(stored) = stored else { return Ok(Err(NotHeld::NotFound)) };
+    let held = Held::read(&inner.layout.lock(key), key.expose(), stored)?;
+    if held.record.lock_id == lock_id { live(inner, held) } else { Ok(Err(NotHeld::NotFound)) }
+}
+
+fn live(inner: &Inner, held: Held) -> Result<Result<Held, NotHeld>, LockError> {
+    Ok(if held.is_live(inner.now()?) { Ok(held) } else { Err(NotHeld::Expired) })
+}

@@ -1,0 +1,158 @@
+//! etcd backend of SyncGuard: distributed locks with fencing tokens in a cluster that forgets nothing in a failover.
+//!
+//! The crate re-exports the whole contract, so an etcd user needs no other crate.
+//!
+//! ```toml
+//! [dependencies]
+//! syncguard-etcd = { version = "0.1", features = ["tls"] }
+//! tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
+//! ```
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use syncguard_etcd::{EtcdBackend, LockConfig, lock};
+//!
+//! # async fn run() -> Result<(), syncguard_etcd::LockError> {
+//! let backend = EtcdBackend::connect("etcd://etcd-1,etcd-2,etcd-3").await?;
+//! let nightly = LockConfig::new("job:nightly").with_ttl(Duration::from_secs(60));
+//! lock(&backend, nightly, async |held| {
+//!     // … the job is ours; `held.fence()` goes along with every write …
+//! })
+//! .await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The URL can set all options, as in `etcds://user:password@etcd-1:2379,etcd-2:2379/apps/locks?strict_clock=true`:
+//! [`EtcdBackend::connect`] has the table. etcd 3.4 or later serves it.
+//!
+//! # The clocks of the clients
+//!
+//! etcd's calls tell no time, so locks live by the clocks of the clients. **Every machine needs NTP.** A lock is live until
+//! one second after its expiry, which covers the difference between clocks. If clocks differ by more, two clients can hold
+//! one lock, and only fences tell them apart.
+//!
+//! The backend measures the drift while it acquires locks. A member's `/version`, over HTTP on the address for clients, has
+//! a `Date` in whole seconds. Requests at the right moments narrow this to some 40 ms within a few seconds:
+//! [`EtcdBackend::clock_drift`]. From 200 ms on the backend logs a warning, from 500 ms on an error. With
+//! [`with_strict_clock`](EtcdOptions::with_strict_clock) it then acquires nothing, but still releases, extends and reads.
+//! If `/version` cannot be reached, the drift is not known. If you cannot keep clocks in step, use the Redis or the
+//! PostgreSQL backend, which use the server's time.
+//!
+//! # What an operation costs
+//!
+//! | operation | calls |
+//! |---|---|
+//! | acquire | 1 for a key that this backend released last, else 2: read lock and counter, write both |
+//! | acquire of a held key | 1, and nothing is written |
+//! | release, extend | 1 for a lock this backend took or extended last, else 2 with the key, 3 by the lock id alone |
+//! | `is_locked`, lookup by key | 1 |
+//! | lookup by lock id | 1 with the key, else 2 |
+//!
+//! A read is linearizable. A transaction whose conditions do not hold costs what a write costs.
+//!
+//! # Why no leases
+//!
+//! A lease should end by itself, and it does not end when it should. If a leader is stopped and continues, it revokes leases
+//! that its successor has renewed meanwhile: 9 of 10 locks were gone in a test. After the death of a leader, leases end up to
+//! 33 seconds late. A lease also has whole seconds of at least 2, and costs a write of its own.
+//!
+//! So a lock is a record with its expiry, and every write is a transaction with conditions on **every** record that the
+//! decision was based on. `prefix/l/key` is the lock, as JSON. `prefix/f/key` is the fence counter, 15 digits that
+//! only grow. `prefix/i/lock id` has the key of a lock. A condition compares the revision and the value, since a snapshot
+//! that is restored gives revisions out a second time.
+//!
+//! # Members
+//!
+//! Each member has a channel of its own, and one member serves all calls. If it is dead, silent for a whole request, a
+//! learner, or without a leader, the backend goes on to the next one at once. An operation is tried again until its
+//! [operation timeout](EtcdOptions::with_operation_timeout), which is longer than an election.
+//!
+//! # Requests that arrive late
+//!
+//! etcd may carry out a transaction long after its sender has given it up. The transaction needs no deadline against that,
+//! because of its conditions:
+//!
+//! - a late acquire is void once the key's counter has moved, or the lock was written;
+//! - a late extend is void once a later extend was confirmed;
+//! - a late release is void once the lock was extended or released, and so frees no successor.
+//!
+//! One case is left: an acquire that no caller wants any more and whose transaction may still arrive, on a key that no
+//! client touches meanwhile. The backend ends this acquire in the background, with pauses while the cluster is away. If the
+//! lock of the acquire is there, the backend deletes it. Otherwise the backend raises the fence counter by one, unless the
+//! counter has moved since the acquire saw it. So fences grow, but may skip numbers.
+//!
+//! # What the cluster needs
+//!
+//! - **Auto-compaction**, which is off by default. A cycle of acquire and release adds some 600 bytes to the history, so
+//!   some three million cycles fill the default quota of 2 GB, and then the cluster refuses writes. Set
+//!   `--auto-compaction-retention`, and defragment from time to time.
+//! - **Three or five members.** A single one loses its locks with its disk.
+//! - **Never delete the counters** below `prefix/f/`: a deleted counter starts again at one, and fences repeat. After a
+//!   snapshot was restored, raise the counters, because locks of the time after the snapshot are forgotten.
+//! - In a cluster with users, a role with `readwrite` on the names that begin with `prefix/`.
+//!
+//! Each key costs a counter for ever. `syncguard doctor` checks these points.
+//!
+//! # In logs
+//!
+//! Neither this crate nor tonic, hyper or h2 logs a key, a lock id, a password or a token, at any level: they describe calls
+//! and frames, not their contents.
+//!
+//! # More
+//!
+//! The guide (module `guide` of the `syncguard` crate) has core concepts, the checklist for production, and alerts.
+
+#![doc(html_root_url = "https://docs.rs/syncguard-etcd/latest")]
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod acquire;
+mod backend;
+mod client;
+mod clock;
+mod clock_probe;
+mod config;
+mod connect;
+mod error;
+mod extend;
+mod find;
+#[cfg(feature = "test-util")]
+#[doc(hidden)]
+pub mod fuzzing;
+mod http_date;
+mod inner;
+mod is_locked;
+mod layout;
+mod listing;
+mod lookup;
+mod members;
+mod memory;
+mod record;
+mod release;
+mod report;
+mod retry;
+mod service;
+mod settle;
+mod signals;
+#[cfg(feature = "test-util")]
+#[doc(hidden)]
+pub mod simulated;
+mod txn;
+mod url;
+#[cfg(not(feature = "test-util"))]
+mod wire;
+#[cfg(feature = "test-util")]
+#[doc(hidden)]
+pub mod wire;
+
+pub use syncguard_core::authoring::{ClockDrift, DriftLevel};
+pub use syncguard_core::*;
+
+pub use self::backend::EtcdBackend;
+pub use self::config::EtcdOptions;
+pub use self::report::ClusterReport;
+
+// Compiles the example in the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

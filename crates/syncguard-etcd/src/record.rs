@@ -1,0 +1,245 @@
+//! What the store keeps: locks as JSON, counters as 15 digits, index entries as the key.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use syncguard_core::authoring::planted::is_planted;
+use syncguard_core::authoring::{corrupt_record, hash_key};
+use syncguard_core::contract::{Holder, is_live};
+use syncguard_core::{Fence, Key, LockError, LockId, LockInfo, Timestamp};
+
+use crate::txn::{Change, Version};
+use crate::wire::KeyValue;
+
+/// A lock as it is stored, with the field names that the other stores have.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Stored<'a> {
+    #[serde(borrow)]
+    lock_id: Cow<'a, str>,
+    expires_at_ms: u64,
+    acquired_at_ms: u64,
+    #[serde(borrow)]
+    key: Cow<'a, str>,
+    #[serde(borrow)]
+    fence: Cow<'a, str>,
+    /// The fields for people, and those of later versions.
+    #[serde(flatten)]
+    people: serde_json::Map<String, Value>,
+}
+
+/// A lock.
+#[derive(Clone)]
+pub(crate) struct Record {
+    pub(crate) key: Key,
+    pub(crate) lock_id: LockId,
+    pub(crate) acquired_at: Timestamp,
+    pub(crate) expires_at: Timestamp,
+    pub(crate) fence: Fence,
+    /// `None` if another client has written the lock.
+    holder: Option<Holder>,
+}
+
+/// A lock in the store, and the version that was read or written.
+#[derive(Clone)]
+pub(crate) struct Held {
+    pub(crate) record: Record,
+    pub(crate) version: Version,
+}
+
+impl Record {
+    /// A lock that is about to be taken. `times` are acquisition and expiry.
+    pub(crate) fn new(
+        key: &Key,
+        lock_id: LockId,
+        times: (Timestamp, Timestamp),
+        fence: Fence,
+        holder: &Holder,
+    ) -> Self {
+        Self {
+            key: key.clone(),
+            lock_id,
+            acquired_at: times.0,
+            expires_at: times.1,
+            fence,
+            holder: Some(holder.clone()),
+        }
+    }
+
+    /// # Errors
+    ///
+    /// `Internal` if the value is not the lock of this key. `name` is the name of the record; only its hash gets into the
+    /// error.
+    fn read(name: &str, text: &str, value: &[u8]) -> Result<Self, LockError> {
+        let corrupt = |problem| corrupt_record(name, problem);
+        let stored: Stored<'_> =
+            serde_json::from_slice(value).map_err(|_| corrupt("it is not the JSON of a lock"))?;
+        let time = |millis, problem| Timestamp::from_millis(millis).map_err(|_| corrupt(problem));
+        let key = Key::new(&*stored.key).map_err(|_| corrupt("key is not a key"))?;
+        if key.expose() != text {
+            return Err(corrupt("key is that of another record"));
+        }
+        Ok(Self {
+            key,
+            lock_id: LockId::new(&*stored.lock_id)
+                .map_err(|_| corrupt("lockId is not a lock id"))?,
+            acquired_at: time(stored.acquired_at_ms, "acquiredAtMs is not a time")?,
+            expires_at: time(stored.expires_at_ms, "expiresAtMs is not a time")?,
+            fence: stored.fence.parse().map_err(|_| corrupt("fence is not 15 digits"))?,
+            holder: Holder::from_fields(|name| stored.people.get(name)?.as_str()),
+        })
+    }
+
+    /// # Errors
+    ///
+    /// `Internal` if JSON cannot hold the lock, which it always can.
+    pub(crate) fn value(&self) -> Result<Vec<u8>, LockError> {
+        let stored = Stored {
+            lock_id: self.lock_id.expose().into(),
+            expires_at_ms: self.expires_at.as_millis(),
+            acquired_at_ms: self.acquired_at.as_millis(),
+            key: self.key.expose().into(),
+            fence: self.fence.to_string().into(),
+            people: self
+                .holder
+                .iter()
+                .flat_map(Holder::fields)
+                .map(|(name, text)| (name.to_owned(), text.into()))
+                .collect(),
+        };
+        serde_json::to_vec(&stored).map_err(|_| LockError::internal("a lock has no JSON"))
+    }
+
+    pub(crate) fn is_live(&self, now: Timestamp) -> bool {
+        if is_planted("hasty-clients") {
+            return self.expires_at > now;
+        }
+        is_live(self.expires_at, now)
+    }
+
+    pub(crate) fn into_info(self) -> LockInfo {
+        LockInfo::new(self.key, self.lock_id, self.acquired_at, self.expires_at, self.fence)
+            .with_holder(self.holder)
+    }
+}
+
+impl Held {
+    /// # Errors
+    ///
+    /// `Internal` if the record is not the lock of the key in its name. `text` is that key.
+    pub(crate) fn read(name: &str, text: &str, stored: KeyValue) -> Result<Self, LockError> {
+        let record = Record::read(name, text, &stored.value)?;
+        let version = Version { revision: stored.mod_revision, value: stored.value };
+        Ok(Self { record, version })
+    }
+
+    pub(crate) fn is_live(&self, now: Timestamp) -> bool {
+        self.record.is_live(now)
+    }
+}
+
+/// Reads a counter; `None` for a key that was never locked.
+///
+/// # Errors
+///
+/// `Internal` if the record is not a counter.
+pub(crate) fn counter(name: &str, stored: Option<&KeyValue>) -> Result<Option<Fence>, LockError> {
+    let Some(stored) = stored else { return Ok(None) };
+    let fence = std::str::from_utf8(&stored.value).ok().and_then(|digits| digits.parse().ok());
+    fence.map(Some).ok_or_else(|| {
+        LockError::internal(format!(
+            "corrupt fence counter {}: it is not 15 digits",
+            hash_key(name)
+        ))
+    })
+}
+
+/// The value of a counter.
+pub(crate) fn digits(counter: Fence) -> Vec<u8> {
+    counter.to_string().into_bytes()
+}
+
+/// The counter is as it was seen. Its number never comes back, so it needs no revision.
+pub(crate) fn if_counter(change: Change, name: &str, seen: Option<Fence>) -> Change {
+    match seen {
+        Some(seen) => change.if_value(name, &digits(seen)),
+        None => change.if_absent(name),
+    }
+}
+
+/// The highest known fence of a key.
+pub(crate) fn last_fence(lock: Option<&Record>, counter: Option<Fence>, key: &Key) -> Fence {
+    let counted = counter.unwrap_or(Fence::ZERO);
+    let carried = lock.map_or(Fence::ZERO, |lock| lock.fence);
+    if carried > counted {
+        tracing::error!(
+            key_hash = %key.hash_id(),
+            "the fence counter of this key is behind its last lock: was it deleted?"
+        );
+    }
+    counted.max(carried)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAME: &str = "syncguard/l/job:7";
+    const STORED: &str = r#"{"lockId":"apesXHOdi5wMq4V2M0-VRg","expiresAtMs":31000,"acquiredAtMs":1000,"key":"job:7","fence":"000000000000007","holder":"web-1","note":"run \"4\""}"#;
+
+    fn read(value: &str) -> Result<Record, LockError> {
+        Record::read(NAME, "job:7", value.as_bytes())
+    }
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let key = Key::new("job:7").unwrap();
+        let id = LockId::new("apesXHOdi5wMq4V2M0-VRg").unwrap();
+        let time = |millis| Timestamp::from_millis(millis).unwrap();
+        let holder = Holder::new("web-1").unwrap().with_note("run \"4\"").unwrap();
+        let fence = Fence::new(7).unwrap();
+        let record = Record::new(&key, id, (time(1000), time(31_000)), fence, &holder);
+        assert_eq!(String::from_utf8(record.value().unwrap()).unwrap(), STORED);
+        let info = read(STORED).unwrap().into_info();
+        let expected = LockInfo::new(key, id, time(1000), time(31_000), fence);
+        assert_eq!(info, expected.with_holder(Some(holder)));
+    }
+
+    #[test]
+    fn fields_of_later_versions_are_no_fault() {
+        assert!(read(&STORED.replace("\"key\"", "\"more\":[1],\"key\"")).is_ok());
+        let bare = STORED.replace(r#","holder":"web-1","note":"run \"4\"""#, "");
+        assert_eq!(read(&bare).unwrap().into_info().holder, None);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_corrupt_and_names_no_key() {
+        for (right, wrong) in [
+            (STORED, ""),
+            (STORED, "[]"),
+            ("31000", "-1"),
+            ("31000", "0.5"),
+            ("31000", "9007199254740993"),
+            ("1000,", "\"1000\","),
+            ("apesXHOdi5wMq4V2M0-VRg", "short"),
+            ("\"job:7\"", "\"job:8\""),
+            ("\"job:7\"", "\"\""),
+            ("000000000000007", "7"),
+            ("\"000000000000007\"", "7"),
+            ("\"fence\"", "\"fences\""),
+        ] {
+            let Err(error) = read(&STORED.replace(right, wrong)) else { panic!("{wrong}") };
+            assert_eq!(error.code(), syncguard_core::ErrorCode::Internal);
+            assert!(!format!("{error:?}").contains("job:7"), "{error:?}");
+            assert!(error.message().contains(&hash_key(NAME).to_string()), "{error}");
+        }
+        let bad = |value: &[u8]| KeyValue { value: value.to_vec(), ..KeyValue::default() };
+        for wrong in [&b""[..], b"7", b"00000000000000x", b"\xff"] {
+            assert!(counter("syncguard/f/job:7", Some(&bad(wrong))).is_err(), "{wrong:?}");
+        }
+        let seven = bad(b"000000000000007");
+        assert_eq!(counter("x", Some(&seven)).unwrap(), Some(Fence::new(7).unwrap()));
+        assert_eq!(counter("x", None).unwrap(), None);
+    }
+}

@@ -1,0 +1,65 @@
+//! Releasing a lock.
+
+use std::sync::Arc;
+
+use syncguard_core::authoring::planted::is_planted;
+use syncguard_core::contract::ReleaseRequest;
+use syncguard_core::{LockError, ReleaseResult};
+
+use crate::error::Fault;
+use crate::find::{find, judge};
+use crate::inner::{Changed, Inner};
+use crate::record::Held;
+use crate::retry::Attempt;
+use crate::txn::Change;
+use crate::wire::TxnRequest;
+
+pub(crate) async fn release(
+    inner: Arc<Inner>,
+    request: ReleaseRequest,
+) -> Result<ReleaseResult, LockError> {
+    let result = inner.attempts().run(|attempt| once(&inner, &request, attempt)).await;
+    result.map_err(|error| error.with_lock_id(request.lock_id))
+}
+
+async fn once(
+    inner: &Inner,
+    request: &ReleaseRequest,
+    attempt: Attempt,
+) -> Result<ReleaseResult, Fault> {
+    let lock_id = request.lock_id;
+    // The lock may have been deleted by our own transaction, whose answer was lost, or by another client.
+    let not_held = |reason| match &attempt.lost {
+        Some(lost) => Err(Fault::from(lost.clone())),
+        None => Ok(ReleaseResult::NotHeld(reason)),
+    };
+    let held = match inner.known_live(lock_id)? {
+        Some(known) => known,
+        None => match find(inner, lock_id, request.key_hint.as_ref(), &attempt).await? {
+            Ok(found) => found,
+            Err(reason) => return not_held(reason),
+        },
+    };
+    match inner.change(delete(inner, &held, is_planted("unchecked-release")), &attempt).await? {
+        Changed::Done(_) => {
+            inner.remember_free(held.record);
+            Ok(ReleaseResult::Released)
+        }
+        Changed::Refused([lock]) => match judge(inner, &held.record.key, lock_id, lock)? {
+            // Another client has extended the lock meanwhile.
+            Ok(_) => Err(Fault::conflict()),
+            Err(reason) => not_held(reason),
+        },
+    }
+}
+
+/// Deletes a lock and its index entry, if the lock still has this version; in any case with a planted flaw.
+pub(crate) fn delete(inner: &Inner, held: &Held, flawed: bool) -> TxnRequest {
+    let name = inner.layout.lock(&held.record.key);
+    Change::new()
+        .if_unchanged(&name, &held.version)
+        .without_conditions_if(flawed)
+        .delete(&name)
+        .delete(&inner.layout.index(held.record.lock_id))
+        .or_read(&[&name])
+}

@@ -1,0 +1,119 @@
+//! What the cluster says about itself, for health checks.
+
+use syncguard_core::LockError;
+use syncguard_core::authoring::ClockDrift;
+
+use crate::error::{Fault, Rpc};
+use crate::inner::Inner;
+use crate::retry::Attempt;
+use crate::service::paths;
+use crate::txn;
+use crate::wire::{
+    AlarmRequest, AlarmResponse, MemberListRequest, MemberListResponse, RangeRequest,
+    StatusRequest, StatusResponse,
+};
+
+/// The state of a cluster: the answer of [`EtcdBackend::report`](crate::EtcdBackend::report).
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "a report of findings")]
+#[non_exhaustive]
+pub struct ClusterReport {
+    /// The version of the member that answered, such as `3.5.21`.
+    pub version: String,
+    /// How many members vote.
+    pub voters: usize,
+    /// How many members only learn.
+    pub learners: usize,
+    /// The member that answered only learns: it serves no locks.
+    pub is_learner: bool,
+    /// The cluster has a leader.
+    pub has_leader: bool,
+    /// The size of the database, in bytes.
+    pub database_bytes: u64,
+    /// The quota of the database in bytes, if the member's metrics can be read.
+    pub quota_bytes: Option<u64>,
+    /// The database has reached its quota, and the cluster refuses writes until an operator ends the alarm.
+    pub is_full: bool,
+    /// A member has found its data corrupt.
+    pub is_corrupt: bool,
+    /// The revision of the store: how many writes it has seen.
+    pub revision: u64,
+    /// The cluster has never compacted its history, which grows with every write.
+    pub was_never_compacted: bool,
+    /// How far this machine's clock is off the member's, if the member tells its time.
+    pub clock_drift: Option<ClockDrift>,
+}
+
+/// Asks the current member. Measuring the clock takes some seconds.
+pub(crate) async fn report(inner: &Inner) -> Result<ClusterReport, LockError> {
+    let (report, ()) =
+        tokio::join!(inner.attempts().run(|attempt| once(inner, attempt)), inner.probe.measure());
+    Ok(ClusterReport { clock_drift: inner.probe.gauge().drift(), ..report? })
+}
+
+async fn once(inner: &Inner, attempt: Attempt) -> Result<ClusterReport, Fault> {
+    let deadline = attempt.call_deadline();
+    let ask = &inner.client;
+    let status: StatusResponse = ask.ask(paths::STATUS, StatusRequest {}, deadline).await?;
+    let members: MemberListResponse =
+        ask.ask(paths::MEMBER_LIST, MemberListRequest {}, deadline).await?;
+    let alarms: AlarmResponse = ask.ask(paths::ALARM, AlarmRequest {}, deadline).await?;
+    let (revision, was_never_compacted) = history(inner, &attempt).await?;
+    let metrics = tokio::time::timeout_at(deadline, inner.client.members().metrics()).await;
+    let learners = members.members.iter().filter(|member| member.is_learner).count();
+    let has = |kind| alarms.alarms.iter().any(|alarm| alarm.alarm == kind);
+    Ok(ClusterReport {
+        version: status.version,
+        voters: members.members.len() - learners,
+        learners,
+        is_learner: status.is_learner,
+        has_leader: status.leader != 0,
+        database_bytes: unsigned(status.db_size),
+        quota_bytes: metrics.ok().flatten().as_deref().and_then(quota),
+        is_full: has(1),
+        is_corrupt: has(2),
+        revision: unsigned(revision),
+        was_never_compacted,
+        clock_drift: None,
+    })
+}
+
+/// The revision of the store, and whether its first revision can still be read.
+async fn history(inner: &Inner, attempt: &Attempt) -> Result<(i64, bool), Fault> {
+    let name = inner.layout.lock_name("");
+    let now = inner.txn(Rpc::Read, &txn::read(&[&name]), attempt).await?;
+    let first = RangeRequest { key: name.into(), revision: 1, ..RangeRequest::default() };
+    let first = inner.txn(Rpc::Read, &txn::read_at(first), attempt).await;
+    Ok((txn::revision(&now)?, first.is_ok()))
+}
+
+/// The quota among the metrics, which write it as `etcd_server_quota_backend_bytes 2.147483648e+09`.
+fn quota(metrics: &str) -> Option<u64> {
+    let mut lines = metrics.lines();
+    let value = lines.find_map(|line| line.strip_prefix("etcd_server_quota_backend_bytes "))?;
+    let bytes: f64 = value.trim().parse().ok()?;
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a number of bytes, and a wrong one only misleads a person"
+    )]
+    let bytes = bytes.max(0.0) as u64;
+    Some(bytes)
+}
+
+fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quota_is_found_among_the_metrics() {
+        let metrics = "# HELP etcd_server_quota_backend_bytes x\netcd_server_quota_backend_bytes 2.147483648e+09\n";
+        assert_eq!(quota(metrics), Some(2 << 30));
+        assert_eq!(quota("etcd_server_quota_backend_bytes many"), None);
+        assert_eq!(quota(""), None);
+    }
+}

@@ -1,0 +1,73 @@
+//! Ending an acquire whose outcome is unknown and whose lock is not wanted.
+//!
+//! Transactions of this acquire may still arrive, but no new ones are sent. Each of them states the lock and the counter
+//! that the acquire had seen. So there are two cases, and neither needs a deadline:
+//!
+//! - A transaction was carried out: the lock is there under our id, and the counter has moved. The lock is deleted. A
+//!   transaction that had read this lock as expired, and would take it again, states its version, so the deletion makes
+//!   this transaction void.
+//! - No transaction was carried out: the counter is raised by one, unless it has moved since the acquire saw it. The
+//!   transactions are then void. This skips a fence, which is allowed: fences only have to grow. A tick loses an attempt
+//!   by it at most.
+
+use syncguard_core::LockError;
+use syncguard_core::authoring::cancel::{Settled, Unsettled};
+use syncguard_core::authoring::planted::is_planted;
+
+use crate::acquire::seen_as_deadline;
+use crate::error::Fault;
+use crate::inner::{Changed, Inner};
+use crate::layout::Names;
+use crate::record::{self, Held, digits, if_counter, last_fence};
+use crate::release::delete;
+use crate::retry::Attempt;
+use crate::txn::Change;
+
+/// Sends one transaction for a remembered lock; otherwise a read, and a transaction if something is to change.
+///
+/// Fails with `Internal`, before anything is written, if the fences of the key are used up.
+pub(crate) async fn settle(inner: &Inner, acquire: &Unsettled) -> Result<Settled, LockError> {
+    let subject = |error: LockError| error.with_key(&acquire.key).with_lock_id(acquire.lock_id);
+    // After a conflict, read again: the change may already be the one that was wanted.
+    let once = |attempt| once(inner, acquire, attempt);
+    inner.attempts().run(once).await.map_err(subject)?;
+    Ok(Settled::Done)
+}
+
+async fn once(inner: &Inner, acquire: &Unsettled, attempt: Attempt) -> Result<(), Fault> {
+    let known = inner.memory.locks.take(acquire.lock_id);
+    if let Some(known) = known.filter(|known| known.record.key == acquire.key)
+        && remove(inner, &known, &attempt).await?
+    {
+        return Ok(());
+    }
+    let Names { lock: lock_name, counter: counter_name } = inner.layout.names(&acquire.key);
+    let [lock, counter] = inner.read([&lock_name, &counter_name], &attempt).await?;
+    // A record that cannot be read is not our lock.
+    let key = acquire.key.expose();
+    let lock = lock.and_then(|lock| Held::read(&lock_name, key, lock).ok());
+    if let Some(ours) = lock.as_ref().filter(|lock| lock.record.lock_id == acquire.lock_id) {
+        return if remove(inner, ours, &attempt).await? { Ok(()) } else { Err(Fault::conflict()) };
+    }
+    // Without a deadline no transaction was sent.
+    let Some(seen) = acquire.deadline else { return Ok(()) };
+    let counter = record::counter(&counter_name, counter.as_ref())?;
+    if seen_as_deadline(counter)? > seen || is_planted("unmoved-counter") {
+        return Ok(());
+    }
+    let before = lock.as_ref().map(|lock| &lock.record);
+    let skipped = last_fence(before, counter, &acquire.key).next()?;
+    let change = if_counter(Change::new(), &counter_name, counter)
+        .put(&counter_name, digits(skipped))
+        .or_read(&[]);
+    match inner.change::<0>(change, &attempt).await? {
+        Changed::Done(_) => Ok(()),
+        Changed::Refused([]) => Err(Fault::conflict()),
+    }
+}
+
+/// Deletes the lock if it is unchanged; returns whether it was.
+async fn remove(inner: &Inner, held: &Held, attempt: &Attempt) -> Result<bool, Fault> {
+    let change = delete(inner, held, is_planted("unchecked-clean-up"));
+    Ok(matches!(inner.change::<1>(change, attempt).await?, Changed::Done(_)))
+}

@@ -1,0 +1,75 @@
+//! The clocks of the clients decide about locks here, so a wrong one is noticed, and uses up no tick.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use anyhow::Result;
+use syncguard_etcd::contract::{AcquireResult, FenceWindow, Refusal, ReleaseRequest};
+use syncguard_etcd::{DriftLevel, ErrorCode, EtcdOptions, Fence, LockBackend as _, Timestamp};
+
+use crate::etcd::support::{backend_with, eventually, fresh, options, request, take};
+
+/// Options with a clock that is this many milliseconds ahead of the machine's.
+fn with_clock_ahead(millis: i64) -> (EtcdOptions, Arc<AtomicI64>) {
+    let ahead = Arc::new(AtomicI64::new(millis));
+    let seen = Arc::clone(&ahead);
+    let now = move || {
+        let ahead = seen.load(Ordering::SeqCst);
+        let by = Duration::from_millis(ahead.unsigned_abs());
+        if ahead < 0 { SystemTime::now() - by } else { SystemTime::now() + by }
+    };
+    (options().with_clock(now), ahead)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_clock_is_noticed_and_a_strict_backend_stops() -> Result<()> {
+    for (ahead, level) in
+        [(0, DriftLevel::Fine), (700, DriftLevel::Block), (-320, DriftLevel::Warn)]
+    {
+        let (options, _) = with_clock_ahead(ahead);
+        let prefix = fresh();
+        let loose = backend_with(&prefix, options.clone()).await;
+        assert!(loose.clock_drift().is_none());
+        let lock = take(&loose, "k", 60_000).await;
+        let told = async || loose.clock_drift().is_some_and(|drift| drift.level() == level);
+        eventually("noticed", told).await;
+        let (lowest, highest) = loose.clock_drift().unwrap().bounds_millis();
+        assert!(lowest - 2 <= ahead && ahead <= highest + 2, "{lowest} {ahead} {highest}");
+
+        let strict = backend_with(&prefix, options.with_strict_clock(true)).await;
+        let stopped = async || match strict.acquire(request("k2", 1)).await {
+            Ok(_) => false,
+            Err(error) => {
+                assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error:?}");
+                true
+            }
+        };
+        if level == DriftLevel::Block {
+            eventually("stopped", stopped).await;
+        } else {
+            assert!(!stopped().await);
+        }
+        assert!(strict.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    }
+    Ok(())
+}
+
+/// An hour ahead, a client would start all ticks of the next hour. Even its first acquire knows better.
+#[tokio::test]
+async fn a_clock_that_is_ahead_starts_no_tick_early() -> Result<()> {
+    const HOUR: i64 = 3_600_000;
+    let (options, _) = with_clock_ahead(HOUR);
+    let ours = backend_with(&fresh(), options).await;
+    let now = Timestamp::from_system_time(SystemTime::now())?;
+    let tick = |seconds: u64| -> Result<FenceWindow> {
+        let at = Timestamp::from_millis(now.as_millis() + seconds * 1000)?;
+        let fence = Fence::new(at.as_millis())?;
+        Ok(FenceWindow::new(fence, fence)?.with_not_before(at))
+    };
+    let early = ours.acquire(request("k", 1000).with_fence_window(tick(1800)?)).await?;
+    let AcquireResult::Refused(Refusal::TooEarly { wait }) = early else { panic!("{early:?}") };
+    assert!(wait > Duration::from_secs(1790) && wait < Duration::from_secs(1803), "{wait:?}");
+    assert!(ours.acquire(request("k", 1000).with_fence_window(tick(0)?)).await.is_ok());
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! The contract, on one member.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use syncguard_conformance::{Harness, Late, Suite};
+use syncguard_etcd::{EtcdBackend, Fence, Key};
+
+use crate::etcd::support::{Raw, backend_at, backend_with, fresh, options, shared};
+use crate::support::line::ProxiedLine;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_suite_passes() {
+    all_pass(Etcd::new(100)).await;
+}
+
+mod long {
+    use super::{Etcd, all_pass};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_suite_passes_without_a_memory_of_locks() {
+        all_pass(Etcd::new(0)).await;
+    }
+}
+
+async fn all_pass(harness: Etcd) {
+    // Most cases wait for an expiry, and do so side by side.
+    let report = Suite::new().at_once(40).run(harness).await;
+    assert!(report.is_success(), "{report}");
+}
+
+struct Etcd {
+    prefix: String,
+    remembered: usize,
+    connected: AtomicUsize,
+}
+
+impl Etcd {
+    fn new(remembered: usize) -> Self {
+        Self { prefix: fresh(), remembered, connected: AtomicUsize::new(0) }
+    }
+}
+
+impl Harness for Etcd {
+    type Backend = EtcdBackend;
+
+    async fn connect(&self) -> EtcdBackend {
+        // Half of the handles remove expired locks, which no case may notice.
+        let cleanup = self.connected.fetch_add(1, Ordering::Relaxed) % 2 == 1;
+        let options =
+            options().with_cleanup_in_is_locked(cleanup).with_remembered_locks(self.remembered);
+        backend_with(&self.prefix, options).await
+    }
+
+    async fn set_fence_counter(&self, key: &Key, last: Fence) {
+        let name = format!("{}/f/{}", self.prefix, key.expose());
+        Raw(shared()).put(&name, &last.to_string());
+    }
+
+    async fn connect_late(&self) -> Option<Late<EtcdBackend>> {
+        const LIMIT: Duration = Duration::from_secs(2);
+        const SLACK: Duration = Duration::from_millis(500);
+        let (line, port) = ProxiedLine::start(shared().port(0));
+        let options = options().with_remembered_locks(self.remembered).without_clock_probe();
+        let options = options.with_request_timeout(LIMIT).with_operation_timeout(LIMIT);
+        // There is no time for another try, which would go over a new connection.
+        // Without a memory each operation reads first, and its transaction is the late request.
+        let line = line.after(u64::from(self.remembered == 0));
+        let backend = backend_at(port, &self.prefix, options).await;
+        Some(Late::new(backend, LIMIT + SLACK, line))
+    }
+
+    async fn corrupt(&self, key: &Key) -> bool {
+        let name = format!("{}/l/{}", self.prefix, key.expose());
+        Raw(shared()).put(&name, r#"{"fence":"not a fence"}"#);
+        true
+    }
+}

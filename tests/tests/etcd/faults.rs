@@ -1,0 +1,207 @@
+//! Members that die, stop and move, lost answers, and callers that leave.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use syncguard_etcd::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
+use syncguard_etcd::{
+    ErrorCode, EtcdBackend, EtcdOptions, LockBackend as _, LockConfig, LockId, try_acquire,
+};
+use syncguard_test_services::etcd::EtcdCluster;
+use syncguard_test_services::proxy::{FaultProxy, ReplyCut};
+use syncguard_tests::polling::poll_times_and_linger;
+
+use crate::etcd::support::{
+    Raw, backend, backend_at, backend_with, eventually, fresh, options, request, shared, take,
+};
+
+/// Locks and counters, without the counters.
+fn locks(prefix: &str) -> Vec<String> {
+    let raw = Raw(shared());
+    [raw.names(&format!("{prefix}/l/")), raw.names(&format!("{prefix}/i/"))].concat()
+}
+
+/// How long it takes until a cycle of acquire and release works, over and over, with short operations.
+async fn outage(backend: &EtcdBackend) -> Duration {
+    let began = Instant::now();
+    for number in 0.. {
+        let key = format!("outage-{number}");
+        let lock = backend.acquire(request(&key, 60_000)).await;
+        if let Ok(Some(lock)) = lock.map(|result| result.acquired())
+            && backend.release(ReleaseRequest::new(lock.lock_id)).await.is_ok()
+        {
+            return began.elapsed();
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "no service after a minute");
+    }
+    unreachable!()
+}
+
+/// Service is back within 3 s of the leader's death, and within 2 s of the request timeout if it stops. The limits here
+/// are wider, for a busy machine.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_member_serves_when_one_dies_or_stops_or_gives_up_leadership() -> Result<()> {
+    const TIMEOUT: Duration = Duration::from_secs(1);
+    const BUSY: Duration = Duration::from_secs(15);
+    let mut cluster = EtcdCluster::start(3)?;
+    let options = EtcdOptions::new().with_request_timeout(TIMEOUT);
+    let ours = EtcdBackend::connect_with(&cluster.url(), options).await?;
+    let held = take(&ours, "held", 120_000).await;
+    outage(&ours).await;
+    cluster.move_leader()?;
+    let moved = outage(&ours).await;
+    let leader = cluster.leader()?;
+    cluster.kill(leader)?;
+    let killed = outage(&ours).await;
+    cluster.restart(leader)?;
+    let leader = cluster.leader()?;
+    cluster.pause(leader)?;
+    let frozen = outage(&ours).await;
+    cluster.resume(leader)?;
+    println!("outage: moved {moved:?}, killed {killed:?}, frozen {frozen:?}");
+    assert!(moved < BUSY && killed < BUSY && frozen < BUSY);
+
+    // Without a quorum nothing is granted, and the lock survives all of it.
+    let others: Vec<_> = (0..3).filter(|member| *member != leader).collect();
+    for member in &others {
+        cluster.kill(*member)?;
+    }
+    let refused = ours.acquire(request("other", 1)).await.unwrap_err();
+    assert!(refused.is_retryable(), "{refused:?}");
+    for member in &others {
+        cluster.start_again(*member)?;
+    }
+    outage(&ours).await;
+    assert!(ours.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
+    eventually("settled", async || ours.client_state().clean_up().waiting() == 0).await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_server_is_bounded_keeps_no_lock_and_is_forgotten() -> Result<()> {
+    const SOON: Duration = Duration::from_secs(1);
+    let proxy = FaultProxy::start(shared().port(0))?;
+    let prefix = fresh();
+    let direct = backend(&prefix).await;
+    let hasty = EtcdOptions::new().with_request_timeout(SOON).with_operation_timeout(2 * SOON);
+    let through = backend_at(proxy.port(), &prefix, hasty.without_clock_probe()).await;
+    let held = take(&direct, "k", 60_000).await;
+    let reach = async || through.is_locked(IsLockedRequest::new("k").unwrap()).await.is_ok();
+    eventually("connected", reach).await;
+    for (silent, code) in
+        [(true, ErrorCode::NetworkTimeout), (false, ErrorCode::ServiceUnavailable)]
+    {
+        if silent {
+            proxy.freeze(true);
+        } else {
+            proxy.refuse();
+            proxy.sever();
+        }
+        all_fail(&through, held.lock_id, code).await?;
+        proxy.freeze(false);
+        proxy.accept()?;
+        eventually("connected again", reach).await;
+    }
+    let clean_up = || through.client_state().clean_up();
+    eventually("settled", async || clean_up().waiting() == 0).await;
+    assert_eq!(clean_up().left_to_ttl(), 0);
+    let _ = through.release(ReleaseRequest::new(held.lock_id)).await?;
+    assert_eq!(locks(&prefix), Vec::<String>::new());
+    Ok(())
+}
+
+/// Runs every operation on a server that cannot answer, and checks their errors and times.
+async fn all_fail(backend: &EtcdBackend, id: LockId, code: ErrorCode) -> Result<()> {
+    let began = Instant::now();
+    let (acquire, extend, is_locked, by_key, by_id, release) = tokio::join!(
+        Box::pin(backend.acquire(request("other", 60_000))),
+        Box::pin(backend.extend(ExtendRequest::new(id, Duration::from_secs(1))?)),
+        Box::pin(backend.is_locked(IsLockedRequest::new("k")?)),
+        Box::pin(backend.lookup(LookupRequest::by_key("k")?)),
+        Box::pin(backend.lookup(LookupRequest::by_lock_id(id))),
+        Box::pin(backend.release(ReleaseRequest::new(id))),
+    );
+    // The operation timeout is two seconds; the rest is for a busy machine.
+    assert!(began.elapsed() < Duration::from_secs(22), "{:?}", began.elapsed());
+    let errors = [acquire.err(), extend.err(), is_locked.err(), by_key.err(), by_id.err()];
+    for error in errors.into_iter().chain([release.err()]) {
+        let error = error.context("an answer of a server that cannot answer")?;
+        assert_eq!(error.code(), code, "{error:?}");
+        assert!(error.is_retryable(), "{error:?}");
+    }
+    Ok(())
+}
+
+/// The replies to the read and the transaction and everything between are cut after any number of bytes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_answer_is_asked_for_again() -> Result<()> {
+    let proxy = FaultProxy::start(shared().port(0))?;
+    let prefix = fresh();
+    let direct = backend(&prefix).await;
+    let (mut fences, mut cuts) = (0, 0);
+    for bytes in (0..300).step_by(11) {
+        let options = options().with_remembered_locks(bytes % 2 * 10).without_clock_probe();
+        let through = backend_at(proxy.port(), &prefix, options).await;
+        // The connection is open, with its greetings.
+        through.is_locked(IsLockedRequest::new("warm")?).await?;
+        let before = proxy.counters();
+        proxy.set_reply_cut(ReplyCut::Once(bytes));
+        let lock = take(&through, "k", 60_000).await;
+        assert!(lock.fence.get() > fences, "{} after {fences}", lock.fence);
+        fences = lock.fence.get();
+        let seen = direct.lookup(LookupRequest::by_key("k")?).await?.context("a lock")?;
+        assert_eq!((seen.fence, seen.expose().lock_id), (lock.fence, lock.lock_id));
+        proxy.set_reply_cut(ReplyCut::Once(bytes));
+        match through.release(ReleaseRequest::new(lock.lock_id)).await {
+            Ok(answer) => assert!(answer.is_released(), "{bytes}"),
+            Err(error) => assert!(error.is_outcome_unknown(), "{error:?}"),
+        }
+        proxy.set_reply_cut(ReplyCut::Never);
+        let _ = direct.release(ReleaseRequest::new(lock.lock_id)).await?;
+        eventually("free", async || locks(&prefix).is_empty()).await;
+        cuts += (proxy.counters() - before).cuts;
+    }
+    assert!(cuts >= 20 && fences >= 20, "{cuts} cuts, {fences} fences");
+    Ok(())
+}
+
+/// The future is dropped at once, and a little after an answer has arrived that was not read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_that_leaves_at_any_moment_leaves_nothing() -> Result<()> {
+    let prefix = fresh();
+    for remembered in [0, 10] {
+        let ours = backend_with(&prefix, options().with_remembered_locks(remembered)).await;
+        for (polls, linger) in (0..16).flat_map(|polls| [(polls, 0), (polls, 4)]) {
+            let acquire = request(&format!("k{}", polls % 3), 60_000);
+            let (id, linger) = (acquire.lock_id, Duration::from_millis(linger));
+            let _ =
+                poll_times_and_linger(ours.acquire(acquire), polls, linger).await.transpose()?;
+            let extend = ExtendRequest::new(id, Duration::from_secs(90))?;
+            let _ = poll_times_and_linger(ours.extend(extend), polls, linger).await;
+            let release = || ours.release(ReleaseRequest::new(id));
+            let _ = poll_times_and_linger(release(), polls, linger).await;
+            let _ = release().await?;
+        }
+    }
+    eventually("all gone", async || locks(&prefix).is_empty()).await;
+    Ok(())
+}
+
+/// A runtime that has ended takes its connections with it, and the backend begins anew in the next one.
+#[test]
+fn a_backend_outlives_its_runtime() -> Result<()> {
+    let runtime =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let prefix = fresh();
+    let ours = runtime()?.block_on(async {
+        let ours = backend(&prefix).await;
+        let guard = try_acquire(&ours, LockConfig::new("k")).await?.acquired().context("free")?;
+        assert!(guard.release().await?.is_released());
+        anyhow::Ok(ours)
+    })?;
+    runtime()?.block_on(async {
+        let lock = take(&ours, "k", 60_000).await;
+        assert_eq!(lock.fence.get(), 2);
+        Ok(())
+    })
+}

@@ -1,0 +1,237 @@
+//! What operations cost, what they leave in the store, and what they make of strange records.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+use syncguard_etcd::contract::{
+    AcquireResult, ExtendRequest, FenceWindow, IsLockedRequest, LookupRequest, ReleaseRequest,
+};
+use syncguard_etcd::inventory::ListRequest;
+use syncguard_etcd::{
+    ErrorCode, EtcdBackend, ExtendResult, Fence, Key, LockBackend as _, LockId, NotHeld,
+    ReleaseResult,
+};
+use syncguard_test_services::etcd::EtcdCluster;
+
+use crate::etcd::support::{
+    Raw, backend, backend_at, backend_with, eventually, fresh, options, request, shared, take,
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+async fn release(backend: &EtcdBackend, lock_id: LockId) -> Result<ReleaseResult> {
+    Ok(backend.release(ReleaseRequest::new(lock_id)).await?)
+}
+
+async fn extend(backend: &EtcdBackend, lock_id: LockId) -> Result<bool> {
+    Ok(backend.extend(ExtendRequest::new(lock_id, MINUTE)?).await?.is_extended())
+}
+
+/// Counts calls, and what the members had to agree on.
+struct Costs<'c>(&'c EtcdCluster, EtcdBackend, (u64, u64));
+
+impl Costs<'_> {
+    /// Calls and proposals since the last question.
+    fn since(&mut self) -> (u64, u64) {
+        let status = self.0.post(0, "maintenance/status", "{}").expect("a status");
+        let status: Value = serde_json::from_str(&status).expect("JSON");
+        let index = status["raftIndex"].as_str().expect("an index").parse().expect("a number");
+        let (calls, proposals) = std::mem::replace(&mut self.2, (self.1.answers(), index));
+        (self.2.0 - calls, self.2.1 - proposals)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_operation_costs_what_the_documentation_says() -> Result<()> {
+    let cluster = EtcdCluster::start(1)?;
+    for (remembered, to_change, to_acquire) in [(10, (1, 1), (1, 1)), (0, (3, 1), (2, 1))] {
+        let options = options().with_remembered_locks(remembered).without_clock_probe();
+        let ours = backend_at(cluster.port(0), "p", options).await;
+        let mut costs = Costs(&cluster, ours.clone(), (0, 0));
+        costs.since();
+        let lock = take(&ours, "k", 60_000).await;
+        assert_eq!(costs.since(), (2, 1), "the first acquire");
+        assert!(!ours.acquire(request("k", 60_000)).await?.is_acquired());
+        assert_eq!(costs.since(), (1, 0), "a refused acquire writes nothing");
+        for _ in 0..2 {
+            assert!(extend(&ours, lock.lock_id).await?);
+            assert_eq!(costs.since(), to_change, "extend");
+        }
+        assert!(ours.is_locked(IsLockedRequest::new("k")?).await?);
+        assert_eq!(costs.since(), (1, 0), "is_locked");
+        assert!(ours.lookup(LookupRequest::by_key("k")?).await?.is_some());
+        assert_eq!(costs.since(), (1, 0), "lookup by key");
+        let by_id = LookupRequest::by_lock_id(lock.lock_id);
+        assert!(ours.lookup(by_id.clone()).await?.is_some());
+        assert_eq!(costs.since(), (2, 0), "lookup by lock id");
+        assert!(ours.lookup(by_id.with_key_hint(Key::new("k")?)).await?.is_some());
+        assert_eq!(costs.since(), (1, 0), "lookup by lock id with the key");
+        assert_eq!(release(&ours, lock.lock_id).await?, ReleaseResult::Released);
+        assert_eq!(costs.since(), to_change, "release");
+        assert!(!release(&ours, lock.lock_id).await?.is_released());
+        assert_eq!(costs.since(), (1, 0), "a release of nothing");
+        let lock = take(&ours, "k", 60_000).await;
+        assert_eq!(costs.since(), to_acquire, "the next acquire");
+        let hinted = ReleaseRequest::new(lock.lock_id).with_key_hint(Key::new("k")?);
+        assert!(ours.release(hinted).await?.is_released());
+        assert_eq!(costs.since(), if remembered > 0 { (1, 1) } else { (2, 1) }, "with the key");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lock_leaves_nothing_but_its_counter() -> Result<()> {
+    let prefix = fresh();
+    let (ours, raw) = (backend(&prefix).await, Raw(shared()));
+    let lock = take(&ours, "a/b", 60_000).await;
+    let index = format!("{prefix}/i/{}", lock.lock_id.expose());
+    assert_eq!(raw.get(&index).as_deref(), Some("a/b"));
+    let stored: Value = serde_json::from_str(&raw.get(&format!("{prefix}/l/a/b")).context("it")?)?;
+    assert_eq!(stored["lockId"], lock.lock_id.expose());
+    assert_eq!(stored["fence"], "000000000000001");
+    assert!(release(&ours, lock.lock_id).await?.is_released());
+    assert_eq!(raw.names(&prefix), [format!("{prefix}/f/a/b")]);
+
+    // A takeover deletes the index entry of the expired lock, and an expired lock is cleared by its key.
+    let cleaning = backend_with(&prefix, options().with_cleanup_in_is_locked(true)).await;
+    let _expired = take(&ours, "a/b", 1).await;
+    eventually("expired", async || ours.acquire(request("a/b", 1)).await.unwrap().is_acquired())
+        .await;
+    eventually("cleared", async || {
+        let _ = cleaning.is_locked(IsLockedRequest::new("a/b").unwrap()).await;
+        raw.names(&prefix) == [format!("{prefix}/f/a/b")]
+    })
+    .await;
+    Ok(())
+}
+
+/// What this backend remembers wrongly costs a refused transaction, and changes no answer.
+#[tokio::test]
+async fn what_is_remembered_wrongly_is_looked_up() -> Result<()> {
+    let prefix = fresh();
+    let (ours, other) = (backend(&prefix).await, backend(&prefix).await);
+    let lock = take(&ours, "k", 60_000).await;
+    assert!(extend(&other, lock.lock_id).await?);
+    assert!(extend(&ours, lock.lock_id).await?);
+    assert!(extend(&other, lock.lock_id).await?);
+    assert!(release(&ours, lock.lock_id).await?.is_released());
+
+    // Ours believes that it left the key free.
+    let next = take(&other, "k", 60_000).await;
+    assert!(ours.acquire(request("k", 1)).await?.is_busy());
+    assert_eq!(release(&ours, lock.lock_id).await?, ReleaseResult::NotHeld(NotHeld::NotFound));
+    assert!(release(&other, next.lock_id).await?.is_released());
+    // The counter has moved: of the other lock, and by hand.
+    assert_eq!(take(&other, "k", 1).await.fence.get(), 3);
+    let key = Key::new("k")?;
+    let inventory = other.inventory().context("an inventory")?;
+    let at_least = Fence::new(70)?;
+    assert_eq!(inventory.raise_counter(key.clone(), at_least).await?, at_least);
+    eventually("free", async || ours.acquire(request("k", 1)).await.unwrap().is_acquired()).await;
+    assert_eq!(inventory.fence_counter(key).await?, Some(Fence::new(71)?));
+    Ok(())
+}
+
+/// As after a restored snapshot: the revision may be the same, but the record is another one.
+#[tokio::test]
+async fn a_record_of_another_value_is_another_lock() -> Result<()> {
+    let prefix = fresh();
+    let (ours, raw) = (backend(&prefix).await, Raw(shared()));
+    let lock = take(&ours, "k", 60_000).await;
+    let name = format!("{prefix}/l/k");
+    let stored = raw.get(&name).context("a lock")?;
+    let theirs = LockId::generate()?;
+    raw.put(&name, &stored.replace(lock.lock_id.expose(), theirs.expose()));
+    assert!(!release(&ours, lock.lock_id).await?.is_released());
+    let extended = ours.extend(ExtendRequest::new(lock.lock_id, MINUTE)?).await?;
+    assert_eq!(extended, ExtendResult::NotHeld(NotHeld::NotFound));
+    assert!(raw.get(&name).is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lock_id_of_another_key_is_refused() -> Result<()> {
+    let prefix = fresh();
+    let (ours, other) = (backend(&prefix).await, backend(&prefix).await);
+    let lock = take(&ours, "k", 60_000).await;
+    let again = || request("k2", 60_000).with_lock_id(lock.lock_id);
+    let refused = other.acquire(again()).await.unwrap_err();
+    assert_eq!(refused.code(), ErrorCode::InvalidArgument);
+    // The same request for the same key is answered with the lock.
+    let same = other.acquire(request("k", 60_000).with_lock_id(lock.lock_id)).await?;
+    let same = same.acquired().context("the same lock")?;
+    assert_eq!((same.fence, same.expires_at), (lock.fence, lock.expires_at));
+    assert!(release(&other, lock.lock_id).await?.is_released());
+    assert!(other.acquire(again()).await?.is_acquired());
+    Ok(())
+}
+
+#[tokio::test]
+async fn corrupt_records_are_errors_that_show_nothing() -> Result<()> {
+    let prefix = fresh();
+    let (ours, raw) = (backend(&prefix).await, Raw(shared()));
+    raw.put(&format!("{prefix}/f/secret-counter"), "seven");
+    raw.put(&format!("{prefix}/l/secret-lock"), "{}");
+    let id = LockId::generate()?;
+    raw.put(&format!("{prefix}/i/{}", id.expose()), "secret\0");
+    let by_id = LookupRequest::by_lock_id(id);
+    let window = FenceWindow::new(Fence::new(5)?, Fence::new(5)?)?;
+    for error in [
+        ours.acquire(request("secret-counter", 1)).await.unwrap_err(),
+        ours.acquire(request("secret-counter", 1).with_fence_window(window)).await.unwrap_err(),
+        ours.acquire(request("secret-lock", 1)).await.unwrap_err(),
+        ours.is_locked(IsLockedRequest::new("secret-lock")?).await.unwrap_err(),
+        ours.lookup(by_id).await.unwrap_err(),
+        ours.release(ReleaseRequest::new(id)).await.unwrap_err(),
+    ] {
+        assert_eq!(error.code(), ErrorCode::Internal);
+        assert!(!error.is_outcome_unknown() && !format!("{error:?}").contains("secret"));
+    }
+    let inventory = ours.inventory().context("an inventory")?;
+    assert_eq!(inventory.list_locks(ListRequest::new()).await?.corrupt.len(), 1);
+    assert_eq!(inventory.list_counters(ListRequest::new()).await?.corrupt.len(), 1);
+    Ok(())
+}
+
+/// Pages have the order of the keys, whatever is in them.
+#[tokio::test]
+async fn a_listing_has_every_key_once() -> Result<()> {
+    let ours = backend(&fresh()).await;
+    let mut keys = ["a", "a!", "a/", "a/b", "a0", "b", "\u{e9}", "\u{10ffff}\u{10ffff}"];
+    for key in keys {
+        let _held = take(&ours, key, 60_000).await;
+    }
+    keys.sort_unstable();
+    let inventory = ours.inventory().context("an inventory")?;
+    for (prefix, size) in [("", 1), ("", 3), ("", 100), ("a/", 1), ("a", 2)] {
+        let expected: Vec<_> = keys.iter().filter(|key| key.starts_with(prefix)).collect();
+        let mut next = Some(ListRequest::new().with_prefix(prefix).with_page_size(size));
+        let mut found = Vec::new();
+        while let Some(request) = next {
+            let page = inventory.list_locks(request).await?;
+            found
+                .extend(page.entries.into_iter().map(|lock| lock.expose().key.expose().to_owned()));
+            next = page.next;
+        }
+        assert_eq!(
+            found.iter().map(String::as_str).collect::<Vec<_>>(),
+            expected.into_iter().copied().collect::<Vec<_>>()
+        );
+    }
+    Ok(())
+}
+
+/// A window is used up once, and the acquire that finds it so writes nothing.
+#[tokio::test]
+async fn a_window_is_granted_once() -> Result<()> {
+    let ours = backend(&fresh()).await;
+    let window = FenceWindow::new(Fence::new(5000)?, Fence::new(5000)?)?;
+    let lock = ours.acquire(request("k", 60_000).with_fence_window(window)).await?;
+    let lock = lock.acquired().context("a free window")?;
+    assert_eq!(lock.fence.get(), 5000);
+    assert!(release(&ours, lock.lock_id).await?.is_released());
+    let again = ours.acquire(request("k", 60_000).with_fence_window(window)).await?;
+    assert!(matches!(again, AcquireResult::Refused(_)), "{again:?}");
+    Ok(())
+}
