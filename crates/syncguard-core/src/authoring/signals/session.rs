@@ -48,14 +48,9 @@ pub(super) enum Stage {
 }
 
 impl Session {
-    /// After this time without a message, the store is asked for a sign of life.
-    const QUIET: Duration = Duration::from_secs(5);
-    /// After this time without a watch, a session is closed.
-    const IDLE: Duration = Duration::from_secs(10);
-    /// A session has proved good after it has been open for this time.
-    const GOOD: Duration = Duration::from_secs(5);
-    /// How late a task may be on a busy machine.
-    const GRACE: Duration = Duration::from_secs(5);
+    /// After this time without a message, the store is asked for a sign of life; a session that has been open for so long has
+    /// proved good; a task may be so late on a busy machine. After twice the time without a watch, a session is closed.
+    const PATIENCE: Duration = Duration::from_secs(5);
 
     pub(super) fn new(limits: SignalLimits) -> Arc<Self> {
         let now = Instant::now();
@@ -81,7 +76,7 @@ impl Session {
         let state = self.state();
         match state.opened_at {
             _ if state.registry.is_none() => Stage::Over,
-            _ if state.due + Self::GRACE < now => Stage::Stuck,
+            _ if state.due + Self::PATIENCE < now => Stage::Stuck,
             None => Stage::Opening { since: state.began_at },
             Some(_) => Stage::Open,
         }
@@ -95,7 +90,7 @@ impl Session {
     /// True if the session has now been open, with a confirmed watch, for long enough. True only once.
     pub(super) fn proves_good(&self, now: Instant) -> bool {
         let mut state = self.state();
-        let is_long = state.opened_at.is_some_and(|at| at + Self::GOOD <= now);
+        let is_long = state.opened_at.is_some_and(|at| at + Self::PATIENCE <= now);
         state.has_confirmed && is_long && !std::mem::replace(&mut state.is_good, true)
     }
 
@@ -146,7 +141,7 @@ impl Session {
         let step = state.next_step(now);
         state.due = match step {
             Ok(_) => now + self.step,
-            Err(until) => until + Self::GRACE,
+            Err(until) => until + Self::PATIENCE,
         };
         drop(state);
         if step.is_ok() {
