@@ -171,14 +171,14 @@ impl State {
             return Ok(Some(changes));
         }
         if let Some(since) = registry.idle_since() {
-            let until = since + Session::IDLE;
+            let until = since + Session::PATIENCE * 2;
             if now < until && self.has_hub {
                 return Err(until);
             }
             self.registry = None;
             return Ok(None);
         }
-        let until = self.heard_at + Session::QUIET;
+        let until = self.heard_at + Session::PATIENCE;
         if now < until {
             return Err(until);
         }
