@@ -46,14 +46,14 @@ impl Name {
                     "test",
                     "--release",
                     "-p",
-                    "syncguard-core",
+                    "syncguard-memory",
                     "--test",
                     "memory_per_guard",
                     "--",
                     "--nocapture",
                 ]),
                 // Not `--benches`, which includes the tests, and those reject a benchmark's options.
-                cargo(["bench", "-p", "syncguard-core", "--all-features", "--bench", "*", "--"]),
+                cargo(["bench", "-p", "syncguard-memory", "--all-features", "--bench", "*", "--"]),
             ],
             Self::Telemetry => vec![cargo([
                 "bench",

@@ -46,7 +46,7 @@ async fn kept_for(
     let now = backend.store.clone();
     let id = guard.lock_id();
     let info = get_by_id(&now, id).await.unwrap().expect("a live lock");
-    // The memory backend's clock follows tokio's.
+    // The store's clock follows tokio's.
     let probe = acquire(&now, LockConfig::new("clock").with_ttl(ms(1))).await.unwrap();
     let clock = probe.expires_at().as_millis() - 1;
     Duration::from_millis(info.expires_at.as_millis() - clock)

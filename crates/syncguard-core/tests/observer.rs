@@ -4,13 +4,13 @@ use std::panic::panic_any;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::common::store::SmallStore;
 use syncguard_core::contract::Holder;
 use syncguard_core::observe::{AcquisitionEnd, LockObserver, Observation};
 use syncguard_core::shared::ClientState;
 use syncguard_core::{
     Fence, LockBackend, LockConfig, LossReason, acquire, forward, lock, try_acquire,
 };
-use syncguard_memory::MemoryBackend;
 
 #[tokio::test(start_paused = true)]
 async fn two_joined_observers_both_get_wait_and_hold() {
@@ -167,13 +167,13 @@ impl Recorder {
 
 #[derive(Clone)]
 struct Observed {
-    inner: MemoryBackend,
+    inner: SmallStore,
     defaults: ClientState,
 }
 
 impl Observed {
     fn new(observer: LockObserver) -> Self {
-        let inner = MemoryBackend::new();
+        let inner = SmallStore::new();
         let defaults = inner.client_state().clone().with_observer(observer);
         Self { inner, defaults }
     }

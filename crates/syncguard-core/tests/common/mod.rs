@@ -2,6 +2,7 @@
 
 pub(crate) mod hub;
 pub(crate) mod log;
+pub(crate) mod store;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,13 +17,14 @@ use syncguard_core::shared::{ClientState, ReleaseErrorContext, ReleaseErrorHandl
 use syncguard_core::{
     ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult,
 };
-use syncguard_memory::MemoryBackend;
 use tokio::time::sleep;
 
-/// The memory backend behind a slow and unreliable network.
+use self::store::SmallStore;
+
+/// A store behind a slow and unreliable network.
 #[derive(Clone)]
 pub(crate) struct FaultyBackend {
-    pub(crate) store: MemoryBackend,
+    pub(crate) store: SmallStore,
     pub(crate) behaviour: Arc<Behaviour>,
     guards: ClientState,
 }
@@ -68,7 +70,7 @@ impl FaultyBackend {
     }
 
     pub(crate) fn with_client_state(guards: ClientState) -> Self {
-        Self { store: MemoryBackend::new(), behaviour: Arc::default(), guards }
+        Self { store: SmallStore::new(), behaviour: Arc::default(), guards }
     }
 
     /// The faults of acquires from now on.
