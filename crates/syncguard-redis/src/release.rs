@@ -48,7 +48,9 @@ pub(crate) async fn attempt(
         Ok(Call { script: &scripts::RELEASE, keys, arguments })
     };
     let target = section.target();
-    let answer = inner.write(target, call, None, OnLoss::Again, |_, _| Ok(())).await;
+    // A fence has to survive a failover, and the end of a lock need not.
+    let wait = raised.and(inner.wait_replicas);
+    let answer = inner.write(target, call, wait, OnLoss::Again, |_, _| Ok(())).await;
     let released = answer.and_then(|answer| {
         // After the answer "not held", an earlier sending may have released the lock.
         let answer = if is_planted("forgotten-copy") {
@@ -60,6 +62,7 @@ pub(crate) async fn attempt(
         if let Some(time) = time {
             inner.clock(target).learn(answer.sent, time);
         }
+        answer.replicated.map_err(LockError::with_unknown_outcome)?;
         Ok((result, time))
     });
     released.map_err(|error| error.with_lock_id(lock_id))

@@ -46,7 +46,7 @@ impl<'a> WaitDisplay<'a> {
         sleep(Self::DELAY).await;
         match self.output.status_line() {
             Some(line) => self.draw(&line, began).await,
-            None => self.tell(began).await,
+            None => self.tell(began, |line| self.output.note(line)).await,
         }
     }
 
@@ -61,10 +61,10 @@ impl<'a> WaitDisplay<'a> {
         }
     }
 
-    async fn tell(&self, began: Instant) {
+    async fn tell(&self, began: Instant, say: impl Fn(String)) {
         loop {
             let holder = self.holder().await;
-            self.output.note(self.text(holder.as_ref(), began));
+            say(self.text(holder.as_ref(), began));
             sleep(Self::LINE_PAUSE).await;
         }
     }
@@ -92,6 +92,34 @@ impl<'a> WaitDisplay<'a> {
             Some(info) => format!("waiting for {} ({waited})", holder::described(info)),
             None if self.request.permits.is_some() => format!("waiting for a permit ({waited})"),
             None => format!("waiting for the lock ({waited})"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use syncguard::{AcquisitionOptions, LockConfig, acquire};
+
+    use super::*;
+    use crate::exit::Status;
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_terminal_a_waiter_is_told_each_minute() {
+        let backend = syncguard::connect("memory:?holder=web-7").await.unwrap();
+        let hour = Duration::from_secs(3600);
+        let _held = acquire(&backend, LockConfig::new("k").with_ttl(hour)).await.unwrap();
+        let config = LockConfig::new("k");
+        let request = LockRequest::of_lock(config, AcquisitionOptions::new(), Status::CONFLICT);
+        let display = WaitDisplay::new(&backend, &request, Output::new(false));
+        let lines = RefCell::new(Vec::new());
+        let telling = display.tell(Instant::now(), |line| lines.borrow_mut().push(line));
+        timeout(Duration::from_secs(125), telling).await.unwrap_err();
+        let lines = lines.into_inner();
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        for (line, waited) in lines.iter().zip(["(0s)", "(1m)", "(2m)"]) {
+            assert!(line.starts_with("waiting for web-7, who") && line.ends_with(waited), "{line}");
         }
     }
 }

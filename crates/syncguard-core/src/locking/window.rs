@@ -1,13 +1,13 @@
-//! Taking a lock with a fence in a window: for recipes.
+//! Taking a lock with a fence in a window, and giving it back with a parting: for recipes.
 
 use std::fmt;
 
 use super::attempt::{Attempt, Tried};
 use super::config::LockConfig;
-use super::guard::LockGuard;
+use super::guard::{LockGuard, Parting};
 use crate::backend::LockBackend;
 use crate::contract::fence_window::{FenceWindow, Refusal};
-use crate::contract::response::Contention;
+use crate::contract::response::{Contention, ReleaseResult};
 use crate::rt::Instant;
 use crate::value::{LockError, LockId};
 
@@ -76,4 +76,21 @@ where
         Err(refusal) => Ok(TriedInWindow::Refused(refusal)),
     });
     observed.end(result, |tried| matches!(tried, TriedInWindow::Acquired(_)))
+}
+
+/// For authors of recipes: [releases](LockGuard::release) a lock and leaves this behind, in the one request of the
+/// release. A minimum hold of the lock is replaced, unless the parting is [`Parting::Free`].
+///
+/// # Errors
+///
+/// As [`LockGuard::release`], and `InvalidArgument` for a counter above [`Fence::MAX`](crate::Fence::MAX).
+///
+/// # Cancel safety
+///
+/// Safe: a dropped release continues in the background, with its parting.
+pub async fn release_as<B: LockBackend>(
+    guard: LockGuard<B>,
+    parting: Parting,
+) -> Result<ReleaseResult, LockError> {
+    guard.part(parting).await
 }

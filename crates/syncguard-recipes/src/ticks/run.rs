@@ -313,7 +313,7 @@ impl<B: LockBackend> Ticks<B> {
                 _ = drained => {}
                 () = self.shutdown.cancelled() => {}
             }
-            if self.counter().await.is_ok_and(|counter| counter >= Some(done)) {
+            if self.counter().await.is_ok_and(|counter| counter == Some(done)) {
                 released = Ok(ReleaseResult::Released);
             } else {
                 tracing::warn!(

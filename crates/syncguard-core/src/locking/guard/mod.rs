@@ -24,7 +24,7 @@ pub use self::held::Held;
 pub(crate) use self::lease::Lease;
 use self::lease::as_not_held;
 pub(crate) use self::min_hold::MinHold;
-pub use self::parting::{Parting, release_as};
+pub use self::parting::Parting;
 use self::renewer_channel::{Command, RenewerChannel};
 use self::validity::Validity;
 use crate::backend::LockBackend;
@@ -159,7 +159,7 @@ impl<B: LockBackend> LockGuard<B> {
         self.part(Parting::Free).await
     }
 
-    async fn part(mut self, parting: Parting) -> Result<ReleaseResult, LockError> {
+    pub(crate) async fn part(mut self, parting: Parting) -> Result<ReleaseResult, LockError> {
         let was_valid = self.held.validity.check().is_ok();
         self.held.validity.end(LossReason::Released);
         let result = self.give_back(parting).await;
