@@ -28,8 +28,8 @@ use crate::layout::Layout;
 pub struct EtcdOptions {
     /// Host and port of each member; from the URL.
     pub(crate) members: Vec<(String, u16)>,
-    /// From the URL.
-    pub(crate) tls: bool,
+    /// `http` or `https`, from the URL.
+    pub(crate) scheme: &'static str,
     pub(crate) user: Option<(String, String)>,
     pub(crate) key_prefix: String,
     pub(crate) cleanup_in_is_locked: bool,
@@ -65,7 +65,7 @@ impl EtcdOptions {
     pub fn new() -> Self {
         Self {
             members: Vec::new(),
-            tls: false,
+            scheme: "http",
             user: None,
             key_prefix: Self::DEFAULT_KEY_PREFIX.to_owned(),
             cleanup_in_is_locked: false,
@@ -161,6 +161,10 @@ impl EtcdOptions {
         self
     }
 
+    pub(crate) fn has_tls(&self) -> bool {
+        self.scheme == "https"
+    }
+
     /// Checks the options as far as possible without a connection, and returns the names of the records.
     ///
     /// # Errors
@@ -190,7 +194,7 @@ impl fmt::Debug for EtcdOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EtcdOptions")
             .field("members", &self.members.len())
-            .field("tls", &self.tls)
+            .field("scheme", &self.scheme)
             .field("has_user", &self.user.is_some())
             .field("key_prefix", &self.key_prefix)
             .field("cleanup_in_is_locked", &self.cleanup_in_is_locked)

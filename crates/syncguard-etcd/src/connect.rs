@@ -36,8 +36,7 @@ impl Connector {
     /// `InvalidArgument` without members, outside a tokio runtime, and for certificates that cannot be used.
     pub(crate) fn new(options: &EtcdOptions) -> Result<Self, LockError> {
         let member = |(host, port): &(String, u16)| -> Result<Member, LockError> {
-            let scheme = if options.tls { "https" } else { "http" };
-            let endpoint = Endpoint::from_shared(format!("{scheme}://{host}:{port}"));
+            let endpoint = Endpoint::from_shared(format!("{}://{host}:{port}", options.scheme));
             let endpoint = endpoint.map_err(|_| LockError::invalid_argument("a bad host name"))?;
             let endpoint = with_tls(with_limits(endpoint, options.connect_timeout), options)?;
             Ok(Member { host: host.as_str().into(), port: *port, endpoint })
@@ -113,7 +112,7 @@ fn with_limits(endpoint: Endpoint, connect_timeout: Duration) -> Endpoint {
 
 #[cfg(feature = "tls")]
 fn with_tls(endpoint: Endpoint, options: &EtcdOptions) -> Result<Endpoint, LockError> {
-    if !options.tls {
+    if !options.has_tls() {
         return Ok(endpoint);
     }
     let roots = syncguard_core::authoring::tls::roots(&options.root_certificates)?;
@@ -127,12 +126,12 @@ fn with_tls(endpoint: Endpoint, options: &EtcdOptions) -> Result<Endpoint, LockE
 #[cfg(feature = "tls")]
 fn tls(options: &EtcdOptions) -> Result<Option<Arc<Tls>>, LockError> {
     let config = || syncguard_core::authoring::tls::client_config(&options.root_certificates);
-    options.tls.then(config).transpose().map(|config| config.map(Arc::new))
+    options.has_tls().then(config).transpose().map(|config| config.map(Arc::new))
 }
 
 #[cfg(not(feature = "tls"))]
 fn with_tls(endpoint: Endpoint, options: &EtcdOptions) -> Result<Endpoint, LockError> {
-    if options.tls { Err(no_tls()) } else { Ok(endpoint) }
+    if options.has_tls() { Err(no_tls()) } else { Ok(endpoint) }
 }
 
 #[cfg(not(feature = "tls"))]

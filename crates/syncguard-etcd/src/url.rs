@@ -38,9 +38,9 @@ pub(crate) fn parse(url: &str, options: EtcdOptions) -> Result<EtcdOptions, Lock
 /// Reads `etcd://user:password@host1:2379,host2/prefix`.
 fn place(base: &str, mut options: EtcdOptions) -> Option<EtcdOptions> {
     let (scheme, rest) = base.split_once("://")?;
-    options.tls = match scheme {
-        "etcd" => false,
-        "etcds" => true,
+    options.scheme = match scheme {
+        "etcd" => "http",
+        "etcds" => "https",
         _ => return None,
     };
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -109,7 +109,7 @@ fn with_parameters(
     options.client.read_url(url)?;
     match url.text("sslrootcert")? {
         None => Ok(options),
-        Some(_) if !options.tls => Err(LockError::invalid_argument(
+        Some(_) if !options.has_tls() => Err(LockError::invalid_argument(
             "the parameter sslrootcert of the URL needs TLS, and so a URL that starts with etcds",
         )),
         Some(path) => with_root_certificates(options, &path),
@@ -169,7 +169,7 @@ mod tests {
             let read = read(url).unwrap();
             let members: Vec<_> =
                 members.iter().map(|(host, port)| ((*host).to_owned(), *port)).collect();
-            assert_eq!((read.members, read.tls), (members, url.starts_with("etcds")), "{url}");
+            assert_eq!((read.has_tls(), read.members), (url.starts_with("etcds"), members), "{url}");
             assert_eq!(read.user, user.map(|(u, p)| (u.to_owned(), p.to_owned())));
             assert_eq!(read.key_prefix, prefix);
         }

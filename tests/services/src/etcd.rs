@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -53,7 +54,7 @@ impl EtcdBuilder {
             Ok(Member { process: None, is_paused: false, number, port, peers, folder })
         };
         let members = (0..members).map(member).collect::<Result<Vec<_>>>()?;
-        let mut cluster = EtcdCluster { members, options: self };
+        let mut cluster = EtcdCluster { members, options: self, token: OnceLock::new() };
         for number in 0..cluster.members.len() {
             cluster.launch(number)?;
         }
@@ -69,6 +70,8 @@ impl EtcdBuilder {
 pub struct EtcdCluster {
     members: Vec<Member>,
     options: EtcdBuilder,
+    /// Of the user `root`.
+    token: OnceLock<String>,
 }
 
 #[derive(Debug)]
@@ -203,7 +206,11 @@ impl EtcdCluster {
     pub fn compact(&self, member: usize) -> Result<()> {
         let status = self.post(member, "maintenance/status", "{}")?;
         let revision = field(&status, "revision").context("a revision")?;
-        self.post(member, "kv/compaction", &format!(r#"{{"revision":"{revision}"}}"#))?;
+        self.post(
+            member,
+            "kv/compaction",
+            &format!(r#"{{"revision":"{revision}","physical":true}}"#),
+        )?;
         Ok(())
     }
 
@@ -223,7 +230,13 @@ impl EtcdCluster {
         self.post(0, "auth/role/add", r#"{"name":"root"}"#)?;
         self.post(0, "auth/user/grant", r#"{"user":"root","role":"root"}"#)?;
         self.post(0, "auth/enable", "{}")?;
-        Ok(())
+        let login = self.post(0, "auth/authenticate", &user)?;
+        self.token.set(field(&login, "token").context("a token")?).ok().context("users already")
+    }
+
+    /// As [`post`](Self::post) to the first member, after [`enable_users`](Self::enable_users).
+    pub fn post_as_root(&self, path: &str, json: &str) -> Result<String> {
+        self.post_as(0, path, json, self.token.get().map(String::as_str))
     }
 
     /// Calls a member over HTTP, with and for JSON: `kv/range`, and so on.
@@ -231,8 +244,7 @@ impl EtcdCluster {
         self.post_as(member, path, json, None)
     }
 
-    /// As [`post`](Self::post), with the token of a user.
-    pub fn post_as(
+    fn post_as(
         &self,
         member: usize,
         path: &str,

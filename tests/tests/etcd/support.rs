@@ -85,13 +85,6 @@ impl Raw<'_> {
         records.into_iter().map(|(name, _)| name).collect()
     }
 
-    /// The revision of the store, which grows with every write.
-    pub(crate) fn revision(self) -> u64 {
-        let answer = self.0.post(0, "kv/range", r#"{"key":"AA=="}"#).expect("a read");
-        let answer: Value = serde_json::from_str(&answer).expect("JSON");
-        answer["header"]["revision"].as_str().expect("a revision").parse().expect("a number")
-    }
-
     fn records(self, range: &Value) -> Vec<(String, String)> {
         let answer = self.0.post(0, "kv/range", &range.to_string()).expect("a read");
         let answer: Value = serde_json::from_str(&answer).expect("JSON");

@@ -33,9 +33,9 @@ async fn take(backend: &EtcdBackend, key: &str) -> Result<LockId> {
     Ok(acquired.acquired().context("a free key")?.lock_id)
 }
 
-/// A full database refuses new locks and renewals, releases locks, and serves again when there is room.
+/// A full database refuses new locks and renewals, keeps what it has, and serves again when there is room.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_database_releases_locks_and_says_what_it_is() -> Result<()> {
+async fn a_full_database_is_named_and_serves_again_when_there_is_room() -> Result<()> {
     let cluster = EtcdCluster::builder().flag("--quota-backend-bytes=1500000").start(1)?;
     let ours = backend(cluster.port(0), "full").await?;
     let kept = take(&ours, "kept").await?;
@@ -46,12 +46,13 @@ async fn a_full_database_releases_locks_and_says_what_it_is() -> Result<()> {
         match ours.acquire(AcquireRequest::new(&long, MINUTE)?).await {
             Ok(lock) => {
                 let lock = lock.acquired().context("a free key")?;
-                ours.release(ReleaseRequest::new(lock.lock_id)).await?;
+                let released = ours.release(ReleaseRequest::new(lock.lock_id)).await;
+                refused = released.err();
             }
-            Err(error) => {
-                refused = Some(error);
-                break;
-            }
+            Err(error) => refused = Some(error),
+        }
+        if refused.is_some() {
+            break;
         }
     }
     let refused = refused.context("a full database")?;
@@ -60,9 +61,12 @@ async fn a_full_database_releases_locks_and_says_what_it_is() -> Result<()> {
     ensure!(ours.report().await?.is_full);
     let extended = ours.extend(ExtendRequest::new(kept, MINUTE)?).await.unwrap_err();
     ensure!(extended.message().contains("quota"), "{extended:?}");
-    ensure!(ours.release(ReleaseRequest::new(kept)).await?.is_released());
+    // etcd 3.4 refuses a transaction that only deletes as well; later versions carry it out.
+    let released = ours.release(ReleaseRequest::new(kept)).await;
+    let is_told = released.as_ref().err().is_none_or(|error| error.message().contains("quota"));
+    ensure!(is_told, "{released:?}");
     cluster.make_room(0)?;
-    let lock = take(&ours, "kept").await?;
+    let lock = if released.is_ok() { take(&ours, "kept").await? } else { kept };
     ensure!(ours.extend(ExtendRequest::new(lock, MINUTE)?).await?.is_extended());
     eventually("settled", async || ours.client_state().clean_up().waiting() == 0).await;
     Ok(())

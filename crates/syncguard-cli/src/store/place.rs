@@ -59,6 +59,7 @@ mod tests {
             ("valkeys://h?wait_replicas=1", "rediss://h"),
             ("postgresql:///d?host=/run", "postgres:///d?host=/run"),
             ("postgres://h/d?password=hunter2&x y", "postgres://h/d?x y"),
+            ("etcds://me:hunter2@a:1,b/apps/x?strict_clock=true", "etcds://a:1,b/apps/x"),
             ("firestore://p/d?strict_clock=true", "firestore://p/d"),
         ] {
             assert_eq!(of(url, None), place);

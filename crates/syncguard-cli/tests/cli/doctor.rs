@@ -4,6 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
+use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 use syncguard_test_services::redis::{AppendOnly, RedisCluster, RedisServer};
@@ -105,6 +106,38 @@ fn postgres() -> Result<()> {
 }
 
 #[test]
+fn etcd() -> Result<()> {
+    let one = EtcdCluster::start(1)?;
+    finds(
+        &one.url(),
+        0,
+        &[
+            ("yellow", "members", "three members"),
+            ("yellow", "history", "--auto-compaction-retention=1h"),
+            ("green", "quota", ""),
+            ("green", "clock", ""),
+            ("green", "permissions", ""),
+        ],
+    )?;
+    one.enable_users("hunter2")?;
+    one.post_as_root("auth/user/add", r#"{"name":"me","password":"hunter2"}"#)?;
+    let port = one.port(0);
+    let role = "grant-permission ROLE --prefix=true readwrite apps/locks/";
+    finds(
+        &format!("etcd://me:hunter2@127.0.0.1:{port}/apps/locks"),
+        78,
+        &[("red", "permissions", role)],
+    )?;
+
+    let three = EtcdCluster::builder().flag("--quota-backend-bytes=100000").start(3)?;
+    let full =
+        [("green", "members", ""), ("green", "history", ""), ("red", "quota", "alarm disarm")];
+    Harness::at(three.url(), None).run(&["doctor", "--rounds", "300"])?;
+    three.compact(three.leader()?)?;
+    finds(&three.url(), 78, &full)
+}
+
+#[test]
 fn firestore() -> Result<()> {
     let server = FirestoreEmulator::start()?;
     let url = emulator_url(&server)?;
@@ -177,6 +210,7 @@ fn a_store_that_is_away() -> Result<()> {
     let harness = Harness::at("redis://127.0.0.1:1".to_owned(), None);
     harness.run(&["doctor"])?.expect(69)?;
     harness.run(&["doctor", "firestore://project?emulator=127.0.0.1:1"])?.expect(69)?;
+    harness.run(&["doctor", "etcd://127.0.0.1:1"])?.expect(69)?;
     harness.run(&["doctor", "hunter2://x"])?.expect(78)?;
     Ok(())
 }

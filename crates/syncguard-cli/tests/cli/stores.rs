@@ -1,6 +1,7 @@
 //! Runs the common tests on every store.
 
 use anyhow::{Context as _, Result};
+use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::postgres::{Authentication, PostgresServer};
 use syncguard_test_services::redis::RedisServer;
@@ -47,6 +48,14 @@ fn postgres() -> Result<()> {
     );
     let harness = Harness::at(url, Some("hunter2-postgres"));
     all(&harness)
+}
+
+#[test]
+fn etcd() -> Result<()> {
+    let server = EtcdCluster::start(1)?;
+    server.enable_users("hunter2-etcd")?;
+    let url = format!("etcd://root:hunter2-etcd@127.0.0.1:{}/apps/locks", server.port(0));
+    all(&Harness::at(url, Some("hunter2-etcd")))
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Examines Firestore.
 
 use syncguard::contract::IsLockedRequest;
-use syncguard::firestore::{ClockDrift, DriftLevel, FirestoreBackend};
+use syncguard::firestore::FirestoreBackend;
 use syncguard::{DynBackend, LockBackend as _};
 
+use super::clock;
 use super::examination::Examination;
-use super::finding::Finding;
 use super::probe::KEY;
 use crate::exit::{Failure, Status};
 
@@ -21,7 +21,8 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
             }
         }
     }
-    let findings = backend.clock_drift().map(clock).into_iter().collect();
+    let findings =
+        backend.clock_drift().map(|drift| clock::finding(drift, "Firestore")).into_iter().collect();
     Ok(Examination {
         backend: DynBackend::new(backend),
         findings,
@@ -37,38 +38,4 @@ fn access(url: &str) -> String {
     format!(
         "gcloud projects add-iam-policy-binding {project} --member=MEMBER --role=roles/datastore.user"
     )
-}
-
-fn clock(drift: ClockDrift) -> Finding {
-    clock_finding(drift.level(), drift.millis())
-}
-
-fn clock_finding(level: DriftLevel, millis: i64) -> Finding {
-    let side = if millis < 0 { "behind" } else { "ahead of" };
-    let says = format!("this machine's clock is {} ms {side} Firestore's", millis.unsigned_abs());
-    let mend = "sudo timedatectl set-ntp true (or: sudo chronyc makestep)";
-    match level {
-        DriftLevel::Fine => Finding::green("clock", says),
-        DriftLevel::Warn => Finding::yellow("clock", says, mend),
-        _ => Finding::red("clock", format!("{says}: locks may end early or late"), mend),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::finding::Level;
-    use super::*;
-
-    #[test]
-    fn a_clock_that_is_off_is_named() {
-        for (level, shown) in [
-            (DriftLevel::Fine, Level::Green),
-            (DriftLevel::Warn, Level::Yellow),
-            (DriftLevel::Block, Level::Red),
-        ] {
-            let finding = clock_finding(level, 700);
-            assert!(finding.level == shown && finding.says.contains("700 ms ahead of"));
-        }
-        assert!(clock_finding(DriftLevel::Block, -700).says.contains("700 ms behind Firestore's"));
-    }
 }

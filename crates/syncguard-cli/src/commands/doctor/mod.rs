@@ -1,6 +1,10 @@
 //! `syncguard doctor`: checks whether a store is safe for locks, and says what to change.
 
+#[cfg(any(feature = "etcd", feature = "firestore"))]
+mod clock;
 mod cost;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod examination;
 mod finding;
 #[cfg(feature = "firestore")]
@@ -117,6 +121,8 @@ fn access(_: &Store, _: &Finding) -> Option<String> {
 async fn examine(store: &Store) -> Result<Examination, Failure> {
     let url = store.expose();
     match url.split(':').next().unwrap_or_default() {
+        #[cfg(feature = "etcd")]
+        "etcd" | "etcds" => etcd::examine(url).await,
         #[cfg(feature = "firestore")]
         "firestore" => firestore::examine(url).await,
         #[cfg(feature = "postgres")]
