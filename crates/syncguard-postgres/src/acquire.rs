@@ -13,6 +13,7 @@ use crate::inner::Inner;
 use crate::names;
 use crate::pool::{Answer, Lane, Param};
 use crate::record::{Record, check_counter, column, written_time};
+use crate::statements::TAKEN;
 
 /// Acquires a lock. The statement is sent a second time only if another session came in between.
 pub(crate) async fn acquire(
@@ -110,11 +111,11 @@ fn decide(
 ) -> Result<Verdict, LockError> {
     // No row: the statement lost against other sessions each time.
     let Some(row) = &answer.row else { return Ok(Verdict::Overtaken(None)) };
-    if let Some(expires_at) = column::<Option<i64>>(row, 0)? {
-        let fence: Fence = column::<&str>(row, 1)?.parse()?;
+    if let Some(expires_at) = column::<Option<i64>>(row, TAKEN)? {
+        let fence: Fence = column::<&str>(row, "taken_fence")?.parse()?;
         return Ok(acquired(Acquired::new(request.lock_id, written_time(expires_at)?, fence)));
     }
-    let stored = Record::from_row(row, 4)?;
+    let stored = Record::from_row(row)?;
     let seen_at = stored.as_ref().map(|stored| stored.now);
     let live = stored.filter(Record::is_live);
     if let Some(held) = &live {
@@ -124,18 +125,18 @@ fn decide(
             return Ok(acquired(Acquired::new(held.lock_id, held.expires_at, held.fence)));
         }
     }
-    let counter = column::<Option<i64>>(row, 2)?;
+    let counter = column::<Option<i64>>(row, "counter")?;
     let fence = counter.and_then(|counter| Fence::try_from(counter).ok());
     if let Some(window) = request.fence_window
         && let Some(refusal) = window.refuses_counter(fence.unwrap_or(Fence::ZERO))
     {
         return Ok(Verdict::Answer(AcquireResult::Refused(refusal)));
     }
-    let judged_at = column::<Option<i64>>(row, 12)?.map(written_time).transpose()?;
+    let judged_at = column::<Option<i64>>(row, "judged_at_ms")?.map(written_time).transpose()?;
     let refusal = (request.fence_window.zip(judged_at.or(seen_at)))
         .and_then(|(window, at)| window.refuses_time(at));
     if let Some(held) = live.filter(|_| refusal.is_none()) {
-        let is_polled = keeps_holders && !has_holder(column(row, 11)?, held.fence);
+        let is_polled = keeps_holders && !has_holder(column(row, "holder")?, held.fence);
         return Ok(locked(Contention::until(held.expires_at, held.now).with_polled(is_polled)));
     }
     if let Some(counter) = counter {
@@ -144,7 +145,7 @@ fn decide(
     if let Some(refusal) = refusal {
         return Ok(Verdict::Answer(AcquireResult::Refused(refusal)));
     }
-    Ok(match column::<Option<&str>>(row, 3)? {
+    Ok(match column::<Option<&str>>(row, "obstacle")? {
         Some("pinned") => locked(Contention::unknown()),
         Some(_) => return Err(writes_are_dropped().with_key(&request.key)),
         None => Verdict::Overtaken(judged_at.and(Some(counter.unwrap_or(0)))),

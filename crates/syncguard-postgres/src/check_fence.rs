@@ -74,7 +74,7 @@ impl Inner {
             .map_err(|error| classify(&error, Phase::Before).error.with_lock_id(lock_id))?;
         let record = match rows.first() {
             None => None,
-            Some(row) => Record::from_row(row, 0)?,
+            Some(row) => Record::from_row(row)?,
         };
         match record {
             Some(held) if held.is_live() => Ok(()),

@@ -131,22 +131,22 @@ impl Inner {
             .await?;
         let row =
             answer.row.ok_or_else(|| LockError::internal("PostgreSQL did not say what it is"))?;
-        let off = |index| Ok::<_, LockError>(column::<&str>(&row, index)? == "off");
-        let unlogged = |index| {
-            Ok::<_, LockError>(column::<Option<&str>>(&row, index)?.is_some_and(|kind| kind != "p"))
+        let off = |setting| Ok::<_, LockError>(column::<&str>(&row, setting)? == "off");
+        let unlogged = |table| {
+            Ok::<_, LockError>(column::<Option<&str>>(&row, table)?.is_some_and(|kind| kind != "p"))
         };
         let found = [
-            (column(&row, 0)?, DurabilityRisk::Standby),
-            (unlogged(3)?, DurabilityRisk::UnloggedLockTable),
-            (unlogged(4)?, DurabilityRisk::UnloggedFenceTable),
-            (off(1)?, DurabilityRisk::FsyncOff),
-            (off(2)?, DurabilityRisk::FullPageWritesOff),
+            (column(&row, "is_in_recovery")?, DurabilityRisk::Standby),
+            (unlogged("locks_persistence")?, DurabilityRisk::UnloggedLockTable),
+            (unlogged("fences_persistence")?, DurabilityRisk::UnloggedFenceTable),
+            (off("fsync")?, DurabilityRisk::FsyncOff),
+            (off("full_page_writes")?, DurabilityRisk::FullPageWritesOff),
         ];
-        let words: Vec<&str> = column(&row, 7)?;
+        let words: Vec<&str> = column(&row, "hazards")?;
         let risks = found.into_iter().filter_map(|(found, risk)| found.then_some(risk));
         let risks = risks.chain(words.into_iter().filter_map(DurabilityRisk::of_word)).collect();
-        let open_schema = column(&row, 5)?;
-        self.keeps_holders(!column::<bool>(&row, 6)?);
+        let open_schema = column(&row, "open_schema")?;
+        self.keeps_holders(!column::<bool>(&row, "lacks_holders")?);
         Ok(DurabilityReport { risks, signals: self.signals.status(), open_schema })
     }
 }
@@ -156,7 +156,7 @@ fn inspection(settings: &Settings) -> Statement {
         sql: render(include_str!("sql/durability.sql"), settings),
         types: &[Type::TEXT, Type::TEXT],
         writes: false,
-        has_deadline: false,
+        written: None,
         repeats_id: false,
         is_sent_again: true,
         yields_to_rivals: false,

@@ -12,6 +12,7 @@ use crate::error::{Phase, statement_timed_out};
 use crate::inner::Inner;
 use crate::pool::{Lane, Param};
 use crate::record::{Record, column, written_time};
+use crate::statements::EXTENDED;
 
 /// Extends a lock. If its connection is lost, the outcome is unknown, and the extend is not sent again: a first
 /// sending that arrives late would undo a later extend.
@@ -41,10 +42,10 @@ pub(crate) async fn extend(
 }
 
 fn decide(row: &Row, expected: Option<Timestamp>) -> Result<ExtendResult, LockError> {
-    if let Some(expires_at) = column::<Option<i64>>(row, 0)? {
+    if let Some(expires_at) = column::<Option<i64>>(row, EXTENDED)? {
         return Ok(ExtendResult::Extended { expires_at: written_time(expires_at)? });
     }
-    let held = column::<Option<i64>>(row, 1)?.map(written_time).transpose()?;
+    let held = column::<Option<i64>>(row, "held_expires_at_ms")?.map(written_time).transpose()?;
     if let (Some(held), Some(expected)) = (held, expected)
         && held != expected
     {
@@ -56,6 +57,6 @@ fn decide(row: &Row, expected: Option<Timestamp>) -> Result<ExtendResult, LockEr
             "another extend shortened the lock at this moment",
         ));
     }
-    let record = Record::from_row(row, 2)?;
+    let record = Record::from_row(row)?;
     Ok(ExtendResult::NotHeld(Record::not_held(record.as_ref())))
 }

@@ -47,10 +47,10 @@ async fn list_locks(
     caller: Caller,
 ) -> Result<Page<LockInfo>, LockError> {
     let rows = rows(&inner, &inner.statements.list_locks, &request, "", &caller).await?;
-    let mut page = Page::new(next(&rows, &request, "")?);
+    let mut page = Page::new(next(&rows, &request, "key", "")?);
     for row in &rows {
         if let Some(info) = Record::info_from_row(row).transpose() {
-            page.push(column(row, 0)?, info);
+            page.push(column(row, "key")?, info);
         }
     }
     Ok(page)
@@ -63,10 +63,10 @@ async fn list_counters(
 ) -> Result<Page<FenceCounter>, LockError> {
     let (statement, name_prefix) = (&inner.statements.list_counters, names::FENCE_PREFIX);
     let rows = rows(&inner, statement, &request, name_prefix, &caller).await?;
-    let mut page = Page::new(next(&rows, &request, name_prefix)?);
+    let mut page = Page::new(next(&rows, &request, "fence_key", name_prefix)?);
     for row in &rows {
-        let name: &str = column(row, 0)?;
-        let last = column::<i64>(row, 1)?;
+        let name: &str = column(row, "fence_key")?;
+        let last = column::<i64>(row, "fence")?;
         page.push(name, read_counter(name, last));
     }
     Ok(page)
@@ -103,12 +103,13 @@ async fn rows(
 fn next(
     rows: &[Row],
     request: &ListRequest,
+    names: &str,
     name_prefix: &str,
 ) -> Result<Option<ListRequest>, LockError> {
     let Some(last) = rows.last().filter(|_| rows.len() >= request.page_size()) else {
         return Ok(None);
     };
-    let name: &str = column(last, 0)?;
+    let name: &str = column(last, names)?;
     Ok(Some(request.behind(name.strip_prefix(name_prefix).unwrap_or(name))))
 }
 
@@ -119,7 +120,7 @@ async fn counter(inner: Arc<Inner>, key: Key, caller: Caller) -> Result<Option<F
         inner.pool.query(Lane::Contender, &caller, &inner.statements.counter, &parameters).await;
     let answer = answer.map_err(|error| error.with_key(&key))?;
     let Some(row) = answer.row else { return Ok(None) };
-    fence(column(&row, 0)?, fence_key.expose()).map(Some)
+    fence(column(&row, "fence")?, fence_key.expose()).map(Some)
 }
 
 async fn raise(inner: Arc<Inner>, key: Key, at_least: Fence) -> Result<Fence, LockError> {
@@ -134,7 +135,7 @@ async fn raise(inner: Arc<Inner>, key: Key, at_least: Fence) -> Result<Fence, Lo
     let answer = inner.pool.query(Lane::Contender, &caller, statement, &parameters).await;
     let answer = answer.map_err(|error| error.with_key(&key))?;
     // No row: the counter is negative.
-    let raised = answer.row.map_or(Ok(-1), |row| column(&row, 0))?;
+    let raised = answer.row.map_or(Ok(-1), |row| column(&row, "fence"))?;
     fence(raised, fence_key.expose())
 }
 

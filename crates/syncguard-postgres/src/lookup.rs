@@ -36,7 +36,7 @@ pub(crate) async fn by_key(
     caller: &Caller,
 ) -> Result<Option<Record>, LockError> {
     let row = row_of_key(inner, key, caller).await?;
-    row.map_or(Ok(None), |row| Record::from_row(&row, 0))
+    row.map_or(Ok(None), |row| Record::from_row(&row))
 }
 
 async fn row_of_key(inner: &Inner, key: &Key, caller: &Caller) -> Result<Option<Row>, LockError> {

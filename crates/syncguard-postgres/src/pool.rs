@@ -126,7 +126,7 @@ impl StatementPool {
         let mut lost: Option<LockError> = None;
         loop {
             let failure = match self.send(lane, caller, statement, parameters).await {
-                Ok(answer) if statement.has_deadline && self.is_late(&answer)? => {
+                Ok(answer) if self.is_late(statement, &answer)? => {
                     if std::mem::replace(&mut was_late, true) {
                         return Err(
                             error::in_doubt(error::refused_as_too_late(), lost.as_ref()).into()
@@ -164,13 +164,13 @@ impl StatementPool {
     }
 
     /// True if the server refused a statement that has a deadline.
-    fn is_late(&self, answer: &Answer) -> Result<bool, LockError> {
-        let Some(row) = &answer.row else { return Ok(false) };
-        let judged_at = column::<Option<i64>>(row, row.len().saturating_sub(2))?;
+    fn is_late(&self, statement: &Statement, answer: &Answer) -> Result<bool, LockError> {
+        let (Some(written), Some(row)) = (statement.written, &answer.row) else { return Ok(false) };
+        let judged_at = column::<Option<i64>>(row, "judged_at_ms")?;
         let Some(judged_at) = judged_at.map(written_time).transpose()? else { return Ok(false) };
         self.clock.learn(answer.sent, judged_at);
         let is_over = answer.deadline.is_some_and(|deadline| judged_at > deadline);
-        Ok(is_over && column::<Option<AnyValue>>(row, 0)?.is_none())
+        Ok(is_over && column::<Option<AnyValue>>(row, written)?.is_none())
     }
 
     async fn send(
@@ -251,8 +251,11 @@ impl StatementPool {
                 .map_err(|error| error::classify_own(&error, Phase::Before, &statement.sql))?;
             Some(prepared)
         };
-        let deadline =
-            if statement.has_deadline { Some(self.deadline(client, ends).await?) } else { None };
+        let deadline = if statement.written.is_some() {
+            Some(self.deadline(client, ends).await?)
+        } else {
+            None
+        };
         caller.check().map_err(Failure::unsent)?;
         if let Some(deadline) = deadline {
             caller.sends(deadline, ends.saturating_duration_since(Instant::now()));
@@ -296,14 +299,14 @@ impl StatementPool {
             .map_err(|_| Failure::unanswered(Phase::Before))?
             .map_err(|error| error::classify(&error, Phase::Before))?;
         let row = rows.first().ok_or_else(no_time)?;
-        self.clock.learn(sent, written_time(column(row, 0)?)?);
+        self.clock.learn(sent, written_time(column(row, "answered_ms")?)?);
         self.clock.deadline(bound()).ok_or_else(|| no_time().into())
     }
 }
 
 /// True if the row belongs to a statement about this lock id.
 fn answers(row: &Row, lock_id: Option<&Param<'_>>) -> bool {
-    let said: Option<&str> = row.try_get(row.len().saturating_sub(1)).unwrap_or_default();
+    let said: Option<&str> = row.try_get("asked").unwrap_or_default();
     matches!((said, lock_id), (Some(said), Some(Param::Text(asked))) if said == *asked)
 }
 

@@ -11,7 +11,7 @@ use tokio_postgres::types::{FromSql, Type};
 
 use crate::error;
 
-/// The columns of a record `l`; every statement adds the server's time after them.
+/// The columns of a record `l`; every statement adds the server's time, `now_ms`.
 pub(crate) const COLUMNS: &str =
     "l.key, l.lock_id, l.expires_at_ms, l.acquired_at_ms, l.fence, l.user_key";
 
@@ -19,8 +19,9 @@ pub(crate) const COLUMNS: &str =
 pub(crate) const HOLDER: &str = "(pg_catalog.to_jsonb(l) {->>} 'holder'::pg_catalog.text)";
 
 /// The same columns without a record.
-pub(crate) const NO_COLUMNS: &str = "NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::bigint, \
-     NULL::bigint, NULL::pg_catalog.text, NULL::pg_catalog.text";
+pub(crate) const NO_COLUMNS: &str = "NULL::pg_catalog.text AS key, NULL::pg_catalog.text AS lock_id, \
+     NULL::bigint AS expires_at_ms, NULL::bigint AS acquired_at_ms, NULL::pg_catalog.text AS fence, \
+     NULL::pg_catalog.text AS user_key";
 
 /// True if a record `l` is valid; an invalid record is never overwritten and never deleted. [`Record`] checks the
 /// same, and more of the key.
@@ -43,17 +44,17 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// The record in the columns from `first` on, if there is one.
-    pub(crate) fn from_row(row: &Row, first: usize) -> Result<Option<Self>, LockError> {
-        let Some(storage_key) = column::<Option<&str>>(row, first)? else {
+    /// The record in a row, if there is one.
+    pub(crate) fn from_row(row: &Row) -> Result<Option<Self>, LockError> {
+        let Some(storage_key) = column::<Option<&str>>(row, "key")? else {
             return Ok(None);
         };
         let corrupt = |problem| corrupt_record(storage_key, problem);
-        let timestamp = |index, problem| {
-            let millis = u64::try_from(column::<i64>(row, index)?).map_err(|_| corrupt(problem))?;
+        let timestamp = |name, problem| {
+            let millis = u64::try_from(column::<i64>(row, name)?).map_err(|_| corrupt(problem))?;
             Timestamp::from_millis(millis).map_err(|_| corrupt(problem))
         };
-        let key = Key::new(column::<&str>(row, first + 5)?)
+        let key = Key::new(column::<&str>(row, "user_key")?)
             .map_err(|_| corrupt("user_key is not a key"))?;
         // Keys are too short to be hashed in this name.
         if key.expose() != storage_key {
@@ -61,14 +62,14 @@ impl Record {
         }
         Ok(Some(Self {
             key,
-            lock_id: LockId::new(column::<&str>(row, first + 1)?)
+            lock_id: LockId::new(column::<&str>(row, "lock_id")?)
                 .map_err(|_| corrupt("lock_id is not a lock id"))?,
-            expires_at: timestamp(first + 2, "expires_at_ms is not a time")?,
-            acquired_at: timestamp(first + 3, "acquired_at_ms is not a time")?,
-            fence: column::<&str>(row, first + 4)?
+            expires_at: timestamp("expires_at_ms", "expires_at_ms is not a time")?,
+            acquired_at: timestamp("acquired_at_ms", "acquired_at_ms is not a time")?,
+            fence: column::<&str>(row, "fence")?
                 .parse()
                 .map_err(|_| corrupt("fence is not 15 digits"))?,
-            now: timestamp(first + 6, "the server's clock is out of range")?,
+            now: timestamp("now_ms", "the server's clock is out of range")?,
         }))
     }
 
@@ -90,10 +91,10 @@ impl Record {
         }
     }
 
-    /// The record in a row of a look-up, whose holder stands behind the server's time.
+    /// The record in a row of a look-up.
     pub(crate) fn info_from_row(row: &Row) -> Result<Option<LockInfo>, LockError> {
-        let Some(record) = Self::from_row(row, 0)?.filter(Self::is_live) else { return Ok(None) };
-        let holder = holder_in(column(row, 7)?, record.fence);
+        let Some(record) = Self::from_row(row)?.filter(Self::is_live) else { return Ok(None) };
+        let holder = holder_in(column(row, "holder")?, record.fence);
         Ok(Some(record.into_info().with_holder(holder)))
     }
 
@@ -133,7 +134,7 @@ impl FromSql<'_> for AnyValue {
     }
 }
 
-/// Reads one column; the types are those of our own statements.
-pub(crate) fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, LockError> {
-    row.try_get(index).map_err(|error| error::bad_answer(&error))
+/// Reads one column; the names and the types are those of our own statements.
+pub(crate) fn column<'a, T: FromSql<'a>>(row: &'a Row, name: &str) -> Result<T, LockError> {
+    row.try_get(name).map_err(|error| error::bad_answer(&error))
 }

@@ -11,6 +11,7 @@ use crate::inner::Inner;
 use crate::names;
 use crate::pool::{Lane, Param};
 use crate::record::{Record, column};
+use crate::statements::RELEASED;
 
 /// Releases a lock.
 pub(crate) async fn release(
@@ -40,7 +41,7 @@ pub(crate) async fn release(
     let answer = sent.map_err(|error| error.with_lock_id(request.lock_id))?;
     let not_held = match &answer.row {
         None => NotHeld::NotFound,
-        Some(row) if column::<Option<bool>>(row, 0)? == Some(true) => {
+        Some(row) if column::<Option<bool>>(row, RELEASED)? == Some(true) => {
             return Ok(ReleaseResult::Released);
         }
         Some(row) => why_not_held(row)?,
@@ -53,7 +54,7 @@ pub(crate) async fn release(
 }
 
 fn why_not_held(row: &Row) -> Result<NotHeld, LockError> {
-    Ok(match Record::from_row(row, 1)? {
+    Ok(match Record::from_row(row)? {
         Some(record) => Record::not_held(Some(&record)),
         // The lock expired while another session held its row, and then the statement deleted it.
         None => NotHeld::Expired,

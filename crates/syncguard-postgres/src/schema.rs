@@ -126,7 +126,7 @@ async fn needs_work(client: &Client, settings: &Settings) -> Result<bool, LockEr
         .query_typed(&sql, &[(&locks, Type::TEXT), (&fences, Type::TEXT)])
         .await
         .map_err(|error| classify(&error, Phase::Before).error)?;
-    match rows.first().map(|row| column(row, 0)).transpose()? {
+    match rows.first().map(|row| column(row, "state")).transpose()? {
         Some("ready") => Ok(false),
         Some("incomplete" | "untuned") => Ok(true),
         Some("other") => Err(LockError::invalid_argument(

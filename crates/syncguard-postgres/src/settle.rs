@@ -50,9 +50,9 @@ impl Inner {
             .row
             .as_ref()
             .ok_or_else(|| LockError::internal("PostgreSQL did not answer a clean-up"))?;
-        let at = written_time(column(row, 2)?)?;
+        let at = written_time(column(row, "answered_ms")?)?;
         self.pool.clock().learn(answer.sent, at);
-        Ok(Attempt { alone: column(row, 0)?, released: column(row, 1)?, at })
+        Ok(Attempt { alone: column(row, "alone")?, released: column(row, "released")?, at })
     }
 }
 

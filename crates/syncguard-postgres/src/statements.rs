@@ -16,11 +16,11 @@ pub(crate) struct Statement {
     pub(crate) types: &'static [Type],
     /// True if the statement may have changed something when its answer is lost.
     pub(crate) writes: bool,
-    /// True if the last parameter is a deadline, which is filled in when the statement is sent. Then the first
-    /// column is NULL if nothing was written, and the last but one is the server's time when it compared the
-    /// deadline, if it got that far.
-    pub(crate) has_deadline: bool,
-    /// True if the first parameter is a lock id, which the last column of the answer repeats. PgBouncer before
+    /// For a statement whose last parameter is a deadline, which is filled in when it is sent: the column that is NULL if
+    /// nothing was written. The column `judged_at_ms` has the server's time when it compared the deadline, if it got that
+    /// far.
+    pub(crate) written: Option<&'static str>,
+    /// True if the first parameter is a lock id, which the column `asked` of the answer repeats. PgBouncer before
     /// 1.21 may pass on the answer to the statement of another client.
     pub(crate) repeats_id: bool,
     /// True if the statement is sent again on another connection after its answer was lost. False for an extend:
@@ -52,35 +52,41 @@ pub(crate) struct Statements {
 
 impl Statements {
     pub(crate) fn new(settings: &Settings) -> Self {
-        let statement = |sql: &str, types, writes, has_deadline| Statement {
+        let statement = |sql: &str, types, writes, written: Option<&'static str>| Statement {
             sql: render(sql, settings),
             types,
             writes,
-            has_deadline,
-            repeats_id: has_deadline,
+            written,
+            repeats_id: written.is_some(),
             is_sent_again: true,
             yields_to_rivals: false,
         };
-        let reads = |sql: &str, types| statement(sql, types, false, false);
-        let writes = |sql: &str, types| statement(sql, types, true, false);
-        let writes_in_time = |sql: &str, types| statement(sql, types, true, true);
+        let reads = |sql: &str, types| statement(sql, types, false, None);
+        let writes = |sql: &str, types| statement(sql, types, true, None);
+        let writes_in_time = |sql: &str, types, written| statement(sql, types, true, Some(written));
         let acquire = |keeps_holders| {
             let sql = with_holder(include_str!("sql/acquire.sql"), keeps_holders);
-            Statement { yields_to_rivals: true, ..writes_in_time(&sql, ACQUIRE) }
+            Statement { yields_to_rivals: true, ..writes_in_time(&sql, ACQUIRE, TAKEN) }
         };
         Self {
             acquire: acquire(true),
             acquire_without_holder: acquire(false),
-            release: writes_in_time(include_str!("sql/release.sql"), &[Type::TEXT, Type::INT8]),
+            release: writes_in_time(
+                include_str!("sql/release.sql"),
+                &[Type::TEXT, Type::INT8],
+                RELEASED,
+            ),
             release_counted: writes_in_time(
                 include_str!("sql/release_counted.sql"),
                 &[Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT, Type::INT8, Type::INT8],
+                RELEASED,
             ),
             extend: Statement {
                 is_sent_again: false,
                 ..writes_in_time(
                     include_str!("sql/extend.sql"),
                     &[Type::TEXT, Type::INT8, Type::INT8, Type::INT8],
+                    EXTENDED,
                 )
             },
             lookup_by_key: reads(include_str!("sql/lookup_by_key.sql"), &[Type::TEXT]),
@@ -101,6 +107,11 @@ impl Statements {
         }
     }
 }
+
+/// The columns that say what an acquire, a release and an extend have written.
+pub(crate) const TAKEN: &str = "taken_expires_at_ms";
+pub(crate) const RELEASED: &str = "released";
+pub(crate) const EXTENDED: &str = "extended_expires_at_ms";
 
 /// The parameters of an acquire.
 const ACQUIRE: &[Type] = &[

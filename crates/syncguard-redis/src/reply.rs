@@ -12,15 +12,22 @@ use syncguard_core::{
 
 use crate::names::Section;
 
-const NOT_FOUND: i64 = 0;
-const RELEASED: i64 = 1;
-const REPEATED: i64 = 1;
-const EXPIRED: i64 = 2;
-const MISMATCH: i64 = 3;
-const POLLED: i64 = 4;
-const TAKEN: i64 = 5;
-const EARLY: i64 = 6;
-const LATE: i64 = -8;
+const NOT_FOUND: i64 = code("NOT_FOUND");
+const RELEASED: i64 = code("RELEASED");
+const REPEATED: i64 = code("REPEATED");
+const EXPIRED: i64 = code("EXPIRED");
+const MISMATCH: i64 = code("MISMATCH");
+const POLLED: i64 = code("POLLED");
+const TAKEN: i64 = code("TAKEN");
+const EARLY: i64 = code("EARLY");
+const WRONG_TYPE: i64 = code("WRONG_TYPE");
+const NOT_JSON: i64 = code("NOT_JSON");
+const BAD_FIELD: i64 = code("BAD_FIELD");
+const ABSURD_NUMBER: i64 = code("ABSURD_NUMBER");
+const FENCE_CORRUPT: i64 = code("FENCE_CORRUPT");
+const FENCE_EXHAUSTED: i64 = code("FENCE_EXHAUSTED");
+const LOCK_ID_IN_USE: i64 = code("LOCK_ID_IN_USE");
+const LATE: i64 = code("LATE");
 
 /// The server's time, if a script came after its deadline and wrote nothing.
 pub(crate) fn refused_at(answer: &Value) -> Option<Timestamp> {
@@ -237,22 +244,60 @@ pub(crate) fn counter(answer: &Value) -> Result<Option<Fence>, LockError> {
     }
 }
 
-/// Reads `{ problem, name of the record }`. The numbers are those of `record.lua` and `acquire.lua`.
+/// Reads `{ problem, name of the record }`.
 fn refusal(answer: Value) -> LockError {
     let Value::Array(parts) = answer else { return unintelligible() };
     let [Value::Integer(problem), name] = parts.as_slice() else { return unintelligible() };
     // A name of this library is always UTF-8. For another name, the error has the hash of an empty text.
     let name = name.as_str().unwrap_or_default();
-    match problem {
-        -1 => corrupt_record(&name, "it is not a string"),
-        -2 => corrupt_record(&name, "it is not a JSON object"),
-        -3 => corrupt_record(&name, "a field is missing or malformed"),
-        -4 => corrupt_record(&name, "a time makes no sense"),
-        -5 => corrupt_record(&name, "the fence counter is not a positive integer"),
-        -6 => Fence::exhausted(),
-        -7 => lock_id_in_use(),
+    match *problem {
+        WRONG_TYPE => corrupt_record(&name, "it is not a string"),
+        NOT_JSON => corrupt_record(&name, "it is not a JSON object"),
+        BAD_FIELD => corrupt_record(&name, "a field is missing or malformed"),
+        ABSURD_NUMBER => corrupt_record(&name, "a time makes no sense"),
+        FENCE_CORRUPT => corrupt_record(&name, "the fence counter is not a positive integer"),
+        FENCE_EXHAUSTED => Fence::exhausted(),
+        LOCK_ID_IN_USE => lock_id_in_use(),
         _ => unintelligible(),
     }
+}
+
+/// The code of this name in `record.lua`, which has all codes, as `local NAME = code`. A name that is not there does not
+/// compile.
+const fn code(name: &str) -> i64 {
+    const LUA: &[u8] = include_bytes!("lua/record.lua");
+    let (mut line, name) = (0, name.as_bytes());
+    while !is_at(LUA, line, b"local ")
+        || !is_at(LUA, line + 6, name)
+        || !is_at(LUA, line + 6 + name.len(), b" = ")
+    {
+        while LUA[line] != b'\n' {
+            line += 1;
+        }
+        line += 1;
+        assert!(line < LUA.len(), "record.lua has no code of this name");
+    }
+    let mut at = line + 6 + name.len() + 3;
+    let is_negative = LUA[at] == b'-';
+    if is_negative {
+        at += 1;
+    }
+    let mut code = 0;
+    while LUA[at] != b'\n' {
+        assert!(LUA[at].is_ascii_digit(), "a code is a number");
+        code = code * 10 + (LUA[at] - b'0') as i64;
+        at += 1;
+    }
+    if is_negative { -code } else { code }
+}
+
+/// Whether the text has this part at this place.
+const fn is_at(text: &[u8], place: usize, part: &[u8]) -> bool {
+    let mut at = 0;
+    while at < part.len() && place + at < text.len() && text[place + at] == part[at] {
+        at += 1;
+    }
+    at == part.len()
 }
 
 pub(crate) fn unintelligible() -> LockError {

@@ -95,13 +95,13 @@ impl Session<'_> {
         let rows = client.query_typed(&self.plan.listener, &[]).await;
         let rows = rows.map_err(|error| classify(&error))?;
         let row = rows.first().ok_or_else(no_answer)?;
-        let (process, table) = (column::<i32>(row, 0)?, column::<i64>(row, 1)?);
+        let (process, table) = (column::<i32>(row, "process")?, column::<i64>(row, "table_oid")?);
         if session_number(&client).await != Some(process) {
             // A pooler: it may run the next statement in another session.
             return Ok(SignalEnd::Unsupported);
         }
         self.process.store(process, Ordering::Relaxed);
-        let room = usize::try_from(column::<i64>(row, 2)?).unwrap_or_default();
+        let room = usize::try_from(column::<i64>(row, "room")?).unwrap_or_default();
         let listening = client.batch_execute(&self.plan.listen(table)).await;
         listening.map_err(|error| classify(&error))?;
         self.hello.notified().await;
@@ -174,12 +174,12 @@ impl Session<'_> {
 
     /// Confirms the keys that the server watches, and returns the others, which a release in progress holds.
     fn confirm(&self, row: &Row, keys: Vec<String>, table: i64) -> Result<Vec<String>, LockError> {
-        if column::<i64>(row, 0)? != table {
+        if column::<i64>(row, "table_oid")? != table {
             // Another table has this name now, with a channel of its own.
             return Err(error::table_replaced());
         }
-        let numbers: Vec<i64> = column::<Option<_>>(row, 2)?.unwrap_or_default();
-        let are_watched: Vec<bool> = column::<Option<_>>(row, 3)?.unwrap_or_default();
+        let numbers: Vec<i64> = column::<Option<_>>(row, "numbers")?.unwrap_or_default();
+        let are_watched: Vec<bool> = column::<Option<_>>(row, "are_watched")?.unwrap_or_default();
         let mut held_up = Vec::new();
         for (key, (number, is_watched)) in
             keys.into_iter().zip(numbers.into_iter().zip(are_watched))

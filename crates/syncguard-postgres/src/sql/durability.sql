@@ -15,11 +15,11 @@ searched AS MATERIALIZED (
       AND (home.position IS NULL OR p.position {<=} home.position))
 )
 SELECT
-  pg_catalog.pg_is_in_recovery(),
-  pg_catalog.current_setting('fsync'),
-  pg_catalog.current_setting('full_page_writes'),
-  (SELECT relpersistence::pg_catalog.text FROM pg_catalog.pg_class WHERE oid {=} pg_catalog.to_regclass($1)),
-  (SELECT relpersistence::pg_catalog.text FROM pg_catalog.pg_class WHERE oid {=} pg_catalog.to_regclass($2)),
+  pg_catalog.pg_is_in_recovery() AS is_in_recovery,
+  pg_catalog.current_setting('fsync') AS fsync,
+  pg_catalog.current_setting('full_page_writes') AS full_page_writes,
+  (SELECT relpersistence::pg_catalog.text FROM pg_catalog.pg_class WHERE oid {=} pg_catalog.to_regclass($1)) AS locks_persistence,
+  (SELECT relpersistence::pg_catalog.text FROM pg_catalog.pg_class WHERE oid {=} pg_catalog.to_regclass($2)) AS fences_persistence,
   -- The first such schema in which a role may create objects that is not its owner, not our role and no superuser; or
   -- that has the name of our role, which is "$user" in a search path, and another owner.
   (
@@ -32,9 +32,9 @@ SELECT
         AND r.rolsuper IS NOT TRUE AND (r.rolname {=} current_user) IS NOT TRUE)
       OR n.nspname {=} current_user AND NOT EXISTS (SELECT FROM trusted WHERE trusted.oid {=} n.nspowner)
     ORDER BY searched.position LIMIT 1
-  ),
+  ) AS open_schema,
   -- True if the lock table exists and lacks the column for holders.
   pg_catalog.to_regclass($1) IS NOT NULL AND NOT EXISTS (
     SELECT FROM pg_catalog.pg_attribute AS a
-    WHERE a.attrelid {=} pg_catalog.to_regclass($1) AND a.attname {=} 'holder' AND NOT a.attisdropped),
-  (SELECT words FROM hazards)
+    WHERE a.attrelid {=} pg_catalog.to_regclass($1) AND a.attname {=} 'holder' AND NOT a.attisdropped) AS lacks_holders,
+  (SELECT words FROM hazards) AS hazards

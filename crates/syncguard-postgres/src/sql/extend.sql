@@ -37,7 +37,7 @@ extended AS (
   RETURNING l.expires_at_ms, clock.now_ms
 )
 SELECT l.expires_at_ms AS extended_expires_at_ms, NULL::bigint AS held_expires_at_ms, {no_record},
-  NULL::bigint, l.now_ms AS judged_at_ms, $1 AS asked
+  NULL::bigint AS now_ms, l.now_ms AS judged_at_ms, $1 AS asked
 FROM extended AS l
 UNION ALL
 SELECT NULL, CASE WHEN held.expires_at_ms {>} (clock.now_ms {-} {tolerance}) THEN held.expires_at_ms END,

@@ -63,5 +63,5 @@ SELECT CASE
       OR NOT EXISTS (SELECT FROM columns WHERE attrelid {=} locks AND attname {=} 'holder'))
     THEN 'untuned'
   ELSE 'ready'
-END
+END AS state
 FROM tables, storage, hazards

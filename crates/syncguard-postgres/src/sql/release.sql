@@ -10,10 +10,10 @@ released AS (
     AND ({now} {-} {tolerance}) {<} least(l.expires_at_ms, $2 {-} {tolerance_less_1})
   RETURNING l.expires_at_ms, {now} AS now_ms, {signal} AS is_told
 )
-SELECT l.expires_at_ms {>} (l.now_ms {-} {tolerance}) AS released, {no_record}, l.now_ms AS judged_at_ms,
-  $1 AS asked
+SELECT l.expires_at_ms {>} (l.now_ms {-} {tolerance}) AS released, {no_record}, l.now_ms,
+  l.now_ms AS judged_at_ms, $1 AS asked
 FROM released AS l
 UNION ALL
-SELECT NULL, {record}, {now}, $1 FROM {locks} AS l
+SELECT NULL, {record}, {now}, {now}, $1 FROM {locks} AS l
 WHERE l.lock_id {=} $1 AND NOT EXISTS (SELECT FROM released)
 LIMIT {locks_are_seen}

@@ -16,10 +16,10 @@ raised AS (
   ON CONFLICT (fence_key) DO UPDATE SET fence = greatest(c.fence, excluded.fence)
     WHERE c.fence {>=} 0
 )
-SELECT l.expires_at_ms {>} (l.now_ms {-} {tolerance}) AS released, {no_record}, l.now_ms AS judged_at_ms,
-  $1 AS asked
+SELECT l.expires_at_ms {>} (l.now_ms {-} {tolerance}) AS released, {no_record}, l.now_ms,
+  l.now_ms AS judged_at_ms, $1 AS asked
 FROM released AS l
 UNION ALL
-SELECT NULL, {record}, {now}, $1 FROM {locks} AS l
+SELECT NULL, {record}, {now}, {now}, $1 FROM {locks} AS l
 WHERE l.lock_id {=} $1 AND NOT EXISTS (SELECT FROM released)
 LIMIT coalesce({locks_are_seen}, {fences_are_seen})

@@ -9,6 +9,7 @@ watched AS MATERIALIZED (
 forgotten AS MATERIALIZED (
   SELECT pg_catalog.pg_advisory_unlock_shared(number) FROM pg_catalog.unnest($2) AS f (number)
 )
-SELECT {table}, (SELECT pg_catalog.count(*) FROM forgotten),
-  pg_catalog.array_agg(number ORDER BY position), pg_catalog.array_agg(is_watched ORDER BY position)
+SELECT {table} AS table_oid, (SELECT pg_catalog.count(*) FROM forgotten) AS unwatched,
+  pg_catalog.array_agg(number ORDER BY position) AS numbers,
+  pg_catalog.array_agg(is_watched ORDER BY position) AS are_watched
 FROM watched

@@ -10,8 +10,6 @@
 -- at the latest, or { POLLED, those ms } if the record has no holder; { TAKEN, digits of the
 -- counter } or { EARLY, ms to wait } outside the window; { LATE, time } or { problem, name }. Nothing is
 -- written in these cases.
-local REPEATED, POLLED, TAKEN, EARLY = 1, 4, 5, 6
-local FENCE_CORRUPT, FENCE_EXHAUSTED, LOCK_ID_IN_USE = -5, -6, -7
 local MAX_FENCE = 900000000000000
 local AT_LEAST, BELOW, NOT_BEFORE = ARGV[7], ARGV[8], ARGV[9]
 

@@ -2,9 +2,7 @@
 --
 -- KEYS  counters
 --
--- Answers a list with the digits of each counter; 0 for a missing counter; { problem, name } for a corrupt one.
-local FENCE_CORRUPT = -5
-
+-- Answers a list with the digits of each counter; NOT_FOUND for a missing counter; { problem, name } for a corrupt one.
 local answer = {}
 for number, name in ipairs(KEYS) do
   local text, refusal = get(name)
@@ -14,7 +12,7 @@ for number, name in ipairs(KEYS) do
   if refusal or text and not string.find(text, '^%d+$') then
     answer[number] = { FENCE_CORRUPT, name }
   else
-    answer[number] = text or 0
+    answer[number] = text or NOT_FOUND
   end
 end
 return answer

@@ -4,8 +4,8 @@
 -- ARGV  lock id, TTL in ms, TTL + tolerance in ms, deadline in ms, the expiry that the lock must have
 --       in ms, or an empty text for any expiry
 --
--- Answers the new expiry in ms; { 3, expiry } if the lock has another expiry than expected, { 2, time } if
--- the lock has expired, { 0, time } if there is no such lock; { LATE, time } or { problem, name }. Only the
+-- Answers the new expiry in ms; { MISMATCH, expiry } if the lock has another expiry than expected, { EXPIRED, time } if
+-- the lock has expired, { NOT_FOUND, time } if there is no such lock; { LATE, time } or { problem, name }. Only the
 -- expiry in the record changes.
 local time = now()
 if time - ARGV[4] > 0 then
@@ -13,24 +13,24 @@ if time - ARGV[4] > 0 then
 end
 local name, refusal = get(KEYS[1])
 if not name then
-  return refusal or { 0, time }
+  return refusal or { NOT_FOUND, time }
 end
 local text, refusal = get(name)
 if not text then
-  return refusal or { 0, time }
+  return refusal or { NOT_FOUND, time }
 end
 local id, expires = read(text, name)
 if not id then
   return expires
 end
 if id ~= ARGV[1] then
-  return { 0, time }
+  return { NOT_FOUND, time }
 end
 if expires + TOLERANCE <= time then
-  return { 2, time }
+  return { EXPIRED, time }
 end
 if ARGV[5] ~= '' and expires - ARGV[5] ~= 0 then
-  return { 3, expires }
+  return { MISMATCH, expires }
 end
 local before, life = expires, ARGV[3]
 expires = time + ARGV[2]

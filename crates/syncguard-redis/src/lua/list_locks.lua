@@ -11,13 +11,13 @@ for number, name in ipairs(KEYS) do
     return refusal
   end
   if not text then
-    answer[number] = refusal or 0
+    answer[number] = refusal or NOT_FOUND
   else
     local id, expires, fence, acquired, key, people = read(text, name)
     if not id then
       answer[number] = expires
     elseif expires + TOLERANCE <= time then
-      answer[number] = 0
+      answer[number] = NOT_FOUND
     else
       answer[number] = lock(id, expires, fence, acquired, key, people)
     end

@@ -3,16 +3,16 @@
 -- KEYS  lock
 --
 -- Answers { key, lock id, fence, acquisition, expiry }, all as texts, the times in ms, and after them the name and the
--- text of each field for people; 0 if there is no live lock; or { problem, name }.
+-- text of each field for people; NOT_FOUND if there is no live lock; or { problem, name }.
 local text, refusal = get(KEYS[1])
 if not text then
-  return refusal or 0
+  return refusal or NOT_FOUND
 end
 local id, expires, fence, acquired, key, people = read(text, KEYS[1])
 if not id then
   return expires
 end
 if expires + TOLERANCE <= now() then
-  return 0
+  return NOT_FOUND
 end
 return lock(id, expires, fence, acquired, key, people)

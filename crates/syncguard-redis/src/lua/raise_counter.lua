@@ -5,8 +5,6 @@
 -- ARGV  the value
 --
 -- Answers the digits of the counter afterwards, or { problem, name }.
-local FENCE_CORRUPT, FENCE_EXHAUSTED = -5, -6
-
 local text, refusal = get(KEYS[1])
 if refusal and refusal.err then
   return refusal

@@ -4,13 +4,29 @@
 -- adds fields for people, which are texts: "holder", and "note" if there is one. A record that is no lock is never treated as a free
 -- lock and never deleted: the script answers { problem, name of the record }, and the client puts the
 -- problem into words (reply.rs).
-local WRONG_TYPE, NOT_JSON, BAD_FIELD, ABSURD_NUMBER = -1, -2, -3, -4
-local MAX_MILLIS = 9007199254740991 -- 2^53 - 1, up to which Lua and JavaScript are exact
-local TOLERANCE = 1000
 
+-- The codes of the answers. reply.rs reads them here.
+local NOT_FOUND = 0
+local RELEASED = 1
+local REPEATED = 1
+local EXPIRED = 2
+local MISMATCH = 3
+local POLLED = 4
+local TAKEN = 5
+local EARLY = 6
+local WRONG_TYPE = -1
+local NOT_JSON = -2
+local BAD_FIELD = -3
+local ABSURD_NUMBER = -4
+local FENCE_CORRUPT = -5
+local FENCE_EXHAUSTED = -6
+local LOCK_ID_IN_USE = -7
 -- A script that writes has a deadline in the server's time. After the deadline its sender has given up, and the
 -- script writes nothing and answers { LATE, time }.
 local LATE = -8
+
+local MAX_MILLIS = 9007199254740991 -- 2^53 - 1, up to which Lua and JavaScript are exact
+local TOLERANCE = 1000
 
 -- The order and spelling that both libraries write, for keys without escapes. A match is a valid record and
 -- needs no JSON parser: a third of the cost of cjson.decode.

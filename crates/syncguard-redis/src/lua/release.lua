@@ -4,30 +4,29 @@
 --       raise the counter of this lock, its fence counter
 -- ARGV  lock id, deadline in ms; to raise the counter, the least value of the counter
 --
--- Answers 1 if released, { 2, time } if expired, { 0, time } if there is no such lock; { LATE, time } or
+-- Answers RELEASED, { EXPIRED, time } if expired, { NOT_FOUND, time } if there is no such lock; { LATE, time } or
 -- { problem, name }.
-local FENCE_CORRUPT = -5
 local time = now()
 if time - ARGV[2] > 0 then
   return { LATE, time }
 end
 local name, refusal = get(KEYS[1])
 if not name then
-  return refusal or { 0, time }
+  return refusal or { NOT_FOUND, time }
 end
 local text, refusal = get(name)
 if not text then
-  return refusal or { 0, time }
+  return refusal or { NOT_FOUND, time }
 end
 local id, expires = read(text, name)
 if not id then
   return expires
 end
 if id ~= ARGV[1] then
-  return { 0, time }
+  return { NOT_FOUND, time }
 end
 if expires + TOLERANCE <= time then
-  return { 2, time }
+  return { EXPIRED, time }
 end
 local raises
 if KEYS[3] and name == KEYS[2] then
@@ -46,4 +45,4 @@ redis.call('DEL', name, KEYS[1])
 if raises then
   redis.call('SET', KEYS[3], ARGV[3])
 end
-return 1
+return RELEASED

@@ -296,11 +296,12 @@ impl Session {
     }
 }
 
-fn description(output: &mut BytesMut, columns: &[Column]) {
+fn description(output: &mut BytesMut, columns: &[(&str, Column)]) {
     message(output, b'T', |out| {
         out.put_i16(i16::try_from(columns.len()).expect("few"));
-        for column in columns {
-            out.put_slice(b"column\0");
+        for (name, column) in columns {
+            out.put_slice(name.as_bytes());
+            out.put_u8(0);
             out.put_u32(0);
             out.put_i16(0);
             out.put_u32(*column as u32);

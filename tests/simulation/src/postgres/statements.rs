@@ -8,7 +8,7 @@ use super::session::{Begun, Column};
 pub(super) struct Kind {
     name: Name,
     marks: &'static [&'static str],
-    pub(super) columns: &'static [Column],
+    pub(super) columns: &'static [(&'static str, Column)],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,29 +31,79 @@ enum Name {
 use Column::{Bool, Bools, Number, Numbers, Short, Text, Texts};
 
 /// The columns of a record, the time, and the holder.
-const LOOK_UP: &[Column] = &[Text, Text, Number, Number, Text, Text, Number, Text];
+const LOOK_UP: &[(&str, Column)] = &[
+    ("key", Text),
+    ("lock_id", Text),
+    ("expires_at_ms", Number),
+    ("acquired_at_ms", Number),
+    ("fence", Text),
+    ("user_key", Text),
+    ("now_ms", Number),
+    ("holder", Text),
+];
 
-const RELEASE: &[Column] = &[Bool, Text, Text, Number, Number, Text, Text, Number, Text];
+const RELEASE: &[(&str, Column)] = &[
+    ("released", Bool),
+    ("key", Text),
+    ("lock_id", Text),
+    ("expires_at_ms", Number),
+    ("acquired_at_ms", Number),
+    ("fence", Text),
+    ("user_key", Text),
+    ("now_ms", Number),
+    ("judged_at_ms", Number),
+    ("asked", Text),
+];
+
+const COUNTER: &[(&str, Column)] = &[("fence", Number)];
 
 static KINDS: [Kind; 13] = [
-    Kind { name: Name::Settle, marks: &["AS alone"], columns: &[Bool, Bool, Number, Text] },
+    Kind {
+        name: Name::Settle,
+        marks: &["AS alone"],
+        columns: &[("alone", Bool), ("released", Bool), ("answered_ms", Number), ("asked", Text)],
+    },
     Kind {
         name: Name::Acquire,
         marks: &["numbered AS"],
         columns: &[
-            Number, Text, Number, Text, Text, Text, Number, Number, Text, Text, Number, Text,
-            Number, Text,
+            ("taken_expires_at_ms", Number),
+            ("taken_fence", Text),
+            ("counter", Number),
+            ("obstacle", Text),
+            ("key", Text),
+            ("lock_id", Text),
+            ("expires_at_ms", Number),
+            ("acquired_at_ms", Number),
+            ("fence", Text),
+            ("user_key", Text),
+            ("now_ms", Number),
+            ("holder", Text),
+            ("judged_at_ms", Number),
+            ("asked", Text),
         ],
     },
     Kind {
         name: Name::Extend,
         marks: &["extended AS"],
-        columns: &[Number, Number, Text, Text, Number, Number, Text, Text, Number, Number, Text],
+        columns: &[
+            ("extended_expires_at_ms", Number),
+            ("held_expires_at_ms", Number),
+            ("key", Text),
+            ("lock_id", Text),
+            ("expires_at_ms", Number),
+            ("acquired_at_ms", Number),
+            ("fence", Text),
+            ("user_key", Text),
+            ("now_ms", Number),
+            ("judged_at_ms", Number),
+            ("asked", Text),
+        ],
     },
     Kind { name: Name::ReleaseCounted, marks: &["released AS", "raised AS"], columns: RELEASE },
     Kind { name: Name::Release, marks: &["released AS"], columns: RELEASE },
-    Kind { name: Name::Raise, marks: &["greatest(c.fence, excluded.fence)"], columns: &[Number] },
-    Kind { name: Name::Counter, marks: &["SELECT c.fence FROM"], columns: &[Number] },
+    Kind { name: Name::Raise, marks: &["greatest(c.fence, excluded.fence)"], columns: COUNTER },
+    Kind { name: Name::Counter, marks: &["SELECT c.fence FROM"], columns: COUNTER },
     Kind {
         name: Name::ByKey,
         marks: &["AS holder FROM", "WHERE l.key OPERATOR(pg_catalog.=) $1"],
@@ -67,19 +117,33 @@ static KINDS: [Kind; 13] = [
     Kind {
         name: Name::Watch,
         marks: &["pg_try_advisory_lock_shared"],
-        columns: &[Number, Number, Numbers, Bools],
+        columns: &[
+            ("table_oid", Number),
+            ("unwatched", Number),
+            ("numbers", Numbers),
+            ("are_watched", Bools),
+        ],
     },
     Kind {
         name: Name::Listener,
         marks: &["max_locks_per_transaction"],
-        columns: &[Short, Number, Number],
+        columns: &[("process", Short), ("table_oid", Number), ("room", Number)],
     },
     Kind {
         name: Name::Durability,
         marks: &["full_page_writes"],
-        columns: &[Bool, Text, Text, Text, Text, Text, Bool, Texts],
+        columns: &[
+            ("is_in_recovery", Bool),
+            ("fsync", Text),
+            ("full_page_writes", Text),
+            ("locks_persistence", Text),
+            ("fences_persistence", Text),
+            ("open_schema", Text),
+            ("lacks_holders", Bool),
+            ("hazards", Texts),
+        ],
     },
-    Kind { name: Name::Time, marks: &["AS answered_ms"], columns: &[Number] },
+    Kind { name: Name::Time, marks: &["AS answered_ms"], columns: &[("answered_ms", Number)] },
 ];
 
 impl Kind {

@@ -103,7 +103,7 @@ impl Tables {
                 running.tells = self.signals.frees(place, &key);
                 let mut answer = vec![Cell::Bool(is_live)];
                 answer.extend(Row::record(None));
-                answer.extend([Cell::Number(now), Cell::Text(id.to_owned())]);
+                answer.extend([Cell::Number(now), Cell::Number(now), Cell::Text(id.to_owned())]);
                 let raised = raises.filter(|_| is_live).map(|(_, counter, at_least)| {
                     let before = self.counters.get(&counter).copied().unwrap_or(0);
                     (counter, before.max(at_least))
@@ -131,6 +131,6 @@ fn not_extended(running: &Running, id: &str, held: Option<&Row>) -> Vec<Cell> {
 fn not_released(saw: &Row, now: i64, id: &str) -> Vec<Cell> {
     let mut answer = vec![Cell::Null];
     answer.extend(Row::record(Some(saw)));
-    answer.extend([Cell::Number(now), Cell::Text(id.to_owned())]);
+    answer.extend([Cell::Number(now), Cell::Number(now), Cell::Text(id.to_owned())]);
     answer
 }
