@@ -27,6 +27,7 @@
 
 pub mod firestore;
 pub mod install;
+pub mod mariadb;
 pub mod ports;
 pub mod postgres;
 pub mod process;

@@ -14,6 +14,8 @@ pub(crate) struct LockRequest {
     pub(super) acquisition: AcquisitionOptions,
     pub(super) min_hold: Option<Duration>,
     pub(super) permits: Option<u32>,
+    #[cfg(feature = "permits")]
+    pub(super) sharing: Option<super::sharing::Sharing>,
     /// The exit status if another process holds the lock.
     pub(super) conflict: Status,
 }
@@ -27,7 +29,25 @@ impl LockRequest {
     ) -> Self {
         let config = config.with_acquisition(acquisition);
         let auto_extend = AutoExtend::new();
-        Self { config, auto_extend, acquisition, min_hold: None, permits: None, conflict }
+        Self {
+            config,
+            auto_extend,
+            acquisition,
+            min_hold: None,
+            permits: None,
+            #[cfg(feature = "permits")]
+            sharing: None,
+            conflict,
+        }
+    }
+
+    /// Returns true for a lock with one holder, under the key itself.
+    pub(super) fn is_plain(&self) -> bool {
+        #[cfg(feature = "permits")]
+        let is_shared = self.sharing.is_some();
+        #[cfg(not(feature = "permits"))]
+        let is_shared = false;
+        self.permits.is_none() && !is_shared
     }
 
     pub(super) fn waits(&self) -> bool {
