@@ -7,6 +7,7 @@ mod examples;
 mod field;
 mod firestore;
 mod fuzz_corpus;
+mod mariadb;
 mod postgres;
 mod quickstart;
 mod records_page;

@@ -21,6 +21,8 @@ pub(crate) struct Options {
 }
 
 const FMT: &[&str] = &["fmt", "--all", "--check"];
+/// The example of sqlx on SQLite, which is a workspace of its own.
+const SQLX_SQLITE: &str = "tests/sqlx-sqlite/Cargo.toml";
 const FMT_BENCHES: &[&str] = &["fmt", "--manifest-path", WORKSPACE, "--check"];
 const CLIPPY: &[&str] = &[
     "clippy",
@@ -42,11 +44,19 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     // The quick checks come first.
     report.check("fmt", || run(FMT));
     report.check("fmt of the benches", || run(FMT_BENCHES));
+    report.check("fmt of sqlx-sqlite", || run(&["fmt", "--manifest-path", SQLX_SQLITE, "--check"]));
     report.check("tidy", tidy::check);
     report.check("arrows", arrows::check);
     report.check("tree", tree::check);
     report.check("clippy", || run(CLIPPY));
-    report.check("clippy of the benches", clippy_of_benches);
+    report.check("clippy of the benches", || clippy_of(WORKSPACE));
+    report.check("clippy of sqlx-sqlite", || clippy_of(SQLX_SQLITE));
+    report.check("test of sqlx-sqlite", || {
+        output(
+            cargo(["test", "-q", "--manifest-path", SQLX_SQLITE]).env("CARGO_TARGET_DIR", target()),
+        )
+        .map(drop)
+    });
     report.check("doc", || output(cargo(DOC).env("RUSTDOCFLAGS", "-D warnings")).map(drop));
     report.check("package", package::check);
 
@@ -58,10 +68,10 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// In the same target folder and with the same profiles, so that dependencies of both workspaces are checked once.
-fn clippy_of_benches() -> Result<()> {
+/// In the same target folder and with the same profiles, so that dependencies of all workspaces are checked once.
+fn clippy_of(workspace: &str) -> Result<()> {
     let mut clippy =
-        cargo(["clippy", "-q", "--no-deps", "--all-targets", "--manifest-path", WORKSPACE]);
+        cargo(["clippy", "-q", "--no-deps", "--all-targets", "--manifest-path", workspace]);
     clippy.arg("--config").arg(profiles()?).args(["--", "-D", "warnings"]);
     output(clippy.env("CARGO_TARGET_DIR", target())).map(drop)
 }

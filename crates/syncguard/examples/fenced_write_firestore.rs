@@ -15,6 +15,7 @@
 use std::env;
 use std::time::Duration;
 
+use syncguard::fenced::{self, precondition};
 use syncguard::firestore::gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
 use syncguard::firestore::gcloud_sdk::google::firestore::v1::precondition::ConditionType;
 use syncguard::firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
@@ -46,12 +47,12 @@ async fn set(client: &mut Client, path: &str, value: &str, fence: Fence) -> Resu
             Err(status) if status.code() == Code::NotFound => None,
             Err(status) => return Err(status),
         };
-        if seen.as_ref().and_then(highest_fence).is_some_and(|highest| highest > fence) {
-            return Ok(false);
-        }
-        let unchanged = match seen {
-            Some(document) => document.update_time.map(ConditionType::UpdateTime),
-            None => Some(ConditionType::Exists(false)),
+        let found = seen.as_ref().map(|document| (document.update_time, stored_fence(document)));
+        let unchanged = match precondition(fence, found) {
+            Ok(fenced::Precondition::Unchanged(time)) => time.map(ConditionType::UpdateTime),
+            Ok(fenced::Precondition::Absent) => Some(ConditionType::Exists(false)),
+            // A holder with a higher fence has written.
+            Err(_) => return Ok(false),
         };
         let fields = [("fence", fence.to_string()), ("value", value.to_owned())];
         let fields = fields.into_iter().map(|(name, of)| (name.to_owned(), text(of))).collect();
@@ -73,10 +74,11 @@ async fn set(client: &mut Client, path: &str, value: &str, fence: Fence) -> Resu
     Err(Status::aborted("the document does not stand still"))
 }
 
-fn highest_fence(document: &Document) -> Option<Fence> {
+/// A field of another type is no fence, so nothing is written.
+fn stored_fence(document: &Document) -> Option<&str> {
     match document.fields.get("fence")?.value_type.as_ref()? {
-        ValueType::StringValue(digits) => digits.parse().ok(),
-        _ => None,
+        ValueType::StringValue(digits) => Some(digits),
+        _ => Some(""),
     }
 }
 

@@ -8,26 +8,39 @@
 //!
 //! Another server: `-- postgres://user:password@host/database`, or `SYNCGUARD_URL`.
 
-#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+#![allow(clippy::print_stderr, clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::env;
 use std::time::Duration;
 
+use syncguard::fenced::{Dialect, FenceStatement, check};
+use syncguard::postgres::PostgresBackend;
 use syncguard::postgres::tokio_postgres::{self, Client, NoTls};
-use syncguard::postgres::{PostgresBackend, SqlFence};
 use syncguard::{Fence, Held, LockConfig, acquire, lock};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Sets a balance unless a holder with a higher fence has done so before. Returns whether it wrote.
 ///
-/// The row remembers the fence of its last write, and one statement compares and writes. So the
-/// locks can be anywhere, in another database or in Redis. The comparison is `<=` because a holder
-/// may write more than once, and no two holders have the same fence.
-async fn set_balance(db: &Client, account: i64, balance: i64, fence: Fence) -> Result<bool> {
-    let sql = "UPDATE accounts SET balance = $2, fence = $3 WHERE id = $1 AND fence <= $3";
-    let written = db.execute(sql, &[&account, &balance, &SqlFence(fence)]).await?;
-    Ok(written == 1)
+/// The row remembers the fence of its last write, and the first statement of the transaction moves it
+/// forward. So the locks can be anywhere, in another database or in Redis.
+async fn set_balance(
+    db: &mut Client,
+    fences: &FenceStatement,
+    (account, balance): (i64, i64),
+    fence: Fence,
+) -> Result<bool> {
+    let transaction = db.transaction().await?;
+    let row = transaction.query_one(fences.sql(), &[&account, &fence.as_i64()]).await?;
+    if let Err(stale) = check(fence, row.get::<_, i64>(0)) {
+        // A real program ends its work with this error. The transaction is rolled back.
+        eprintln!("{stale}");
+        return Ok(false);
+    }
+    let sql = "UPDATE accounts SET balance = $2 WHERE id = $1";
+    transaction.execute(sql, &[&account, &balance]).await?;
+    transaction.commit().await?;
+    Ok(true)
 }
 
 /// Moves money, and commits only while this lock is held.
@@ -59,9 +72,11 @@ async fn main() -> Result<()> {
     let stalled = acquire(&backend, config).await?;
     let successor = acquire(&backend, "accounts").await?;
 
-    let written = set_balance(&db, 1, 200, successor.fence()).await?;
+    // A column of a table of ours. With `for_rows`, fences have a table of their own.
+    let fences = FenceStatement::for_column(Dialect::Postgres, "accounts", "id", "fence")?;
+    let written = set_balance(&mut db, &fences, (1, 200), successor.fence()).await?;
     println!("the successor writes under fence {}: {written}", successor.fence());
-    let written = set_balance(&db, 1, 100, stalled.fence()).await?;
+    let written = set_balance(&mut db, &fences, (1, 100), stalled.fence()).await?;
     println!("the stalled one writes under fence {}: {written}", stalled.fence());
 
     transfer(&backend, &mut db, &successor.held()).await?;

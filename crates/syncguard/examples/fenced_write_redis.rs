@@ -13,30 +13,26 @@
 use std::env;
 use std::time::Duration;
 
+use syncguard::fenced::{check, redis as fenced};
 use syncguard::redis::fred::prelude::{
-    Builder, Client, ClientLike as _, Config, Error, LuaInterface as _, ReconnectPolicy,
+    Builder, Client, ClientLike as _, Config, Error, LuaInterface as _, ReconnectPolicy, Value,
 };
 use syncguard::redis::{RedisBackend, RedisOptions};
 use syncguard::{Fence, LockConfig, acquire};
 
 /// Sets a value unless a holder with a higher fence has done so before. Returns whether it wrote.
 ///
-/// The fence is kept beside the value, and a script compares and writes, which Redis does in one
-/// step. A driver that sends the script twice after a broken connection does no harm. The hash must
-/// neither expire nor be evicted, because it holds the highest fence.
-async fn set(client: &Client, key: &str, value: &str, fence: Fence) -> Result<bool, Error> {
-    client.eval(SET, key, vec![fence.to_string(), value.to_owned()]).await
+/// A key beside the data remembers the fence, and a script compares it and runs the commands, which
+/// Redis does in one step. The two names share a hash tag, for a cluster. A driver that sends the
+/// script twice after a broken connection does no harm.
+async fn set(client: &Client, name: &str, value: &str, fence: Fence) -> Result<bool, Error> {
+    let data = format!("{{{name}}}:value");
+    let arguments = fenced::arguments(fence, [["SET", &data, value]]);
+    let arguments: Vec<Value> = arguments.into_iter().map(|it| Value::Bytes(it.into())).collect();
+    let keys = vec![format!("{{{name}}}:fence"), data.clone()];
+    let answer: i64 = client.eval(fenced::SCRIPT, keys, arguments).await?;
+    Ok(check(fence, answer).is_ok())
 }
-
-/// `>` and not `>=`, because a holder may write more than once, and no two holders have the same
-/// fence.
-const SET: &str = "
-    local highest = redis.call('HGET', KEYS[1], 'fence')
-    if highest and tonumber(highest) > tonumber(ARGV[1]) then
-        return 0
-    end
-    redis.call('HSET', KEYS[1], 'fence', ARGV[1], 'value', ARGV[2])
-    return 1";
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -50,9 +46,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let stalled = acquire(&backend, config).await?;
     let successor = acquire(&backend, "profile:7").await?;
 
-    let written = set(&client, "data:profile:7", "new", successor.fence()).await?;
+    let written = set(&client, "profile:7", "new", successor.fence()).await?;
     println!("the successor writes under fence {}: {written}", successor.fence());
-    let written = set(&client, "data:profile:7", "old", stalled.fence()).await?;
+    let written = set(&client, "profile:7", "old", stalled.fence()).await?;
     println!("the stalled one writes under fence {}: {written}", stalled.fence());
 
     println!("released: {}", successor.release().await?.is_released());

@@ -54,6 +54,8 @@ pub mod waiting {}
 #[doc = shown!("## Firestore: `fenced_write_firestore`", "../examples/fenced_write_firestore.rs")]
 // Programs of the package `syncguard-examples`, which has their drivers.
 #[cfg_attr(not(doctest), doc = shown!("## sqlx: `fenced_sqlx`", "guide/fenced_sqlx.rs"))]
+#[cfg_attr(not(doctest), doc = shown!("## sqlx and SQLite: `fenced_sqlx_sqlite`", "guide/fenced_sqlx_sqlite.rs"))]
+#[cfg_attr(not(doctest), doc = shown!("## rusqlite: `fenced_rusqlite`", "guide/fenced_rusqlite.rs"))]
 #[cfg_attr(not(doctest), doc = shown!("## redis-rs: `fenced_redis_rs`", "guide/fenced_redis_rs.rs"))]
 pub mod fencing {}
 
@@ -75,6 +77,9 @@ pub mod election {}
 
 #[doc = include_str!("guide/semaphore.md")]
 pub mod semaphore {}
+
+#[doc = include_str!("guide/readers_and_writers.md")]
+pub mod readers_and_writers {}
 
 #[doc = include_str!("guide/web_service.md")]
 // A program of the package `syncguard-examples`, which has axum.

@@ -28,6 +28,7 @@
 pub mod etcd;
 pub mod firestore;
 pub mod install;
+pub mod mariadb;
 pub mod ports;
 pub mod postgres;
 pub mod process;

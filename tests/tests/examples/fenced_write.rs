@@ -16,6 +16,7 @@ const FIRESTORE: &str = env!("CARGO_BIN_EXE_example-fenced-write-firestore");
 const POSTGRES: &str = env!("CARGO_BIN_EXE_example-fenced-write-postgres");
 const REDIS: &str = env!("CARGO_BIN_EXE_example-fenced-write-redis");
 const REDIS_RS: &str = env!("CARGO_BIN_EXE_example-fenced-redis-rs");
+const RUSQLITE: &str = env!("CARGO_BIN_EXE_example-fenced-rusqlite");
 const SQLX: &str = env!("CARGO_BIN_EXE_example-fenced-sqlx");
 
 const WRITES: [&str; 2] = [
@@ -102,8 +103,18 @@ async fn redis_rejects_it() -> Result<()> {
     stage.start(REDIS, &[&redis.url()])?.wait(LONG)?;
     let (lines, fence) = output(&stage)?;
     ensure!(lines == [WRITES[0], WRITES[1], "released: true"], "{lines:?}");
-    let stored = redis.cli(&["HMGET", "data:profile:7", "value", "fence"])?;
+    let stored = redis.cli(&["MGET", "{profile:7}:value", "{profile:7}:fence"])?;
     ensure!(stored == format!("new\n{fence}"), "{stored}");
+    Ok(())
+}
+
+#[test]
+fn sqlite_rejects_it_with_rusqlite() -> Result<()> {
+    let (folder, stage) = (tempfile::tempdir()?, Stage::new()?);
+    let path = folder.path().join("data.db");
+    stage.start(RUSQLITE, &[&path.display().to_string()])?.wait(LONG)?;
+    let (lines, _) = output(&stage)?;
+    ensure!(lines == [WRITES[0], WRITES[1], "stored: new", "released: true"], "{lines:?}");
     Ok(())
 }
 
@@ -129,9 +140,11 @@ async fn redis_rejects_it_with_redis_rs() -> Result<()> {
     ];
     let (lines, fence) = output(&stage)?;
     ensure!(lines == expected, "{lines:?}");
-    for key in ["data:script", "data:multi"] {
-        let stored = redis.cli(&["HMGET", key, "value", "fence"])?;
-        ensure!(stored == format!("new\n{fence}"), "{key}: {stored}");
-    }
+    let of_script = redis.cli(&["MGET", "{profile:7}:value", "{profile:7}:fence"])?;
+    let of_multi = redis.cli(&["HMGET", "data:multi", "value", "fence"])?;
+    ensure!(
+        [&of_script, &of_multi].iter().all(|it| **it == format!("new\n{fence}")),
+        "{of_script}"
+    );
     Ok(())
 }

@@ -22,6 +22,8 @@ const RULES: &[Rule] = &[
     // Tasks, timers and channels, but no I/O, because a user's runtime would then need its drivers.
     Rule("syncguard-core", "serde", &[], &[REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS]),
     Rule("syncguard-core", "tls", &[PROVIDER], &[REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, OTHER_TLS]),
+    // The data may be behind any driver.
+    Rule("syncguard-fenced", ALL, &["syncguard-core"], &[MEMORY, REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS]),
     Rule("syncguard-memory", ALL, &[], &[REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS]),
     Rule("syncguard-conformance", ALL, &[], &[REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS]),
     // Recipes run on any store. Telemetry has the small API of OpenTelemetry, and no exporter.

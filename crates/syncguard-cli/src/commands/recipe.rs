@@ -7,8 +7,8 @@ use crate::holder;
 use crate::permit_key;
 
 /// The recipes that are told by the note of their locks, with the word for one such lock.
-const BY_NOTE: [(&str, Option<&str>); 3] =
-    [("election", Some("term")), ("ticks", Some("tick")), ("lock_all", None)];
+const BY_NOTE: [(&str, Option<&str>); 4] =
+    [("election", Some("term")), ("ticks", Some("tick")), ("lock_all", None), ("rw_lock", None)];
 
 /// The name of the recipe that the lock seems to be part of. This is only a hint: it comes from the
 /// form of the key and from the note, which any client can choose.

@@ -20,6 +20,10 @@ pub(crate) enum Guard {
     Lock(LockGuard<DynBackend>),
     #[cfg(feature = "permits")]
     Permit(syncguard::recipes::Permit<DynBackend>),
+    #[cfg(feature = "permits")]
+    Read(syncguard::recipes::ReadGuard<DynBackend>),
+    #[cfg(feature = "permits")]
+    Write(syncguard::recipes::WriteGuard<DynBackend>),
 }
 
 impl Guard {
@@ -28,15 +32,21 @@ impl Guard {
             Self::Lock(guard) => guard.held(),
             #[cfg(feature = "permits")]
             Self::Permit(permit) => permit.held(),
+            #[cfg(feature = "permits")]
+            Self::Read(read) => read.held(),
+            #[cfg(feature = "permits")]
+            Self::Write(write) => write.held(),
         }
     }
 
-    /// The number of the permit.
+    /// The number of the permit, or of the slot of a reader.
     pub(super) fn slot(&self) -> Option<u32> {
         match self {
-            Self::Lock(_) => None,
             #[cfg(feature = "permits")]
             Self::Permit(permit) => Some(permit.slot()),
+            #[cfg(feature = "permits")]
+            Self::Read(read) => Some(read.slot()),
+            _ => None,
         }
     }
 
@@ -49,7 +59,7 @@ impl Guard {
         match self {
             Self::Lock(guard) => Ok(guard),
             #[cfg(feature = "permits")]
-            Self::Permit(_) => Err(Failure::new(Status::INTERNAL, "a permit is not a lock")),
+            _ => Err(Failure::new(Status::INTERNAL, "a permit is not a lock")),
         }
     }
 
@@ -58,6 +68,10 @@ impl Guard {
             Self::Lock(guard) => guard.release().await,
             #[cfg(feature = "permits")]
             Self::Permit(permit) => permit.release().await,
+            #[cfg(feature = "permits")]
+            Self::Read(read) => read.release().await,
+            #[cfg(feature = "permits")]
+            Self::Write(write) => write.release().await,
         }
     }
 }
@@ -146,6 +160,9 @@ pub(crate) async fn finish_releases(backend: &DynBackend) {
 async fn acquire_any(backend: &DynBackend, request: &LockRequest) -> Result<Guard, Failure> {
     use syncguard::recipes::Semaphore;
 
+    if let Some(sharing) = request.sharing {
+        return sharing.acquire(backend, request).await;
+    }
     let Some(permits) = request.permits else { return acquire_lock(backend, request).await };
     let mut semaphore = Semaphore::new(backend.clone(), request.config.key()?.clone(), permits)?
         .with_ttl(request.config.ttl())
@@ -186,7 +203,7 @@ async fn acquire_lock(backend: &DynBackend, request: &LockRequest) -> Result<Gua
 
 /// The failure of a waiter that timed out. The message names the time only: the user gave no limit
 /// of retries.
-fn timed_out(error: LockError, request: &LockRequest) -> Failure {
+pub(super) fn timed_out(error: LockError, request: &LockRequest) -> Failure {
     if error.code() != ErrorCode::AcquisitionTimeout {
         return error.into();
     }
@@ -199,6 +216,6 @@ fn timed_out(error: LockError, request: &LockRequest) -> Failure {
     })
 }
 
-fn conflict(message: impl Into<String>) -> Failure {
+pub(super) fn conflict(message: impl Into<String>) -> Failure {
     Failure::new(Status::CONFLICT, message)
 }

@@ -14,6 +14,8 @@ mod program;
 mod request;
 mod ride_out;
 mod runner;
+#[cfg(feature = "permits")]
+mod sharing;
 mod supervise;
 mod terminal;
 mod this_program;
@@ -58,8 +60,13 @@ pub(crate) async fn run(
     };
 
     let slot = guard.slot().map(|slot| ("SYNCGUARD_SLOT", slot.to_string()));
+    #[cfg(feature = "permits")]
+    let sharing = request.sharing.map(|sharing| (sharing::VARIABLE, sharing.name().to_owned()));
+    #[cfg(not(feature = "permits"))]
+    let sharing = None;
     let runner = Runner { options, program: &program, store: &store, output };
-    let ended = runner.run(&guard.held(), slot, &mut signals).await;
+    let variables = slot.into_iter().chain(sharing);
+    let ended = runner.run(&guard.held(), variables, &mut signals).await;
     let released = guard.release().await.map_err(Failure::from);
     finish_releases(&backend).await;
     runner.status(&ended?, released)

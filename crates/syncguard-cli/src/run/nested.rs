@@ -22,7 +22,11 @@ pub(super) async fn refuse(
     key: &str,
     store: &Store,
 ) -> Result<(), Failure> {
-    if request.permits.is_some() || !is_named_by_environment(key, store) {
+    #[cfg(feature = "permits")]
+    if request.sharing.is_some() {
+        return super::sharing::Sharing::refuse_nested(backend, request, key, store).await;
+    }
+    if !request.is_plain() || !is_named_by_environment(key, store) {
         return Ok(());
     }
     // A process that outlives its `syncguard run` has the variables as well, and may take the lock.

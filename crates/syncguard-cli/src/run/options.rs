@@ -15,7 +15,8 @@ use crate::time::parse_duration;
 ///
 /// Waits for the lock, runs the command, renews the lock while the command runs, and releases it.
 /// The environment of the command has `SYNCGUARD_KEY`, `SYNCGUARD_FENCE` (15 digits, to send along
-/// with writes), `SYNCGUARD_STORE` (without its password) and, with --permits, `SYNCGUARD_SLOT`.
+/// with writes), `SYNCGUARD_STORE` (without its password) and, with --permits and --shared,
+/// `SYNCGUARD_SLOT`.
 /// Signals are forwarded to the command.
 ///
 /// The command runs in a process group of its own. The group is ended when the lock is lost, and
@@ -59,6 +60,9 @@ pub(crate) struct Options {
     #[cfg(feature = "permits")]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     permits: Option<u32>,
+    #[cfg(feature = "permits")]
+    #[command(flatten)]
+    sharing: super::sharing::SharingOptions,
     /// What happens to the command when the lock is lost; the exit status is 76 in any case
     #[arg(long, value_name = "WHAT", default_value = "term")]
     on_lost: OnLost,
@@ -138,7 +142,17 @@ impl Options {
         }
         let (min_hold, permits, ride_out) = (self.at_least, self.permits(), self.ride_out);
         let conflict = self.waiting.conflict_status();
-        Ok(LockRequest { config, auto_extend, acquisition, min_hold, permits, ride_out, conflict })
+        Ok(LockRequest {
+            config,
+            auto_extend,
+            acquisition,
+            min_hold,
+            permits,
+            ride_out,
+            #[cfg(feature = "permits")]
+            sharing: self.sharing.sharing(),
+            conflict,
+        })
     }
 
     #[cfg(feature = "permits")]

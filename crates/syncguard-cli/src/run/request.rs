@@ -16,6 +16,8 @@ pub(crate) struct LockRequest {
     pub(super) permits: Option<u32>,
     /// How long an outage of the store is ridden out.
     pub(super) ride_out: Duration,
+    #[cfg(feature = "permits")]
+    pub(super) sharing: Option<super::sharing::Sharing>,
     /// The exit status if another process holds the lock.
     pub(super) conflict: Status,
 }
@@ -36,8 +38,19 @@ impl LockRequest {
             min_hold: None,
             permits: None,
             ride_out: Duration::ZERO,
+            #[cfg(feature = "permits")]
+            sharing: None,
             conflict,
         }
+    }
+
+    /// Returns true for a lock with one holder, under the key itself.
+    pub(super) fn is_plain(&self) -> bool {
+        #[cfg(feature = "permits")]
+        let is_shared = self.sharing.is_some();
+        #[cfg(not(feature = "permits"))]
+        let is_shared = false;
+        self.permits.is_none() && !is_shared
     }
 
     pub(super) fn waits(&self) -> bool {

@@ -81,8 +81,8 @@ impl<'a> WaitDisplay<'a> {
     }
 
     async fn holder(&self) -> Option<LockInfo> {
-        // Each permit has its own holder, so there is no single holder to show.
-        let key = self.request.config.key().ok().filter(|_| self.request.permits.is_none())?;
+        // Each permit and each reader has its own holder, so there is no single holder to show.
+        let key = self.request.config.key().ok().filter(|_| self.request.is_plain())?;
         get_by_key(self.backend, key.clone()).await.ok().flatten()
     }
 

@@ -26,6 +26,7 @@ mod run;
 mod saved_locks;
 mod schema;
 mod secrets;
+mod sharing;
 mod shutdown;
 mod snapshots;
 mod status_release;

@@ -8,7 +8,7 @@ use syncguard_test_services::redis::RedisServer;
 
 use crate::emulator::emulator_url;
 use crate::harness::{Harness, until_gone};
-use crate::{acquire, inventory, recipes, run, secrets, snapshots};
+use crate::{acquire, inventory, recipes, run, secrets, sharing, snapshots};
 
 fn all(harness: &Harness) -> Result<()> {
     // The first tests need an empty store.
@@ -18,6 +18,7 @@ fn all(harness: &Harness) -> Result<()> {
         acquire::ON_EVERY_STORE,
         inventory::ON_EVERY_STORE,
         recipes::ON_EVERY_STORE,
+        sharing::ON_EVERY_STORE,
         secrets::ON_EVERY_STORE,
     ];
     for (name, holds) in tests.concat() {

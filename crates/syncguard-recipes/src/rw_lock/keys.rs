@@ -10,9 +10,9 @@ const INFIX: &str = ":rw:";
 /// The longest key: that of the gate must still be a key.
 const MAX_KEY_BYTES: usize = Key::MAX_LENGTH_BYTES - INFIX.len() - "gate".len();
 
-/// The gate's counter is the largest number of slots that any reader announced, times this, and the acquisitions since. With
-/// 64 slots it is below the fences for which backends warn.
-const PER_SLOT: u64 = 1_000_000_000_000;
+/// The gate's counter is the largest number of slots that any reader announced, times this, and the acquisitions since. It
+/// stays below the counters of ticks, which operators treat otherwise; after so many acquisitions, writers take a slot more.
+const PER_SLOT: u64 = 10_000_000_000;
 
 pub(super) fn check(key: &Key, slots: u32) -> Result<(), LockError> {
     let length = key.expose().len();

@@ -67,7 +67,7 @@ const RECIPE: &str = "rw_lock";
 ///
 /// More processes than slots may use the lock; those above the number wait for a slot. If processes have different
 /// numbers, as during a roll-out, the largest one counts: readers announce it in the counter of the gate, and each writer takes
-/// that many slots. So the fences begin at the number times 10^12. The store keeps the largest number for ever; fewer slots
+/// that many slots. So the fences begin at the number times 10^10. The store keeps the largest number for ever; fewer slots
 /// need a new key. A store without fences cannot remember the number: there, all processes must agree.
 #[derive(Clone)]
 pub struct RwLock<B: LockBackend> {

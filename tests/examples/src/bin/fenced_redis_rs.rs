@@ -15,31 +15,27 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands as _, Client, RedisResult, Script, cmd, pipe};
+use syncguard::fenced::{check, precondition, redis as fenced};
 use syncguard::redis::RedisBackend;
 use syncguard::{Fence, LockConfig, acquire};
 
-/// `>` and not `>=`, because a holder may write more than once, and no two holders have the same fence.
-const SET: &str = "
-    local highest = redis.call('HGET', KEYS[1], 'fence')
-    if highest and tonumber(highest) > tonumber(ARGV[1]) then
-        return 0
-    end
-    redis.call('HSET', KEYS[1], 'fence', ARGV[1], 'value', ARGV[2])
-    return 1";
-
-/// Sets a value unless a holder with a higher fence has written before; returns whether it did. The hash must neither
-/// expire nor be evicted, because it has the highest fence so far.
+/// Sets a value unless a holder with a higher fence has written before; returns whether it did. The two names share a
+/// hash tag, for a cluster.
 async fn set(
     connection: &mut MultiplexedConnection,
-    key: &str,
+    name: &str,
     value: &str,
     fence: Fence,
 ) -> RedisResult<bool> {
-    let script = Script::new(SET);
-    script.key(key).arg(fence.to_string()).arg(value).invoke_async(connection).await
+    let data = format!("{{{name}}}:value");
+    let script = Script::new(fenced::SCRIPT);
+    let mut call = script.key(format!("{{{name}}}:fence"));
+    call.key(&data).arg(fenced::arguments(fence, [["SET", &data, value]]));
+    let answer: i64 = call.invoke_async(connection).await?;
+    Ok(check(fence, answer).is_ok())
 }
 
-/// The same without a script. The connection is used for nothing else, because the watch belongs to it: no other task
+/// The same without a script, on a hash with the value and the fence. The hash must neither expire nor be evicted. The connection is used for nothing else, because the watch belongs to it: no other task
 /// may send commands on it meanwhile.
 async fn set_in_a_transaction(
     client: &Client,
@@ -50,8 +46,9 @@ async fn set_in_a_transaction(
     let mut own = client.get_multiplexed_async_connection().await?;
     loop {
         cmd("WATCH").arg(key).exec_async(&mut own).await?;
-        let highest: Option<u64> = own.hget(key, "fence").await?;
-        if highest.is_some_and(|highest| highest > fence.get()) {
+        let stored: Option<String> = own.hget(key, "fence").await?;
+        // The watch is the condition.
+        if precondition(fence, Some(((), stored.as_deref()))).is_err() {
             return Ok(false);
         }
         let mut write = pipe();
@@ -80,7 +77,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (who, guard, value) in [("successor", &successor, "new"), ("stalled one", &stalled, "old")]
     {
         let fence = guard.fence();
-        let written = set(&mut connection, "data:script", value, fence).await?;
+        let written = set(&mut connection, "profile:7", value, fence).await?;
         println!("the {who} writes under fence {fence}: {written}");
         let written = set_in_a_transaction(&client, "data:multi", value, fence).await?;
         println!("the {who} writes in a transaction under fence {fence}: {written}");

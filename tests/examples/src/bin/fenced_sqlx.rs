@@ -8,12 +8,13 @@
 //!
 //! The URL may also be in `SYNCGUARD_URL`.
 
-#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+#![allow(clippy::print_stderr, clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::env;
 use std::time::Duration;
 
 use sqlx::{PgPool, raw_sql};
+use syncguard::fenced::{Dialect, FenceStatement, check};
 use syncguard::postgres::{PostgresBackend, PostgresOptions, check_fence_sql};
 use syncguard::{Fence, Held, LockConfig, acquire, lock};
 
@@ -21,10 +22,24 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>
 
 /// Sets a balance unless a holder with a higher fence has written before; returns whether it did. The locks may be in
 /// any store.
-async fn set_balance(db: &PgPool, account: i64, balance: i64, fence: Fence) -> Result<bool> {
-    let sql = "UPDATE accounts SET balance = $2, fence = $3 WHERE id = $1 AND fence <= $3";
-    let write = sqlx::query(sql).bind(account).bind(balance).bind(fence.as_i64());
-    Ok(write.execute(db).await?.rows_affected() == 1)
+async fn set_balance(
+    db: &PgPool,
+    fences: &FenceStatement,
+    (account, balance): (i64, i64),
+    fence: Fence,
+) -> Result<bool> {
+    let mut transaction = db.begin().await?;
+    let highest = sqlx::query_scalar::<_, i64>(fences.sql()).bind(account).bind(fence.as_i64());
+    if let Err(stale) = check(fence, highest.fetch_one(&mut *transaction).await?) {
+        // A real program ends its work with this error.
+        eprintln!("{stale}");
+        transaction.rollback().await?;
+        return Ok(false);
+    }
+    let write = sqlx::query("UPDATE accounts SET balance = $2 WHERE id = $1");
+    write.bind(account).bind(balance).execute(&mut *transaction).await?;
+    transaction.commit().await?;
+    Ok(true)
 }
 
 /// Moves money, and commits only while this lock is held. This works for locks in the same database, and your tables
@@ -63,9 +78,11 @@ async fn main() -> Result<()> {
     let stalled = acquire(&backend, config).await?;
     let successor = acquire(&backend, "accounts").await?;
 
-    let written = set_balance(&db, 1, 200, successor.fence()).await?;
+    // A column of a table of ours. With `for_rows`, fences have a table of their own.
+    let fences = FenceStatement::for_column(Dialect::Postgres, "accounts", "id", "fence")?;
+    let written = set_balance(&db, &fences, (1, 200), successor.fence()).await?;
     println!("the successor writes under fence {}: {written}", successor.fence());
-    let written = set_balance(&db, 1, 100, stalled.fence()).await?;
+    let written = set_balance(&db, &fences, (1, 100), stalled.fence()).await?;
     println!("the stalled one writes under fence {}: {written}", stalled.fence());
 
     let committed = transfer(&db, check_fence, &successor.held()).await?;

@@ -1,0 +1,1 @@
+../../../../tests/examples/src/bin/fenced_rusqlite.rs

@@ -1,0 +1,1 @@
+../../../../tests/sqlx-sqlite/src/fenced_sqlx_sqlite.rs
