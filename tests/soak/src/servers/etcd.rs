@@ -83,10 +83,6 @@ fn fill_up(store: &Store, random: &mut Random) -> Result<()> {
             }
         }
         thread::sleep(random.millis(300, 1200));
-        let _ = cluster.compact(cluster.leader()?);
-        for member in 0..cluster.size() {
-            cluster.make_room(member)?;
-        }
-        Ok(())
+        cluster.make_room()
     })
 }
