@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
+use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::install;
 use syncguard_test_services::postgres::PostgresServer;
@@ -28,6 +29,7 @@ pub(crate) fn run() -> Result<ExitCode> {
 struct Servers {
     redis: RedisServer,
     postgres: PostgresServer,
+    etcd: EtcdCluster,
     firestore: FirestoreEmulator,
 }
 
@@ -36,15 +38,17 @@ impl Servers {
         Ok(Self {
             redis: started("Redis", RedisServer::start)?,
             postgres: started("PostgreSQL", PostgresServer::start)?,
+            etcd: started("etcd", || EtcdCluster::start(1))?,
             firestore: started("Firestore emulator", FirestoreEmulator::start)?,
         })
     }
 
     /// The commands to type before an example, one line for each server.
-    fn exports(&self) -> [String; 3] {
+    fn exports(&self) -> [String; 4] {
         [
             format!("export SYNCGUARD_URL={}", self.redis.url()),
             format!("export SYNCGUARD_URL={}", self.postgres.url()),
+            format!("export SYNCGUARD_URL={}", self.etcd.url()),
             format!(
                 "export SYNCGUARD_URL=firestore://demo-syncguard FIRESTORE_EMULATOR_HOST={}",
                 self.firestore.host_port()
@@ -67,10 +71,11 @@ mod tests {
     #[test]
     fn starts_each_server_and_says_how_to_use_it() {
         let servers = Servers::start().unwrap();
-        let [redis, postgres, firestore] = servers.exports();
+        let [redis, postgres, etcd, firestore] = servers.exports();
         assert!(redis.starts_with("export SYNCGUARD_URL=redis://127.0.0.1:"), "{redis}");
         let expected = "export SYNCGUARD_URL=postgres://postgres:";
         assert!(postgres.starts_with(expected), "{postgres}");
+        assert!(etcd.starts_with("export SYNCGUARD_URL=etcd://127.0.0.1:"), "{etcd}");
         let host = servers.firestore.host_port();
         assert!(firestore.ends_with(&format!(" FIRESTORE_EMULATOR_HOST={host}")), "{firestore}");
     }

@@ -11,9 +11,16 @@ pub fn check_url(input: &[u8]) {
         return;
     }
     let secret = "Xq7ZkV";
-    for scheme in
-        ["redis", "rediss", "redis-cluster", "redis-sentinel", "postgres", "firestore", "sqlite"]
-    {
+    for scheme in [
+        "redis",
+        "rediss",
+        "redis-cluster",
+        "redis-sentinel",
+        "postgres",
+        "etcd",
+        "firestore",
+        "sqlite",
+    ] {
         check(&format!("{scheme}:{text}"), None);
         check(&format!("{scheme}://u:{secret}{text}"), Some(secret));
         check(&format!("{scheme}://u:{secret}@h{text}"), Some(secret));
@@ -25,9 +32,10 @@ pub fn check_url(input: &[u8]) {
 type Reader = fn(&str) -> Result<(), LockError>;
 
 fn check(url: &str, secret: Option<&str>) {
-    let readers: [Reader; 4] = [
+    let readers: [Reader; 5] = [
         syncguard_redis::fuzzing::read_url,
         syncguard_postgres::fuzzing::read_url,
+        syncguard_etcd::fuzzing::read_url,
         syncguard_firestore::fuzzing::read_url,
         syncguard_sqlite::fuzzing::read_url,
     ];

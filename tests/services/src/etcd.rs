@@ -215,11 +215,19 @@ impl EtcdCluster {
     }
 
     /// Compacts and defragments a full database, and ends the alarm.
-    pub fn make_room(&self, member: usize) -> Result<()> {
+    pub fn make_room(&self) -> Result<()> {
         // Compaction fails if there was no write since the last one.
-        let _ = self.compact(member);
-        self.post(member, "maintenance/defragment", "{}")?;
-        self.post(member, "maintenance/alarm", r#"{"action":"DEACTIVATE","alarm":"NOSPACE"}"#)?;
+        let _ = self.compact(0);
+        for member in 0..self.size() {
+            self.post(member, "maintenance/defragment", "{}")?;
+        }
+        // An alarm ends for the member that it names.
+        let alarms = self.post(0, "maintenance/alarm", "{}")?;
+        for member in alarms.split("\"memberID\":\"").skip(1) {
+            let id = member.split('"').next().unwrap_or_default();
+            let end = format!(r#"{{"action":"DEACTIVATE","memberID":"{id}","alarm":"NOSPACE"}}"#);
+            self.post(0, "maintenance/alarm", &end)?;
+        }
         Ok(())
     }
 

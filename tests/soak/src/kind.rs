@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     Postgres,
     /// A server behind a PgBouncer that pools by transaction
     Pgbouncer,
+    /// Three members, with clients whose clocks differ and step
+    Etcd,
     /// The emulator, with clients whose clocks differ and step
     Firestore,
     /// A file
@@ -35,7 +37,7 @@ impl Kind {
     /// the tolerance is 1 s.
     pub(crate) fn skew(self) -> Duration {
         match self {
-            Self::Firestore => Duration::from_millis(200),
+            Self::Etcd | Self::Firestore => Duration::from_millis(200),
             _ => Duration::ZERO,
         }
     }
@@ -74,10 +76,13 @@ impl Kind {
             Self::RedisCluster => {
                 vec![Fault::Severed, Fault::Delayed, Fault::FailedOver, Fault::Resharded]
             }
+            // A process goes on to members without a proxy.
+            Self::Etcd => vec![Fault::Delayed, Fault::Severed, Fault::Frozen],
             _ => vec![Fault::Cut, Fault::Delayed, Fault::Severed, Fault::Frozen, Fault::Late],
         });
         faults.extend(match self {
             Self::Redis | Self::Postgres => vec![Fault::ServerRestarted],
+            Self::Etcd => vec![Fault::ServerRestarted, Fault::FailedOver],
             Self::Pgbouncer => vec![Fault::ServerRestarted, Fault::PoolerRestarted],
             _ => Vec::new(),
         });

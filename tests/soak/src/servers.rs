@@ -2,6 +2,7 @@
 
 mod actions;
 mod cluster;
+mod etcd;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

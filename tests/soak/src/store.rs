@@ -1,5 +1,6 @@
 //! The server of a run, which can be stopped and queried while others use it.
 
+mod etcd;
 mod file;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result};
 use serde_json::Value as Json;
 use syncguard::postgres::{PostgresOptions, schema_sql};
+use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 use syncguard_test_services::redis::{AppendOnly, RedisCluster, RedisServer};
@@ -23,6 +25,8 @@ pub(crate) enum Server {
     Cluster(RedisCluster),
     Postgres(PostgresServer),
     PgBouncer(PgBouncer, PostgresServer),
+    /// Three members with their data on disk.
+    Etcd(EtcdCluster),
     Firestore(FirestoreEmulator),
     Sqlite(SqliteFile),
 }
@@ -46,6 +50,7 @@ impl Store {
                 let pooler = PgBouncer::start_with(&server, PoolMode::Transaction, &config)?;
                 Server::PgBouncer(pooler, server)
             }
+            Kind::Etcd => Server::Etcd(etcd::start()?),
             Kind::Firestore => Server::Firestore(FirestoreEmulator::start()?),
             Kind::Sqlite => Server::Sqlite(SqliteFile::new()?),
         };
@@ -53,6 +58,7 @@ impl Store {
             Server::Redis(server) => Some(server.port()),
             Server::Postgres(server) => Some(server.port()),
             Server::PgBouncer(pooler, _) => Some(pooler.port()),
+            Server::Etcd(cluster) => Some(cluster.port(0)),
             Server::Firestore(server) => Some(server.port()),
             // The nodes announce their own addresses, past any proxy.
             Server::Cluster(_) | Server::Sqlite(_) => None,
@@ -74,8 +80,8 @@ impl Store {
     pub(crate) fn pause(&self) -> Result<()> {
         match &mut *self.server() {
             Server::Redis(server) => server.pause(),
-            // A cluster has its own way to lose a master.
-            Server::Cluster(_) => Ok(()),
+            // Clusters have their own ways to lose a master.
+            Server::Cluster(_) | Server::Etcd(_) => Ok(()),
             Server::Postgres(server) | Server::PgBouncer(_, server) => server.pause(),
             Server::Firestore(server) => server.pause(),
             Server::Sqlite(file) => file.pause(),
@@ -86,7 +92,7 @@ impl Store {
     pub(crate) fn resume(&self) -> Result<()> {
         match &mut *self.server() {
             Server::Redis(server) => server.resume(),
-            Server::Cluster(_) => Ok(()),
+            Server::Cluster(_) | Server::Etcd(_) => Ok(()),
             Server::Postgres(server) | Server::PgBouncer(_, server) => server.resume(),
             Server::Firestore(server) => server.resume(),
             Server::Sqlite(file) => {
@@ -109,6 +115,16 @@ impl Store {
     /// The URL of the server at another port.
     pub(crate) fn url_at(&self, port: u16) -> String {
         match self.kind {
+            Kind::Etcd => match &*self.server() {
+                // Most processes begin with the proxy.
+                Server::Etcd(cluster) => format!(
+                    "etcd://{0},{0},{0},127.0.0.1:{1},127.0.0.1:{2}",
+                    format_args!("127.0.0.1:{port}"),
+                    cluster.port(1),
+                    cluster.port(2)
+                ),
+                _ => String::new(),
+            },
             Kind::Firestore => format!("firestore://127.0.0.1:{port}/{PROJECT}"),
             Kind::Postgres | Kind::Pgbouncer => {
                 let password = PostgresServer::PASSWORD;
@@ -127,6 +143,7 @@ impl Store {
             Server::PgBouncer(pooler, server) => {
                 format!("{}, {}", pooler.admin("SHOW VERSION")?, postgres_version(server)?)
             }
+            Server::Etcd(cluster) => etcd::version(cluster)?,
             // The emulator does not report one.
             Server::Firestore(_) => "Firestore emulator".to_owned(),
             Server::Sqlite(_) => format!("SQLite {}", rusqlite::version()),
@@ -150,6 +167,7 @@ impl Store {
             Server::Postgres(server) => postgres_leftovers(server),
             // The pooler keeps its own connections.
             Server::PgBouncer(_, server) => Ok((postgres_leftovers(server)?.0, 0)),
+            Server::Etcd(cluster) => Ok((etcd::live(cluster)?, 0)),
             Server::Firestore(emulator) => Ok((documents(emulator)?, 0)),
             Server::Sqlite(file) => Ok((file.live()?, 0)),
         }

@@ -9,14 +9,15 @@ use anyhow::{Context as _, Result, ensure};
 use syncguard_test_effort::either;
 
 /// The stores, three at a time: a machine of two cores has no capacity for more.
-const STORES: [[&str; 3]; 2] =
-    [["redis", "postgres", "sqlite"], ["redis-cluster", "pgbouncer", "firestore"]];
+const STORES: [&[&str]; 3] =
+    [&["redis", "postgres", "sqlite"], &["redis-cluster", "pgbouncer", "firestore"], &["etcd"]];
 
 #[test]
 fn fleets_of_processes_break_no_invariant_on_any_store() {
     for stores in STORES {
         let errors: Vec<String> = thread::scope(|scope| {
-            let runs = stores.map(|store| scope.spawn(move || soak(store)));
+            let runs: Vec<_> =
+                stores.iter().map(|store| scope.spawn(move || soak(store))).collect();
             let results = runs.into_iter().map(|run| run.join().unwrap());
             results.filter_map(Result::err).map(|error| format!("{error:#}")).collect()
         });

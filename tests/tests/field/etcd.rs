@@ -65,7 +65,7 @@ async fn a_full_database_is_named_and_serves_again_when_there_is_room() -> Resul
     let released = ours.release(ReleaseRequest::new(kept)).await;
     let is_told = released.as_ref().err().is_none_or(|error| error.message().contains("quota"));
     ensure!(is_told, "{released:?}");
-    cluster.make_room(0)?;
+    cluster.make_room()?;
     let lock = if released.is_ok() { take(&ours, "kept").await? } else { kept };
     ensure!(ours.extend(ExtendRequest::new(lock, MINUTE)?).await?.is_extended());
     eventually("settled", async || ours.client_state().clean_up().waiting() == 0).await;

@@ -37,6 +37,8 @@ const RULES: &[Rule] = &[
     Rule("syncguard", "redis,tls", &["fred", PROVIDER], &[POSTGRES, GOOGLE, SQLITE, OTHER_TLS]),
     Rule("syncguard", "postgres", &["tokio-postgres"], &[REDIS, GOOGLE, SQLITE, TLS]),
     Rule("syncguard", "postgres,tls", &["tokio-postgres", PROVIDER], &[REDIS, GOOGLE, SQLITE, OTHER_TLS]),
+    Rule("syncguard", "etcd", &["tonic", "prost"], &[REDIS, POSTGRES, GOOGLE_ALONE, SQLITE, TLS]),
+    Rule("syncguard", "etcd,tls", &["tonic", PROVIDER], &[REDIS, POSTGRES, GOOGLE_ALONE, SQLITE, OTHER_TLS]),
     Rule("syncguard", "firestore", &["gcloud-sdk", PROVIDER], &[REDIS, POSTGRES, SQLITE, OTHER_TLS]),
     Rule("syncguard", "sqlite", &["rusqlite"], &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS]),
     Rule("syncguard-cli", "sqlite", &["clap", "rusqlite"], &[REDIS, POSTGRES, GOOGLE, TLS]),
@@ -48,7 +50,10 @@ const MEMORY: &[&str] = &["syncguard-memory"];
 const CRON: &[&str] = &["croner", "jiff*"];
 const REDIS: &[&str] = &["syncguard-redis", "fred*", "redis*"];
 const POSTGRES: &[&str] = &["syncguard-postgres", "tokio-postgres*", "postgres*", "deadpool*"];
-const GOOGLE: &[&str] = &["syncguard-firestore", "gcloud*", "google*", "tonic*", "prost*"];
+/// Firestore and etcd.
+const GOOGLE: &[&str] =
+    &["syncguard-etcd", "syncguard-firestore", "gcloud*", "google*", "tonic*", "prost*"];
+const GOOGLE_ALONE: &[&str] = &["syncguard-firestore", "gcloud*", "google*"];
 const SQLITE: &[&str] = &["syncguard-sqlite", "rusqlite*", "libsqlite3*"];
 const NETWORK: &[&str] = &["hyper*", "reqwest*", "socket2", "mio"];
 const EXPORTERS: &[&str] = &["opentelemetry_sdk", "opentelemetry-*", "tracing-subscriber"];

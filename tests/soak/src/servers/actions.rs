@@ -5,7 +5,7 @@ use std::thread;
 use anyhow::Result;
 use syncguard_history::{Fault, Random};
 
-use super::{Action, cluster};
+use super::{Action, cluster, etcd};
 use crate::store::{Server, Store};
 
 pub(super) fn for_store(store: &Store) -> Vec<Action> {
@@ -36,6 +36,7 @@ pub(super) fn for_store(store: &Store) -> Vec<Action> {
             vec![keep_out, stop]
         }
         Server::Cluster(_) => cluster::actions(),
+        Server::Etcd(_) => etcd::actions(),
     }
 }
 
