@@ -148,9 +148,9 @@ impl Inner {
         self.memory.remember(Held { record, version: Version { revision, value } });
     }
 
-    /// Remembers that the key of a lock is free now.
-    pub(crate) fn remember_free(&self, record: Record) {
-        self.memory.free.put(record.key, record.fence);
+    /// Remembers that the key of a lock is free now, with this counter.
+    pub(crate) fn remember_free(&self, record: Record, counter: Fence) {
+        self.memory.free.put(record.key, counter);
     }
 
     /// Takes the counter of a key that this backend left free out of the memory.

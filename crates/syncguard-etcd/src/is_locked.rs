@@ -32,7 +32,7 @@ async fn once(
     let now = inner.now()?;
     if inner.cleans_up && is_clearable(held.record.expires_at, now) {
         // Deletes only this version, so a lock of a later holder stays.
-        inner.in_background(delete(inner, &held, false));
+        inner.in_background(delete(inner, &held, false).or_read(&[]));
         return Ok(false);
     }
     Ok(held.is_live(now))

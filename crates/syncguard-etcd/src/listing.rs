@@ -111,7 +111,8 @@ fn next(inner: &Inner, range: &RangeResponse, request: &ListRequest) -> Option<L
     Some(request.behind(inner.layout.text_of(&last.key)?))
 }
 
-async fn counter(inner: &Inner, name: &str, attempt: Attempt) -> Result<Option<Fence>, Fault> {
+/// Reads the counter with this name.
+pub(crate) async fn counter(inner: &Inner, name: &str, attempt: Attempt) -> Result<Option<Fence>, Fault> {
     let [counter] = inner.read([name], &attempt).await?;
     Ok(record::counter(name, counter.as_ref())?)
 }

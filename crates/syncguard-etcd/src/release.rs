@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use syncguard_core::authoring::planted::is_planted;
 use syncguard_core::contract::ReleaseRequest;
-use syncguard_core::{LockError, ReleaseResult};
+use syncguard_core::{Fence, LockError, ReleaseResult};
 
 use crate::error::Fault;
 use crate::find::{find, judge};
 use crate::inner::{Changed, Inner};
-use crate::record::Held;
+use crate::listing::counter;
+use crate::record::{Held, digits, if_counter};
 use crate::retry::Attempt;
 use crate::txn::Change;
-use crate::wire::TxnRequest;
 
 pub(crate) async fn release(
     inner: Arc<Inner>,
@@ -40,9 +40,12 @@ async fn once(
             Err(reason) => return not_held(reason),
         },
     };
-    match inner.change(delete(inner, &held, is_planted("unchecked-release")), &attempt).await? {
+    let name = inner.layout.lock(&held.record.key);
+    let change = delete(inner, &held, is_planted("unchecked-release"));
+    let (change, counter) = raise(inner, request, &held, change, &attempt).await?;
+    match inner.change(change.or_read(&[&name]), &attempt).await? {
         Changed::Done(_) => {
-            inner.remember_free(held.record);
+            inner.remember_free(held.record, counter);
             Ok(ReleaseResult::Released)
         }
         Changed::Refused([lock]) => match judge(inner, &held.record.key, lock_id, lock)? {
@@ -53,13 +56,32 @@ async fn once(
     }
 }
 
+/// Adds the counter to the change if the release raises it. Also returns the counter after the change: while the lock is
+/// held, that is its fence, or more if somebody has raised it.
+async fn raise(
+    inner: &Inner,
+    request: &ReleaseRequest,
+    held: &Held,
+    change: Change,
+    attempt: &Attempt,
+) -> Result<(Change, Fence), Fault> {
+    let fence = held.record.fence;
+    let raised = request.raised().filter(|(key, _)| **key == held.record.key);
+    let Some((key, at_least)) = raised else { return Ok((change, fence)) };
+    let name = inner.layout.counter(key);
+    let seen = counter(inner, &name, attempt.clone()).await?;
+    if let Some(enough) = seen.filter(|seen| *seen >= at_least) {
+        return Ok((change, enough));
+    }
+    Ok((if_counter(change, &name, seen).put(&name, digits(at_least)), at_least))
+}
+
 /// Deletes a lock and its index entry, if the lock still has this version; in any case with a planted flaw.
-pub(crate) fn delete(inner: &Inner, held: &Held, flawed: bool) -> TxnRequest {
+pub(crate) fn delete(inner: &Inner, held: &Held, flawed: bool) -> Change {
     let name = inner.layout.lock(&held.record.key);
     Change::new()
         .if_unchanged(&name, &held.version)
         .without_conditions_if(flawed)
         .delete(&name)
         .delete(&inner.layout.index(held.record.lock_id))
-        .or_read(&[&name])
 }

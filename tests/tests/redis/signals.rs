@@ -215,8 +215,8 @@ async fn a_lost_race_is_one_command_or_two() -> Result<()> {
     until("the waiter listens", SOON, async || watched(&raw).await == 1).await;
     let before = raw.calls("evalsha").await;
     // As if the lock had been released and taken in between, with another expiry.
-    let script = "local record = string.gsub(redis.call('GET', KEYS[1]), '(%d+)}$', function(expiry) \
-                  return string.format('%.0f}', expiry + 1) end) \
+    let script = "local record = string.gsub(redis.call('GET', KEYS[1]), '(\"expiresAtMs\":)(%d+)', \
+                  function(name, expiry) return name .. string.format('%.0f', expiry + 1) end) \
                   return redis.call('SET', KEYS[1], record, 'KEEPTTL')";
     for lost in 1..=RACES {
         raw.send("EVAL", &[script, "1", "syncguard:k"]).await;
