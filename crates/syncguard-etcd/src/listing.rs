@@ -112,7 +112,11 @@ fn next(inner: &Inner, range: &RangeResponse, request: &ListRequest) -> Option<L
 }
 
 /// Reads the counter with this name.
-pub(crate) async fn counter(inner: &Inner, name: &str, attempt: Attempt) -> Result<Option<Fence>, Fault> {
+pub(crate) async fn counter(
+    inner: &Inner,
+    name: &str,
+    attempt: Attempt,
+) -> Result<Option<Fence>, Fault> {
     let [counter] = inner.read([name], &attempt).await?;
     Ok(record::counter(name, counter.as_ref())?)
 }
