@@ -59,7 +59,7 @@ impl Gateway {
         *self.rule.lock().unwrap() = Some(Rule { method, code, times, carried_out: false });
     }
 
-    /// The call is carried out, and its answer lost.
+    /// The server carries out the call, and the answer gets lost.
     pub(crate) fn lose_answer(&self, method: &'static str, code: Code) {
         *self.rule.lock().unwrap() = Some(Rule { method, code, times: 1, carried_out: true });
     }

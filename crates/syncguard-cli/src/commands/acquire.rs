@@ -40,7 +40,7 @@ pub(crate) struct Options {
     holder: HolderOptions,
 }
 
-/// This program ends, so its own process id would tell nothing.
+/// This program ends before the lock does, so its own process id would name no running process.
 const HOLDER_HELP: &str = "Names the holder, for people [default: `SYNCGUARD_HOLDER`, or else user, host name and the id \
                            of the process that has called this program: `alice@build-7/412`]";
 
@@ -89,7 +89,7 @@ pub(crate) async fn run(
         Ok(()) => {
             // Dropping the guard would release the lock, which now belongs to whoever has the
             // record. This process ends next, so nothing is leaked for long, and without
-            // auto-extend no task goes on with the lock.
+            // auto-extend no task renews the lock.
             mem::forget(guard);
             Ok(Status::SUCCESS)
         }

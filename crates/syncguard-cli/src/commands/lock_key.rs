@@ -9,7 +9,7 @@ pub(super) fn key_of(info: &LockInfo) -> String {
     info.clone().expose().key.expose().to_owned()
 }
 
-/// The key for a terminal: characters that control it or hide are escaped.
+/// The key for a terminal: control characters and invisible characters are escaped.
 pub(super) fn key_for_terminal(info: &LockInfo) -> String {
     escape_for_terminal(&key_of(info))
 }

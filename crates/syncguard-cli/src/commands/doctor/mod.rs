@@ -81,7 +81,7 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
                 report.cost = Some(cost.await?);
             }
         }
-        // A store that is away is no finding: a script that waits for the store expects the usual
+        // An unreachable store is not reported as a finding: a script that waits for the store expects the usual
         // status.
         Err(failure) if failure.status() == Status::UNAVAILABLE => return Err(failure),
         Err(failure) => {

@@ -48,7 +48,7 @@ pub(super) async fn release(
     let mut worst = if corrupt.is_empty() { Status::SUCCESS } else { Status::INTERNAL };
     let mut unprinted = None;
     for info in &locks {
-        // A lock that cannot be taken away does not keep the others.
+        // If one lock cannot be taken away, the others still are.
         let outcome = take_away(&backend, info).await.unwrap_or_else(Outcome::Held);
         let printed = if options.json {
             if let Outcome::Held(failure) = &outcome {
@@ -58,7 +58,7 @@ pub(super) async fn release(
         } else {
             print(format!("{}: {}", key_for_terminal(info), outcome.as_text(Some(info))))
         };
-        // A reader that has gone does not keep the others either.
+        // If the reader of the output has gone, the other locks still are taken away.
         unprinted = unprinted.or(printed.err());
         if let Outcome::Held(failure) = &outcome
             && [Status::SUCCESS, Status::CONFLICT].contains(&worst)

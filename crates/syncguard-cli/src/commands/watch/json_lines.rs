@@ -1,4 +1,4 @@
-//! `watch --json`: a line for each look.
+//! `watch --json`: one line of JSON for each look-up.
 
 use std::io;
 use std::pin::pin;

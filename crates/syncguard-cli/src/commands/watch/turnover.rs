@@ -1,4 +1,4 @@
-//! How often each key is granted, from the fences of the last looks.
+//! How often each key is granted, by the fences that the last look-ups showed.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(turnover.add("k", 7, seconds(100)), None);
         assert_eq!(turnover.add("k", 7, seconds(102)), Some(0.0));
         assert_eq!(turnover.add("other", 7, seconds(102)), None);
-        // Also if there was a look without a lock.
+        // This holds even if one look-up in between found no lock.
         assert_eq!(turnover.add("k", 17, seconds(105)), Some(2.0));
     }
 
