@@ -185,10 +185,9 @@ impl<B: LockBackend> Semaphore<B> {
         let deadline = Instant::now() + options.timeout;
         let mut asked = Asked::default();
         let waits = options.max_retries > 0;
-        if !queue.has_waiters() && !(waits && queue.owes_a_pause()) {
-            if let Some(permit) = self.try_until(deadline, !waits, &mut asked).await? {
-                return Ok(permit);
-            }
+        let is_behind = queue.has_waiters() || (waits && queue.owes_a_pause());
+        if !is_behind && let Some(permit) = self.try_until(deadline, !waits, &mut asked).await? {
+            return Ok(permit);
         }
         if !waits {
             return Err(self.all_held());

@@ -17,11 +17,13 @@ use super::slots::Slots;
 #[derive(Default)]
 pub(super) struct SlotWatcher {
     /// Each resolves at the next signal, with the number of its slot.
-    watches: FuturesUnordered<Pin<Box<dyn Future<Output = (usize, KeyWatch)> + Send>>>,
+    watches: FuturesUnordered<NextSignal>,
     watched: HashSet<usize>,
     /// The slots for which the store had no signals, until the next poll.
     without_signals: HashSet<usize>,
 }
+
+type NextSignal = Pin<Box<dyn Future<Output = (usize, KeyWatch)> + Send>>;
 
 impl SlotWatcher {
     /// A watch that takes longer to begin is given up.

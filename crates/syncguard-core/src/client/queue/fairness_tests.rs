@@ -9,9 +9,8 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-const fn pause(millis: u64, ends_early: bool) -> Option<Pause> {
-    Some(Pause { time: ms(millis), ends_early })
-}
+const SHARED: Option<Pause> = Some(Pause { time: ms(25), ends_early: true });
+const WHOLE: Option<Pause> = Some(Pause { time: ms(25), ends_early: false });
 
 /// The lengths of the next turns in ms if no rival comes, with the pause after each.
 fn turns(fairness: &mut Fairness, mut now: Instant, number: usize) -> Vec<(u64, u64)> {
@@ -53,7 +52,7 @@ fn a_turn_goes_on_through_hand_overs_and_ends_with_a_break() {
     fairness.on_granted(start + ms(13));
     fairness.on_released(start + ms(17));
     fairness.on_arrival(start + ms(17));
-    assert_eq!(fairness.pause(start + ms(17)), pause(25, true));
+    assert_eq!(fairness.pause(start + ms(17)), SHARED);
     fairness.on_arrival(start + ms(17 + 25));
     assert_eq!(fairness.pause(start + ms(17 + 25)), None, "the key was free for long enough");
 }
@@ -66,15 +65,15 @@ fn the_key_is_left_free_after_each_turn_while_a_client_polls() {
     assert_eq!(fairness.pause(start + ms(100)), None, "the client that polls has had the key");
     fairness.on_granted(start);
     assert_eq!(fairness.pause(start + ms(15)), None);
-    assert_eq!(fairness.pause(start + TURN), pause(25, false));
+    assert_eq!(fairness.pause(start + TURN), WHOLE);
     // The turn of a rival with signals is no reason to make no pause.
     fairness.on_rival_seen(start + ms(10), false);
-    assert_eq!(fairness.pause(start + TURN), pause(25, false));
+    assert_eq!(fairness.pause(start + TURN), WHOLE);
     // Two seconds after the last sign of the client that polls, the turn of a rival with signals counts again.
     fairness.on_rival_seen(start + ms(2_000), false);
     assert_eq!(fairness.pause(start + ms(2_016)), None);
     fairness.on_granted(start + ms(2_020));
-    assert_eq!(fairness.pause(start + ms(2_036)), pause(25, true));
+    assert_eq!(fairness.pause(start + ms(2_036)), SHARED);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
+use super::fairness::Fairness;
 use super::queues::WaitQueues;
 use super::ticket::Ticket;
 use super::wait_queue::Turn;
@@ -49,12 +50,12 @@ impl RecipeQueue {
 
     /// This process has got one of the locks.
     pub fn on_granted(&self) {
-        self.queues.share(&self.key, |fairness, now| fairness.on_granted(now));
+        self.queues.share(&self.key, Fairness::on_granted);
     }
 
     /// This process has released one of the locks.
     pub fn on_released(&self) {
-        self.queues.share(&self.key, |fairness, now| fairness.on_released(now));
+        self.queues.share(&self.key, Fairness::on_released);
     }
 
     /// Another process had one of the locks that this process asked for.

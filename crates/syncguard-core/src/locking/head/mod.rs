@@ -137,7 +137,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
             // A dropped attempt cleans up after itself: see `LockBackend::acquire`.
             let once = self.attempt.once(lock_id, sent, Some(&mut self.ticket));
             let tried = rt::until(self.deadline, once).await;
-            self.on_answer(&tried, sent);
+            self.on_answer(tried.as_ref(), sent);
             (tried, false)
         };
         let Some(tried) = tried else {
@@ -158,7 +158,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
     }
 
     /// The store has answered an attempt of this time, or has not.
-    fn on_answer(&mut self, answer: &Answer<B>, sent: Instant) {
+    fn on_answer(&mut self, answer: Option<&Result<Tried<B>, LockError>>, sent: Instant) {
         if let Some(Ok(Tried::Busy(contention))) = answer {
             let now = Instant::now();
             self.answers.on_locked(now.saturating_duration_since(sent));

@@ -45,7 +45,7 @@ impl<B: LockBackend> Head<'_, B> {
                 }
             }
         };
-        self.on_answer(&tried, sent);
+        self.on_answer(tried.as_ref(), sent);
         if !matches!(tried, Some(Ok(Tried::Busy(_)))) {
             return Ok((tried, false));
         }
