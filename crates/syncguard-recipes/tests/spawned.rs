@@ -4,9 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
-use syncguard_core::{CancellationToken, DynBackend, Held, LockBackend, LockError, lock};
+use syncguard_core::{
+    CancellationToken, DynBackend, Held, LockBackend, LockConfig, LockError, lock,
+};
 use syncguard_memory::MemoryBackend;
-use syncguard_recipes::{Election, Schedule, Term, Tick, TickOutcome, Ticks};
+use syncguard_recipes::{
+    Election, RwLock, Schedule, Semaphore, Term, Tick, TickOutcome, Ticks, lock_all,
+};
 use tokio::time::Instant;
 
 /// The state of a service.
@@ -110,12 +114,21 @@ async fn each_form_of_work_that_is_called_once<B: LockBackend>(backend: B) {
             Ok::<_, LockError>(())
         })
         .await??;
+        let semaphore = Semaphore::new(backend.clone(), "permits", 2)?;
+        let permit = semaphore.acquire().await?;
+        state.call(permit.fence()).await;
+        let set = lock_all(&backend, ["b", "c"].map(LockConfig::new)).await?;
+        state.call(set.fences().count()).await;
+        let resource = RwLock::new(backend.clone(), "resource", 2)?;
+        let read = resource.read().await?;
+        state.call(&read).await;
+        drop((permit, set, read));
         let ticks = ticks(backend.clone(), &state);
         ticks.try_once(async |tick| state.call(tick.fence()).await).await?;
         ticks.try_once(|tick| async move { state.call(tick.fence()).await }).await
     });
     assert_eq!(ran.await.unwrap().unwrap(), TickOutcome::Taken);
-    assert_eq!(service.calls.load(Ordering::Relaxed), 4);
+    assert_eq!(service.calls.load(Ordering::Relaxed), 7);
 }
 
 #[tokio::test(start_paused = true)]

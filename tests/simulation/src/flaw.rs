@@ -158,9 +158,9 @@ impl Flaw {
             )],
             Self::EndlessRelease => vec![
                 (
-                    "local name, refusal = get(KEYS[1])\nif not name then\n  return refusal or { 0, time }",
+                    "local name, refusal = get(KEYS[1])\nif not name then\n  return refusal or { NOT_FOUND, time }",
                     "FLAW = FLAW or {}\nlocal name, refusal = get(KEYS[1])\nif not name then\n  \
-                 if #ARGV == 2 and FLAW[ARGV[1]] then return 1 end\n  return refusal or { 0, time }",
+                 if #ARGV == 2 and FLAW[ARGV[1]] then return 1 end\n  return refusal or { NOT_FOUND, time }",
                 ),
                 (
                     "redis.call('DEL', name, KEYS[1])\nreturn 1",
@@ -168,10 +168,10 @@ impl Flaw {
                 ),
             ],
             Self::Undead => vec![(
-                "if not name then\n  return refusal or { 0, time }",
+                "if not name then\n  return refusal or { NOT_FOUND, time }",
                 "FLAW = (FLAW or 0) + 1\nif not name then\n  \
                  if #ARGV == 5 and FLAW % 3 == 0 then return time + ARGV[2] end\n  \
-                 return refusal or { 0, time }",
+                 return refusal or { NOT_FOUND, time }",
             )],
             Self::Orphans => vec![(
                 "redis.call('DEL', name, KEYS[1])\nreturn 1",
