@@ -169,7 +169,11 @@ mod tests {
             let read = read(url).unwrap();
             let members: Vec<_> =
                 members.iter().map(|(host, port)| ((*host).to_owned(), *port)).collect();
-            assert_eq!((read.has_tls(), read.members), (url.starts_with("etcds"), members), "{url}");
+            assert_eq!(
+                (read.has_tls(), read.members),
+                (url.starts_with("etcds"), members),
+                "{url}"
+            );
             assert_eq!(read.user, user.map(|(u, p)| (u.to_owned(), p.to_owned())));
             assert_eq!(read.key_prefix, prefix);
         }
