@@ -20,11 +20,12 @@ const PAGE: &str = include_str!("../../crates/syncguard/src/guide/records.md");
 
 /// The stores in the order of the page: the title of the section, the name in the vectors, the folder of the
 /// statements.
-const STORES: [(&str, &str, &str); 5] = [
+const STORES: [(&str, &str, &str); 6] = [
     ("# Redis", "redis", "syncguard-redis/src/lua"),
     ("## Redis Cluster", "redisCluster", ""),
     ("# PostgreSQL", "postgres", "syncguard-postgres/src/sql"),
     ("# Firestore", "firestore", ""),
+    ("# etcd", "etcd", ""),
     ("# SQLite", "sqlite", "syncguard-sqlite/src/sql"),
 ];
 
@@ -170,6 +171,22 @@ fn the_names_follow_the_rule() -> Result<()> {
     let whole = format!("syncguard:{}", text(&vectors, "key")?);
     let shard = Sha256::digest(whole)[0] % 64;
     ensure!(names("redisCluster")? == expected_names(&format!("{{syncguard:{shard:02}}}"))?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn etcd_has_the_records_of_the_page() -> Result<()> {
+    let prefix = crate::etcd::support::fresh();
+    let backend = crate::etcd::support::backend(&prefix).await;
+    let acquired = example_record::take(&backend).await?;
+    let raw = crate::etcd::support::Raw(crate::etcd::support::shared());
+    let expected = stored("etcd", &acquired)?;
+    for (name, value) in expected.as_object().context("records")? {
+        let name = name.replacen("syncguard", &prefix, 1);
+        let found = raw.get(&name).with_context(|| name.clone())?;
+        ensure!(Some(found.as_str()) == value.as_str(), "{name}: {found}");
+    }
+    ensure!(raw.names(&prefix).len() == 3);
     Ok(())
 }
 

@@ -98,6 +98,9 @@ pub mod runtimes {}
 #[doc = include_str!("guide/choosing.md")]
 pub mod choosing {}
 
+#[doc = include_str!("guide/etcd.md")]
+pub mod etcd {}
+
 #[doc = drawn!(
     "# What it costs\n\nHow many cycles of acquire and release SyncGuard does for each cycle of the alternative: above 1, \
      SyncGuard is faster.",

@@ -4,14 +4,13 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use syncguard_firestore::gcloud_sdk::google::firestore::v1::{ListenRequest, ListenResponse};
 use syncguard_history::{Entry, Fault, Line, Moment, Random, Recorder};
 use syncguard_redis::fred::types::client::Invalidation;
 use syncguard_redis::fred::types::config::Server as Node;
 use tokio::sync::{broadcast, oneshot};
 
-use crate::firestore;
 use crate::flaw::Flaw;
+use crate::listening::{Asked, Listening, Told};
 use crate::postgres::Streams;
 use crate::protocol::{Reply, Request};
 use crate::redis;
@@ -68,8 +67,8 @@ pub(crate) struct Hub {
     pub(crate) streams: Streams,
     /// Connections that hear of changes of records in Redis, with their members.
     listeners: BTreeMap<u64, (usize, broadcast::Sender<Invalidation>)>,
-    /// Streams of Firestore.
-    pub(crate) listening: firestore::Streams,
+    /// Streams of Firestore and etcd.
+    pub(crate) listening: Listening,
     /// Set if the next write is held back; then the write.
     pub(crate) holds: bool,
     pub(crate) held: Option<What>,
@@ -144,14 +143,14 @@ pub(crate) enum What {
     GivesUp {
         connection: u64,
     },
-    /// A request and an answer on a stream of Firestore.
+    /// A request and an answer on a stream of Firestore or etcd.
     Listens {
         stream: u64,
-        request: ListenRequest,
+        request: Asked,
     },
     Hears {
         stream: u64,
-        answer: ListenResponse,
+        answer: Told,
     },
     /// A member finds that its connection is silent, and replaces it.
     Replaces {
@@ -214,7 +213,7 @@ impl Net {
             away: 0,
             streams,
             listeners: BTreeMap::new(),
-            listening: firestore::Streams::default(),
+            listening: Listening::default(),
             holds: false,
             held: None,
             recorder,
@@ -405,6 +404,13 @@ impl Hub {
                 self.tells(heard);
                 self.answers(call, member, Reply::Firestore(reply));
             }
+            Request::Etcd(asked) => {
+                let micros = EPOCH * MILLI + self.now;
+                let Server::Etcd(records) = &mut self.server else { return };
+                let (reply, heard) = records.carry_out(micros, &asked);
+                self.tells(heard);
+                self.answers(call, member, Reply::Etcd(reply));
+            }
         }
     }
 
@@ -483,7 +489,7 @@ impl Hub {
     /// All open connections of a member fall silent.
     pub(crate) fn silence(&mut self, member: usize) {
         self.members[member].silent = self.count;
-        if let Server::Firestore(_) = self.server {
+        if let Server::Firestore(_) | Server::Etcd(_) = self.server {
             // gRPC sends pings: in 40 s in earnest.
             self.at(self.now + 3 * SECOND, What::Replaces { member });
         }

@@ -9,12 +9,13 @@
 //! | Redis | the backend with its scripts, also on a cluster | fred, the commands that the scripts call |
 //! | PostgreSQL | the backend, tokio-postgres and deadpool | sockets, what each statement does |
 //! | Firestore | the backend | gRPC, the database |
+//! | etcd | the backend | gRPC, the store |
 //! | memory | the backend | |
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `hub.rs`, `link.rs` | the network, and the order of all events; a process's end of it |
-//! | `redis/`, `postgres/`, `firestore/` | a backend's connections, and the server at the other end |
+//! | `hub.rs`, `listening.rs`, `link.rs` | the network, and the order of all events; its streams; a process's end of it |
+//! | `redis/`, `postgres/`, `firestore/`, `etcd/` | a backend's connections, and the server at the other end |
 //! | `member.rs` | a process: a runtime whose clock is moved by hand, which can be stopped and killed |
 //! | `work/` | what a process does |
 //! | `plan.rs`, `run/` | what is run; who runs when, and what goes wrong |
@@ -23,11 +24,13 @@
 //! | `flaw.rs`, `line.rs` | what can be wrong on purpose |
 
 mod direct;
+mod etcd;
 mod firestore;
 mod flaw;
 mod hub;
 mod line;
 mod link;
+mod listening;
 mod member;
 mod plan;
 mod postgres;

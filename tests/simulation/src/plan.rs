@@ -13,7 +13,7 @@ use syncguard_memory::MemoryBackend;
 use crate::flaw::Flaw;
 use crate::hub::EPOCH;
 use crate::link::{BOUND, Link, MOST_SKEWED};
-use crate::{firestore, postgres, redis};
+use crate::{etcd, firestore, postgres, redis};
 
 /// The store of the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
@@ -29,6 +29,8 @@ pub enum Store {
     Postgres,
     /// The same through a pooler: without prepared statements, cancellations and signals.
     Pgbouncer,
+    /// The etcd backend without gRPC, with different clocks of its clients; a store of records.
+    Etcd,
     /// The Firestore backend without gRPC, with different clocks of its clients; a database of documents.
     Firestore,
 }
@@ -46,6 +48,7 @@ impl Store {
             Self::RedisCluster => DynBackend::new(redis::backend(link, true)),
             Self::Postgres => DynBackend::new(postgres::backend(link, false)),
             Self::Pgbouncer => DynBackend::new(postgres::backend(link, true)),
+            Self::Etcd => DynBackend::new(etcd::backend(link)),
             Self::Firestore => DynBackend::new(firestore::backend(link)),
         }
     }
@@ -120,18 +123,19 @@ impl Plan {
         let resent = match self.store {
             Store::Postgres | Store::Pgbouncer => 3000,
             Store::RedisCluster => 1,
-            Store::Memory | Store::Redis | Store::Firestore => 0,
+            Store::Memory | Store::Redis | Store::Etcd | Store::Firestore => 0,
         };
         // Locks live by clocks that differ.
-        let skews = if self.store == Store::Firestore { 2 * MOST_SKEWED } else { 0 };
+        let by_clients = matches!(self.store, Store::Etcd | Store::Firestore);
+        let skews = if by_clients { 2 * MOST_SKEWED } else { 0 };
         let limits = Limits::new();
         Limits {
             resent: Duration::from_millis(resent),
-            retried_extends: self.store == Store::Firestore,
+            retried_extends: by_clients,
             clocks: Duration::from_millis(3 + skews),
             drift: Duration::from_millis(skews),
             orphan: limits.orphan + Duration::from_millis(skews),
-            // An operation of Firestore may take the time of two calls.
+            // An operation of Firestore or etcd may take the time of two calls.
             in_flight: BOUND * if skews > 0 { 2 } else { 1 }
                 + Duration::from_millis(200 + commit + skews),
             ..limits

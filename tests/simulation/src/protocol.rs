@@ -2,7 +2,7 @@
 
 use syncguard_redis::fred::types::Value;
 
-use crate::{firestore, redis};
+use crate::{etcd, firestore, redis};
 
 /// A request.
 #[derive(Clone, Debug)]
@@ -15,6 +15,7 @@ pub(crate) enum Request {
         words: Vec<Value>,
     },
     Firestore(firestore::Call),
+    Etcd(etcd::Call),
     /// Takes a register with a fence.
     Claim {
         register: usize,
@@ -33,6 +34,7 @@ impl Request {
         match self {
             Self::Redis { command, .. } => command.starts_with("EVAL"),
             Self::Firestore(call) => matches!(call, firestore::Call::Commit(_)),
+            Self::Etcd(call) => call.is_write(),
             Self::Claim { .. } | Self::Write { .. } => false,
         }
     }
@@ -56,6 +58,7 @@ impl Request {
 pub(crate) enum Reply {
     Redis(redis::Reply),
     Firestore(firestore::Reply),
+    Etcd(etcd::Reply),
     Claimed { value: u64 },
     Written,
     Rejected,

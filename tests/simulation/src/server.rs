@@ -1,5 +1,6 @@
 //! The server at the end of the network.
 
+use crate::etcd::Records;
 use crate::firestore::Documents;
 use crate::flaw::Flaw;
 use crate::plan::Store;
@@ -15,6 +16,8 @@ pub(crate) enum Server {
     Postgres { tables: Box<Tables>, is_pooled: bool },
     /// One step for each call.
     Firestore(Box<Documents>),
+    /// The same.
+    Etcd(Box<Records>),
 }
 
 /// Why a server refuses writes.
@@ -41,6 +44,7 @@ impl Server {
                 Self::Postgres { tables, is_pooled: store == Store::Pgbouncer }
             }
             Store::Firestore => Self::Firestore(Box::default()),
+            Store::Etcd => Self::Etcd(Box::default()),
         }
     }
 
@@ -65,6 +69,7 @@ impl Server {
             Self::Redis { server, .. } => server.restarts(),
             Self::Postgres { tables, .. } => tables.restarts(),
             Self::Firestore(documents) => documents.restarts(),
+            Self::Etcd(records) => records.restarts(),
         }
     }
 
@@ -75,6 +80,7 @@ impl Server {
             Self::Redis { server, .. } => server.refuses(refusal),
             Self::Postgres { tables, .. } => tables.refuses(refusal),
             Self::Firestore(documents) => documents.is_refusing = refusal.is_some(),
+            Self::Etcd(records) => records.refuses(refusal.is_some()),
         }
     }
 
@@ -85,6 +91,7 @@ impl Server {
             Self::Redis { server, .. } => server.closes(connection),
             Self::Postgres { tables, .. } => tables.closes(connection),
             Self::Firestore(documents) => documents.closes(connection),
+            Self::Etcd(records) => records.closes(connection),
         }
     }
 
@@ -95,6 +102,7 @@ impl Server {
             Self::Redis { server, .. } => server.live(1000 * now),
             Self::Postgres { tables, .. } => tables.live(now),
             Self::Firestore(documents) => documents.live(now),
+            Self::Etcd(records) => records.live(now),
         }
     }
 }

@@ -69,6 +69,11 @@ fn postgres_behind_a_pooler_holds() {
 }
 
 #[test]
+fn etcd_holds() {
+    holds(Store::Etcd);
+}
+
+#[test]
 fn firestore_holds() {
     holds(Store::Firestore);
 }
@@ -102,6 +107,7 @@ fn what_is_wrong_is_found() {
         Flaw::ForgottenCopy,
         Flaw::UncheckedCounter,
         Flaw::HastyClients,
+        Flaw::UnsettledBusy,
         Flaw::ResentExtends,
         Flaw::EndlessWindow,
         Flaw::EarlyWindow,
@@ -125,7 +131,7 @@ fn what_is_wrong_is_found() {
 #[test]
 fn late_messages_alone_break_nothing() {
     // A flaw of Redis: on other stores it has only the odds.
-    for store in [Store::Postgres, Store::Pgbouncer, Store::Firestore] {
+    for store in [Store::Postgres, Store::Pgbouncer, Store::Etcd, Store::Firestore] {
         for seed in 1..=either(3, 20) {
             let flaw = Some(Flaw::SettledTooSoon);
             let plan = Plan { flaw, keys: 8, ..Plan::new(store, seed, OPERATIONS) };

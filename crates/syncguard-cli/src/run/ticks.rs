@@ -237,7 +237,7 @@ async fn run_tick(
         ("SYNCGUARD_TICK", utc(tick.scheduled_at())),
         ("SYNCGUARD_ATTEMPT", tick.attempt().to_string()),
     ];
-    let ended = runner.run(&tick, variables, signals).await;
+    let ended = runner.run(tick, variables, signals).await;
     if !matches!(&ended, Ok(ended) if ended.status == Status::SUCCESS && !ended.was_lost) {
         tick.give_up();
     }

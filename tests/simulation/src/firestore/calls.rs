@@ -15,12 +15,13 @@ use tokio::sync::mpsc;
 use super::documents::{Answer, Call, Reply};
 use crate::hub::Outcome;
 use crate::link::Link;
+use crate::listening::{Asked, Told};
 use crate::protocol::{Reply as Answered, Request};
 
 pub(super) struct Connection(pub(super) Arc<Link>);
 
 /// The connection was lost during the call.
-pub(super) fn lost() -> Status {
+fn lost() -> Status {
     Status::from_error(Box::new(Error::from(ErrorKind::ConnectionReset)))
 }
 
@@ -91,12 +92,19 @@ impl Calls for Connection {
         Box::pin(async move {
             link.connected().await.ok_or_else(not_connected)?;
             let (sender, answers) = mpsc::unbounded_channel();
-            let stream = link.hub().opens_stream(link.member, sender);
+            let deliver = move |told| {
+                let answer = match told {
+                    Some(Told::Firestore(answer)) => Ok(answer),
+                    _ => Err(lost()),
+                };
+                let _ = sender.send(answer);
+            };
+            let stream = link.hub().opens_stream(link.member, Box::new(deliver));
             tokio::spawn(async move {
                 while let Some(request) =
                     poll_fn(|context| requests.as_mut().poll_next(context)).await
                 {
-                    link.hub().listens_to(stream, link.now(), request);
+                    link.hub().listens_to(stream, link.now(), Asked::Firestore(request));
                 }
                 link.hub().closes_stream(stream);
             });

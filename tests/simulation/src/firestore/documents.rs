@@ -20,6 +20,8 @@ use syncguard_firestore::gcloud_sdk::google::firestore::v1::{
 use syncguard_firestore::gcloud_sdk::prost_types::Timestamp;
 use syncguard_firestore::gcloud_sdk::tonic::Status;
 
+use crate::listening::{Heard, Told};
+
 /// A call.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "it lives for a moment")]
@@ -38,9 +40,6 @@ pub(crate) enum Answer {
 }
 
 pub(crate) type Reply = Result<Answer, Status>;
-
-/// Messages to streams.
-pub(crate) type Heard = Vec<(u64, ListenResponse)>;
 
 #[derive(Default)]
 pub(crate) struct Documents {
@@ -201,7 +200,7 @@ impl Documents {
         heard
     }
 
-    fn state(&self, name: &str, target: i32) -> ListenResponse {
+    fn state(&self, name: &str, target: i32) -> Told {
         let response = match self.all.get(name) {
             Some(document) => ResponseType::DocumentChange(DocumentChange {
                 document: Some(document.clone()),
@@ -214,7 +213,7 @@ impl Documents {
                 ..Default::default()
             }),
         };
-        ListenResponse { response_type: Some(response) }
+        Told::Firestore(ListenResponse { response_type: Some(response) })
     }
 
     /// A stream adds or removes a target.
@@ -233,7 +232,8 @@ impl Documents {
                         target_ids: vec![id],
                         ..Default::default()
                     };
-                    ListenResponse { response_type: Some(ResponseType::TargetChange(change)) }
+                    let response_type = Some(ResponseType::TargetChange(change));
+                    Told::Firestore(ListenResponse { response_type })
                 };
                 vec![
                     (stream, changed(TargetChangeType::Add)),

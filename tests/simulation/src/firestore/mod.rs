@@ -2,7 +2,6 @@
 
 mod calls;
 mod documents;
-mod streams;
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -10,7 +9,6 @@ use std::time::{Duration, UNIX_EPOCH};
 use syncguard_firestore::{FirestoreBackend, FirestoreOptions, simulated};
 
 pub(crate) use self::documents::{Call, Documents, Reply};
-pub(crate) use self::streams::Streams;
 
 use self::calls::Connection;
 use crate::link::Link;
