@@ -27,7 +27,7 @@ async fn outage(backend: &EtcdBackend) -> Duration {
     for number in 0.. {
         let key = format!("outage-{number}");
         let lock = backend.acquire(request(&key, 60_000)).await;
-        if let Ok(Some(lock)) = lock.map(|result| result.acquired())
+        if let Ok(Some(lock)) = lock.map(syncguard::contract::AcquireResult::acquired)
             && backend.release(ReleaseRequest::new(lock.lock_id)).await.is_ok()
         {
             return began.elapsed();
