@@ -167,8 +167,8 @@ impl Flaw {
                  if #ARGV == 2 and FLAW[ARGV[1]] then return 1 end\n  return refusal or { NOT_FOUND, time }",
                 ),
                 (
-                    "redis.call('DEL', name, KEYS[1])\nreturn 1",
-                    "FLAW[ARGV[1]] = true\nredis.call('DEL', name, KEYS[1])\nreturn 1",
+                    "redis.call('DEL', name, KEYS[1])\nif raises",
+                    "FLAW[ARGV[1]] = true\nredis.call('DEL', name, KEYS[1])\nif raises",
                 ),
             ],
             Self::Undead => vec![(
@@ -178,9 +178,9 @@ impl Flaw {
                  return refusal or { NOT_FOUND, time }",
             )],
             Self::Orphans => vec![(
-                "redis.call('DEL', name, KEYS[1])\nreturn 1",
+                "redis.call('DEL', name, KEYS[1])\nif raises",
                 "FLAW = (FLAW or 0) + 1\nif FLAW % 20 ~= 0 then redis.call('DEL', name, KEYS[1]) end\n\
-                 return 1",
+                 if raises",
             )],
             Self::LongLife => vec![
                 (
