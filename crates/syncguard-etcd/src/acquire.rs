@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use syncguard_core::authoring::cancel::{self, Caller, Unsettled};
+use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::authoring::lock_id_in_use;
 use syncguard_core::authoring::planted::is_planted;
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
 use syncguard_core::{Contention, Fence, LockError, Timestamp};
 
-use crate::backend::EtcdBackend;
 use crate::error::Fault;
 use crate::inner::{Changed, Inner};
 use crate::layout::Names;
@@ -26,7 +25,8 @@ const RACES: u32 = 4;
 /// transaction is a write for etcd, so a key that is not known to be free is read first.
 ///
 /// After a transaction without an answer, the next one is sent only if the counter shows that the first one was not carried
-/// out. Otherwise the outcome stays unknown, and the backend cleans up.
+/// out. Otherwise the outcome stays unknown, and the backend cleans up. If the lock turns out to be somebody else's, the first
+/// one is made void before the answer.
 ///
 /// Once the `caller` has gone, no more transactions are sent: a lock that is not taken need not be released.
 pub(crate) async fn acquire(
@@ -48,10 +48,7 @@ pub(crate) async fn acquire(
     loop {
         let attempt = attempts.attempt();
         let fault = match once(&inner, &target, seen.take(), &attempt, &caller).await {
-            Ok(Step::Decided(result)) => {
-                settle_lost_sendings(&inner, &request, &caller, &attempt, &result);
-                return Ok(result);
-            }
+            Ok(Step::Decided(result)) => return Ok(result),
             Ok(Step::LostRace(_)) if races >= RACES && attempt.lost.is_none() => {
                 return Ok(AcquireResult::Busy(Contention::unknown()));
             }
@@ -63,24 +60,6 @@ pub(crate) async fn acquire(
             Err(fault) => fault,
         };
         attempts.again(fault).await.map_err(subject)?;
-    }
-}
-
-/// An earlier transaction of this acquire may still be on its way. If the lock is somebody else's now, that transaction
-/// must not take the key after its release: the caller has been told "busy", and would not know of its lock.
-fn settle_lost_sendings(
-    inner: &Arc<Inner>,
-    request: &AcquireRequest,
-    caller: &Caller,
-    attempt: &Attempt,
-    result: &AcquireResult,
-) {
-    if result.is_acquired() || attempt.lost.is_none() || is_planted("unsettled-busy") {
-        return;
-    }
-    if let Some(seen) = caller.deadline() {
-        let unsettled = Unsettled::new(request, seen, attempt.call_bound());
-        cancel::settle_later(&EtcdBackend::of(inner), unsettled);
     }
 }
 
@@ -143,16 +122,55 @@ async fn once(
         }
     };
     let now = inner.now()?;
-    if let Some(result) = decide(inner, target.request, &seen, now)? {
+    let is_open = is_open(&seen, attempt, caller)?;
+    match decide(inner, target.request, &seen, now)? {
+        Some(result) if is_open && !result.is_acquired() => {
+            void(inner, target, seen, attempt, result).await
+        }
+        Some(result) => Ok(Step::Decided(result)),
+        None => match &attempt.lost {
+            // It may have taken the lock, which has ended since: one lock id has one fence.
+            Some(lost) if !is_open => Err(lost.clone().into()),
+            _ => take(inner, target, seen, now, attempt, caller).await,
+        },
+    }
+}
+
+/// Whether an earlier transaction of this acquire may still be carried out: it was not answered, and states the counter as
+/// it is.
+fn is_open(seen: &Seen, attempt: &Attempt, caller: &Caller) -> Result<bool, LockError> {
+    if attempt.lost.is_none() {
+        return Ok(false);
+    }
+    let counter = *seen.counter.as_ref().map_err(LockError::clone)?;
+    Ok(caller.deadline() >= Some(seen_as_deadline(counter)?))
+}
+
+/// Makes earlier transactions void before the answer that the lock is not granted. One that arrived after the release of
+/// the present lock would take the key for a caller that has been told "busy".
+async fn void(
+    inner: &Inner,
+    target: &Target<'_>,
+    seen: Seen,
+    attempt: &Attempt,
+    result: AcquireResult,
+) -> Result<Step, Fault> {
+    if is_planted("unsettled-busy") {
         return Ok(Step::Decided(result));
     }
-    // An earlier transaction may have taken the lock, which has ended since: one lock id has one fence.
-    if let Some(lost) = &attempt.lost
-        && caller.deadline() < Some(seen_as_deadline(seen.counter.clone()?)?)
-    {
-        return Err(lost.clone().into());
+    let Names { lock: lock_name, counter: counter_name } = &target.names;
+    let counter = seen.counter?;
+    let lock = seen.lock.as_ref().map(|lock| &lock.record);
+    let skipped = last_fence(lock, counter, &target.request.key).next()?;
+    let change = if_counter(Change::new(), counter_name, counter)
+        .put(counter_name, digits(skipped))
+        .or_read(&[lock_name, counter_name]);
+    match inner.change(change, attempt).await? {
+        Changed::Done(_) => Ok(Step::Decided(result)),
+        Changed::Refused([lock, counter]) => {
+            Ok(Step::LostRace(Seen::read(target, lock, counter.as_ref(), false)?))
+        }
     }
-    take(inner, target, seen, now, attempt, caller).await
 }
 
 /// Decides without a write; `None` if the key can be taken.
