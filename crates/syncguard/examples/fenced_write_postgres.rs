@@ -8,7 +8,7 @@
 //!
 //! Another server: `-- postgres://user:password@host/database`, or `SYNCGUARD_URL`.
 
-#![allow(clippy::print_stderr, clippy::print_stdout, reason = "an example shows what it does")]
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::env;
 use std::time::Duration;
@@ -32,9 +32,8 @@ async fn set_balance(
 ) -> Result<bool> {
     let transaction = db.transaction().await?;
     let row = transaction.query_one(fences.sql(), &[&account, &fence.as_i64()]).await?;
-    if let Err(stale) = check(fence, row.get::<_, i64>(0)) {
-        // A real program ends its work with this error. The transaction is rolled back.
-        eprintln!("{stale}");
+    if check(fence, row.get::<_, i64>(0)).is_err() {
+        // `StaleFence`, which ends the work of a real program. The transaction is rolled back.
         return Ok(false);
     }
     let sql = "UPDATE accounts SET balance = $2 WHERE id = $1";

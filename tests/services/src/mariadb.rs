@@ -44,7 +44,7 @@ impl MariadbServer {
         let data = folder.path().join("data");
         let mut install = Command::new(install::find(&INSTALL).context("mariadb-install-db")?);
         install.args(["--no-defaults", "--auth-root-authentication-method=normal", "--user=root"]);
-        let output = install.arg("--datadir").arg(&data).output()?;
+        let output = install.arg(format!("--datadir={}", data.display())).output()?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let mut command = Command::new(server);
         command

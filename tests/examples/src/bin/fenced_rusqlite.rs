@@ -6,7 +6,7 @@
 //!
 //! The locks are in the file `data.db.locks` beside it.
 
-#![allow(clippy::print_stderr, clippy::print_stdout, reason = "an example shows what it does")]
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::env;
 use std::time::Duration;
@@ -26,9 +26,8 @@ fn set(db: &mut Connection, fences: &FenceStatement, value: &str, fence: Fence) 
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let highest: i64 =
         transaction.query_row(fences.sql(), ("profile:7", fence.as_i64()), |row| row.get(0))?;
-    if let Err(stale) = check(fence, highest) {
-        // A real program ends its work with this error. The transaction is rolled back.
-        eprintln!("{stale}");
+    if check(fence, highest).is_err() {
+        // `StaleFence`, which ends the work of a real program. The transaction is rolled back.
         return Ok(false);
     }
     transaction.execute("INSERT OR REPLACE INTO profiles VALUES (7, ?1)", [value])?;

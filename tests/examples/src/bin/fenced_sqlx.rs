@@ -8,7 +8,7 @@
 //!
 //! The URL may also be in `SYNCGUARD_URL`.
 
-#![allow(clippy::print_stderr, clippy::print_stdout, reason = "an example shows what it does")]
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::env;
 use std::time::Duration;
@@ -30,9 +30,8 @@ async fn set_balance(
 ) -> Result<bool> {
     let mut transaction = db.begin().await?;
     let highest = sqlx::query_scalar::<_, i64>(fences.sql()).bind(account).bind(fence.as_i64());
-    if let Err(stale) = check(fence, highest.fetch_one(&mut *transaction).await?) {
-        // A real program ends its work with this error.
-        eprintln!("{stale}");
+    if check(fence, highest.fetch_one(&mut *transaction).await?).is_err() {
+        // `StaleFence`, which ends the work of a real program.
         transaction.rollback().await?;
         return Ok(false);
     }
