@@ -215,9 +215,12 @@ pub(crate) fn refused_as_too_late() -> LockError {
     )
 }
 
-/// The server answered with columns that the statement does not have.
+/// The server answered with columns that the statement does not have. So it may be the answer to another statement, and
+/// nobody knows what became of this one.
 pub(crate) fn bad_answer(error: &Error) -> LockError {
-    LockError::internal("PostgreSQL gave an answer that makes no sense").with_source(error)
+    LockError::internal("PostgreSQL gave an answer that makes no sense")
+        .with_source(error)
+        .with_unknown_outcome()
 }
 
 /// The meaning of an SQLSTATE, or of words of PgBouncer.

@@ -150,12 +150,17 @@ async fn the_answer_to_another_client_is_not_taken_for_a_lock() -> Result<()> {
     direct.setup_schema().await?;
     let ours = through(&pooler, Duration::from_secs(5)).await?;
     let before = take(&ours, "ours").await;
-    let record = "NULL::text, NULL::text, NULL::bigint, NULL::bigint, NULL::text, NULL::text";
+    let record = "NULL::text AS key, NULL::text AS lock_id, NULL::bigint AS expires_at_ms, NULL::bigint AS \
+                  acquired_at_ms, NULL::text AS fence, NULL::text AS user_key, NULL::bigint AS now_ms, 7::bigint AS \
+                  judged_at_ms";
     let acquired = format!(
-        "7::bigint, '000000000000007', NULL::bigint, false, {record}, NULL::bigint, 7::bigint"
+        "7::bigint AS taken_expires_at_ms, '000000000000007' AS taken_fence, NULL::bigint AS counter, NULL::text AS \
+         obstacle, NULL::text AS holder, {record}"
     );
-    let extended = format!("7::bigint, NULL::bigint, {record}, NULL::bigint, 7::bigint");
-    let released = format!("true, {record}, 7::bigint");
+    let extended = format!(
+        "7::bigint AS extended_expires_at_ms, NULL::bigint AS held_expires_at_ms, {record}"
+    );
+    let released = format!("true AS released, {record}");
     for round in 0..3_u64 {
         let key = format!("k{round}");
         let held = take(&direct, &key).await;
@@ -190,7 +195,7 @@ async fn is_locked(backend: &PostgresBackend, key: &str) -> Result<bool> {
 async fn leave_an_answer_behind(pooler: &PgBouncer, columns: &str, lock_id: LockId) -> Result<()> {
     let (client, connection) = tokio_postgres::connect(&pooler.url(), NoTls).await?;
     let connection = tokio::spawn(connection);
-    let answer = format!("SELECT {columns}, '{}' FROM pg_sleep(0.3)", lock_id.expose());
+    let answer = format!("SELECT {columns}, '{}' AS asked FROM pg_sleep(0.3)", lock_id.expose());
     let second = client.query_typed(&answer, &[]);
     tokio::pin!(second);
     // Both requests are sent; the first is answered.
