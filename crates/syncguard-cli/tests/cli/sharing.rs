@@ -67,7 +67,8 @@ fn nested_sharing(harness: &Harness) -> Result<()> {
     let file = tempfile::NamedTempFile::new()?;
     std::fs::write(file.path(), &harness.url)?;
     let run = |arguments: &[&str]| -> Result<Finished> {
-        let output = harness.command(arguments).env("SYNCGUARD_STORE_FILE", file.path()).output()?;
+        let output =
+            harness.command(arguments).env("SYNCGUARD_STORE_FILE", file.path()).output()?;
         Ok(harness.checked(&output))
     };
     for outer in ["--shared=2", "--exclusive=2"] {
