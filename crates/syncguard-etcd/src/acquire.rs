@@ -229,7 +229,9 @@ async fn take(
     let Names { lock: lock_name, counter: counter_name } = names;
     let counter = seen.counter?;
     let before = seen.lock.as_ref().map(|lock| &lock.record);
-    if seen.has_index {
+    // The lock of the same request, which has expired.
+    let is_ours = before.is_some_and(|before| before.lock_id == lock_id);
+    if seen.has_index && !is_ours {
         return Err(lock_id_in_use().into());
     }
     let fence = request.next_fence(last_fence(before, counter, key))?;
@@ -243,7 +245,7 @@ async fn take(
         Some(Held { version, .. }) => change.if_unchanged(lock_name, version),
         None => change.if_absent(lock_name),
     };
-    let change = change.if_absent(index);
+    let change = if is_ours { change } else { change.if_absent(index) };
     let change = if is_planted("unchecked-counter") {
         change
     } else {
@@ -253,7 +255,7 @@ async fn take(
         .put(lock_name, value.clone())
         .put(index, key.expose().into())
         .put(counter_name, digits(fence));
-    let change = match before {
+    let change = match before.filter(|_| !is_ours) {
         Some(before) => change.delete(&inner.layout.index(before.lock_id)),
         None => change,
     };
