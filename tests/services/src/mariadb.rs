@@ -55,7 +55,7 @@ impl MariadbServer {
             .arg(format!("--socket={}", folder.path().join("socket").display()));
         let log = folder.path().join("server.log");
         let process = ServerProcess::spawn("mariadbd", command, &log)?;
-        let mut server = Self { process: process, client, port, _folder: folder };
+        let mut server = Self { process, client, port, _folder: folder };
         let (client, port) = (server.client.clone(), port);
         let probe =
             || Ok(run(&client, port, "mysql", "CREATE DATABASE IF NOT EXISTS test").is_ok());
