@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use syncguard_core::authoring::cancel::Caller;
+use syncguard_core::authoring::cancel::{self, Caller, Unsettled};
 use syncguard_core::authoring::lock_id_in_use;
 use syncguard_core::authoring::planted::is_planted;
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
 use syncguard_core::{Contention, Fence, LockError, Timestamp};
 
+use crate::backend::EtcdBackend;
 use crate::error::Fault;
 use crate::inner::{Changed, Inner};
 use crate::layout::Names;
@@ -149,13 +150,17 @@ fn is_open(seen: &Seen, attempt: &Attempt, caller: &Caller) -> Result<bool, Lock
 /// Makes earlier transactions void before the answer that the lock is not granted. One that arrived after the release of
 /// the present lock would take the key for a caller that has been told "busy".
 async fn void(
-    inner: &Inner,
+    inner: &Arc<Inner>,
     target: &Target<'_>,
     seen: Seen,
     attempt: &Attempt,
     result: AcquireResult,
 ) -> Result<Step, Fault> {
-    if is_planted("unsettled-busy") {
+    if is_planted("settled-later") {
+        // The caller may ask again with the same lock id, and this takes away what it is granted then.
+        let unsettled =
+            Unsettled::new(target.request, seen_as_deadline(seen.counter?)?, attempt.call_bound());
+        cancel::settle_later(&EtcdBackend::of(inner), unsettled);
         return Ok(Step::Decided(result));
     }
     let Names { lock: lock_name, counter: counter_name } = &target.names;
@@ -265,10 +270,6 @@ async fn take(
     caller.sends(seen_as_deadline(counter)?, attempt.call_bound());
     match inner.change(change, attempt).await? {
         Changed::Done(revision) => {
-            if is_planted("unsettled-busy") {
-                // As a prototype did: the key of a lock counted as free, with the counter of the lock.
-                inner.memory.free.put(key.clone(), fence);
-            }
             let version = Version { revision, value };
             inner.memory.remember(Held { record, version });
             fence.warn_near_limit("etcd", key);

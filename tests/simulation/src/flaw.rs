@@ -74,9 +74,9 @@ pub enum Flaw {
     UnmovedCounter,
     /// Firestore: an extend states neither the version nor the expiry that it knows.
     UncheckedExtend,
-    /// etcd: the backend takes the key of its own lock for free, and does not settle an acquire that it answered with
-    /// "busy" after an unknown sending.
-    UnsettledBusy,
+    /// etcd: after an unknown sending the backend answers "busy" at once, and cleans up later, when the caller may have the
+    /// lock by another try.
+    SettledLater,
     /// PostgreSQL: acquire decides by the row in its snapshot, and overwrites its current state.
     MissingRowLock,
     /// PostgreSQL: the time is that of the statement's start, before all waits.
@@ -136,7 +136,7 @@ impl Flaw {
             Self::HastyClients => "hasty-clients",
             Self::UnmovedCounter => "unmoved-counter",
             Self::UncheckedExtend => "unchecked-extend",
-            Self::UnsettledBusy => "unsettled-busy",
+            Self::SettledLater => "settled-later",
             Self::ResentExtends => "resent-extends",
             Self::ForgottenSending => "forgotten-sending",
             Self::OneLook => "one-look",
@@ -218,7 +218,7 @@ impl Flaw {
             | Self::HastyClients
             | Self::UnmovedCounter
             | Self::UncheckedExtend => Store::Firestore,
-            Self::UnsettledBusy => Store::Etcd,
+            Self::SettledLater => Store::Etcd,
             // Statements that are not cancelled matter most.
             Self::StaleNow => Store::Pgbouncer,
             Self::MissingRowLock
@@ -248,7 +248,6 @@ impl Flaw {
             self,
             Self::SettledTooSoon
                 | Self::UnmovedCounter
-                | Self::UnsettledBusy
                 | Self::StaleNow
                 | Self::UpsertingExtend
                 | Self::ForgottenSending

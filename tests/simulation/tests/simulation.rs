@@ -107,7 +107,7 @@ fn what_is_wrong_is_found() {
         Flaw::ForgottenCopy,
         Flaw::UncheckedCounter,
         Flaw::HastyClients,
-        Flaw::UnsettledBusy,
+        Flaw::SettledLater,
         Flaw::ResentExtends,
         Flaw::EndlessWindow,
         Flaw::EarlyWindow,
