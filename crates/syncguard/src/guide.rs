@@ -98,8 +98,8 @@ pub mod runtimes {}
 #[doc = include_str!("guide/choosing.md")]
 pub mod choosing {}
 
-#[doc = include_str!("guide/etcd.md")]
-pub mod etcd {}
+#[doc = include_str!("guide/on_etcd.md")]
+pub mod on_etcd {}
 
 #[doc = drawn!(
     "# What it costs\n\nHow many cycles of acquire and release SyncGuard does for each cycle of the alternative: above 1, \
