@@ -13,8 +13,7 @@ use std::time::Duration;
 use crate::rt::Instant;
 
 /// How long a process keeps a key to itself after it has seen a rival. With 16 ms, four processes with four waiters
-/// each wait for 6 ideal rounds at most; with 50 ms for 15. A shorter turn spends more of the time on the change of
-/// process.
+/// each wait for 6 ideal rounds at most; with 50 ms for 15. A shorter turn changes the process more often.
 pub(super) const TURN: Duration = Duration::from_millis(16);
 
 /// How long a process keeps a key to itself while no rival takes it. A rival with signals waits this long at the most.
@@ -28,8 +27,7 @@ const PAUSE: Duration = Duration::from_millis(25);
 /// pauses together take 4.5 % of the time.
 const LONG_PAUSE: Duration = Duration::from_millis(110);
 
-/// For how long a process remembers rivals. The TypeScript library polls at least every 2.4 s. With 5 s, a key
-/// would stay half used for longer after the last such client has gone.
+/// For how long a process remembers rivals. With 5 s, a key would be half used for longer after a client that polls.
 const MEMORY: Duration = Duration::from_secs(2);
 
 /// The knowledge of one process about its rivals for one key.
