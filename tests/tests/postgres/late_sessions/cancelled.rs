@@ -53,14 +53,15 @@ async fn a_late_statement_leaves_its_session_behind() -> Result<()> {
     let stage = Stage::set().await?;
     let theirs = over(&stage.url(), 1, stage.options());
     let ours = stage.ours(&stage.url(), 1, STATEMENT).await?;
-    for (backend, fault, is_unknown) in [
-        (&theirs, Fault::TableLocked, false),
-        (&theirs, Fault::StandbyAway, true),
-        (&ours, Fault::StandbyAway, true),
+    // Each has a key of its own: what the one before may have taken is given back in the background.
+    for (backend, fault, key, is_unknown) in [
+        (&theirs, Fault::TableLocked, "first", false),
+        (&theirs, Fault::StandbyAway, "second", true),
+        (&ours, Fault::StandbyAway, "third", true),
     ] {
         let before = session(&*backend.pool().get().await?).await;
         stage.strike(fault).await?;
-        let error = backend.acquire(request("key", STATEMENT)).await.err();
+        let error = backend.acquire(request(key, STATEMENT)).await.err();
         let error = error.with_context(|| format!("{fault:?}: an answer"))?;
         ensure!(error.code() == ErrorCode::NetworkTimeout, "{fault:?}: {error:?}");
         ensure!(error.is_outcome_unknown() == is_unknown, "{fault:?}: {error:?}");
