@@ -6,7 +6,7 @@ use syncguard_core::authoring::cancel::{self, Caller, Unsettled};
 use syncguard_core::authoring::lock_id_in_use;
 use syncguard_core::authoring::planted::is_planted;
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
-use syncguard_core::{Contention, Fence, LockError, Timestamp};
+use syncguard_core::{Contention, Fence, LockError, LockId, Timestamp};
 
 use crate::backend::EtcdBackend;
 use crate::error::Fault;
@@ -25,9 +25,9 @@ const RACES: u32 = 4;
 /// A transaction whose conditions do not hold reads why. If a rival has the lock, that is contention. Each refused
 /// transaction is a write for etcd, so a key that is not known to be free is read first.
 ///
-/// After a transaction without an answer, the next one is sent only if the counter shows that the first one was not carried
-/// out. Otherwise the outcome stays unknown, and the backend cleans up. If the lock turns out to be somebody else's, the first
-/// one is made void before the answer.
+/// After a transaction without an answer, the counter shows whether it was carried out. If it may have been, the outcome
+/// stays unknown, and the backend cleans up. If not, the next one is sent; or if the lock is somebody else's, the first one
+/// is made void before the answer.
 ///
 /// Once the `caller` has gone, no more transactions are sent: a lock that is not taken need not be released.
 pub(crate) async fn acquire(
@@ -123,46 +123,74 @@ async fn once(
         }
     };
     let now = inner.now()?;
-    let is_open = is_open(&seen, attempt, caller)?;
-    match decide(inner, target.request, &seen, now)? {
-        Some(result) if is_open && !result.is_acquired() => {
-            void(inner, target, seen, attempt, result).await
-        }
-        Some(result) => Ok(Step::Decided(result)),
-        None => match &attempt.lost {
-            // It may have taken the lock, which has ended since: one lock id has one fence.
-            Some(lost) if !is_open => Err(lost.clone().into()),
-            _ => take(inner, target, seen, now, attempt, caller).await,
-        },
+    let earlier = Earlier::of(target.request.lock_id, &seen, attempt, caller)?;
+    let decided = decide(inner, target.request, &seen, now)?;
+    if let Some(granted) = decided.filter(AcquireResult::is_acquired) {
+        return Ok(Step::Decided(granted));
+    }
+    if let Some(result) = decided.filter(|_| is_planted("settled-later") && attempt.lost.is_some())
+        && let Some(stated) = caller.deadline()
+    {
+        // The caller may ask again with the same lock id, and this takes away what it is granted then.
+        let unsettled = Unsettled::new(target.request, stated, attempt.call_bound());
+        cancel::settle_later(&EtcdBackend::of(inner), unsettled);
+        return Ok(Step::Decided(result));
+    }
+    match (earlier, decided) {
+        (Earlier::MayHaveCome(lost), _) => Err(lost.into()),
+        (Earlier::MayCome, Some(result)) => void(inner, target, seen, attempt, result).await,
+        (Earlier::Void, Some(result)) => Ok(Step::Decided(result)),
+        (_, None) => take(inner, target, seen, now, attempt, caller).await,
     }
 }
 
-/// Whether an earlier transaction of this acquire may still be carried out: it was not answered, and states the counter as
-/// it is.
-fn is_open(seen: &Seen, attempt: &Attempt, caller: &Caller) -> Result<bool, LockError> {
-    if attempt.lost.is_none() {
-        return Ok(false);
+/// The transactions of this acquire that were sent and not answered.
+enum Earlier {
+    /// There are none, or they were not carried out and never will be.
+    Void,
+    /// They were not carried out: the counter is as they state it.
+    MayCome,
+    /// The counter has moved, perhaps by one of them, whose lock has ended since: one lock id has one fence.
+    MayHaveCome(LockError),
+}
+
+impl Earlier {
+    fn of(
+        lock_id: LockId,
+        seen: &Seen,
+        attempt: &Attempt,
+        caller: &Caller,
+    ) -> Result<Self, LockError> {
+        let (Some(lost), Some(stated)) = (&attempt.lost, caller.deadline()) else {
+            return Ok(Self::Void);
+        };
+        let counter = *seen.counter.as_ref().map_err(LockError::clone)?;
+        let now = seen_as_deadline(counter)?;
+        if now <= stated {
+            return Ok(Self::MayCome);
+        }
+        // It has moved once, and that was the acquire of a rival, whose lock is there.
+        let is_the_rivals = seen.lock.as_ref().is_some_and(|Held { record, .. }| {
+            Some(record.fence) == counter && record.lock_id != lock_id
+        });
+        let has_moved_once = now.as_millis() == stated.as_millis() + 1;
+        Ok(if is_the_rivals && has_moved_once {
+            Self::Void
+        } else {
+            Self::MayHaveCome(lost.clone())
+        })
     }
-    let counter = *seen.counter.as_ref().map_err(LockError::clone)?;
-    Ok(caller.deadline() >= Some(seen_as_deadline(counter)?))
 }
 
 /// Makes earlier transactions void before the answer that the lock is not granted. One that arrived after the release of
 /// the present lock would take the key for a caller that has been told "busy".
 async fn void(
-    inner: &Arc<Inner>,
+    inner: &Inner,
     target: &Target<'_>,
     seen: Seen,
     attempt: &Attempt,
     result: AcquireResult,
 ) -> Result<Step, Fault> {
-    if is_planted("settled-later") {
-        // The caller may ask again with the same lock id, and this takes away what it is granted then.
-        let unsettled =
-            Unsettled::new(target.request, seen_as_deadline(seen.counter?)?, attempt.call_bound());
-        cancel::settle_later(&EtcdBackend::of(inner), unsettled);
-        return Ok(Step::Decided(result));
-    }
     let Names { lock: lock_name, counter: counter_name } = &target.names;
     let counter = seen.counter?;
     let lock = seen.lock.as_ref().map(|lock| &lock.record);
