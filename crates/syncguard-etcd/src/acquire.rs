@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use syncguard_core::authoring::cancel::{self, Caller, Unsettled};
+use syncguard_core::authoring::cancel::{Caller, Unsettled};
 use syncguard_core::authoring::lock_id_in_use;
 use syncguard_core::authoring::planted::is_planted;
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
 use syncguard_core::{Contention, Fence, LockError, LockId, Timestamp};
 
-use crate::backend::EtcdBackend;
 use crate::error::Fault;
 use crate::inner::{Changed, Inner};
 use crate::layout::Names;
-use crate::record::{self, Held, Record, digits, if_counter, last_fence};
+use crate::record::{self, Held, Record, digits, if_counter, last_fence, seen_as_deadline};
 use crate::retry::Attempt;
+use crate::settle::settle;
 use crate::txn::{Change, Version};
 use crate::wire::KeyValue;
 
@@ -133,7 +133,8 @@ async fn once(
     {
         // The caller may ask again with the same lock id, and this takes away what it is granted then.
         let unsettled = Unsettled::new(target.request, stated, attempt.call_bound());
-        cancel::settle_later(&EtcdBackend::of(inner), unsettled);
+        let inner = Arc::clone(inner);
+        tokio::spawn(async move { settle(&inner, &unsettled).await });
         return Ok(Step::Decided(result));
     }
     match (earlier, decided) {
@@ -309,9 +310,4 @@ async fn take(
             Ok(Step::LostRace(now))
         }
     }
-}
-
-/// The counter that a transaction states, in the place of a deadline: the transaction is void once the counter is above it.
-pub(crate) fn seen_as_deadline(counter: Option<Fence>) -> Result<Timestamp, LockError> {
-    Timestamp::from_millis(counter.unwrap_or(Fence::ZERO).get())
 }

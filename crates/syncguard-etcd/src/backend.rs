@@ -125,10 +125,6 @@ impl EtcdBackend {
         &self.0
     }
 
-    pub(crate) fn of(inner: &Arc<Inner>) -> Self {
-        Self(Arc::clone(inner))
-    }
-
     pub(crate) fn over(
         members: Members,
         layout: Layout,

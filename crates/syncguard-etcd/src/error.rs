@@ -74,13 +74,19 @@ impl Fault {
 }
 
 /// Errors that this library makes itself are not retried.
+impl From<Fault> for LockError {
+    fn from(fault: Fault) -> Self {
+        fault.error
+    }
+}
+
 impl From<LockError> for Fault {
     fn from(error: LockError) -> Self {
         Self { error, subject: Request, finding: None }
     }
 }
 
-/// What a status means.
+/// The meaning of a status.
 #[derive(Clone, Copy)]
 struct Meaning(ErrorCode, Outcome, FailureSubject, &'static str);
 

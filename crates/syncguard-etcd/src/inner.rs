@@ -15,7 +15,7 @@ use crate::error::{Fault, Rpc};
 use crate::layout::Layout;
 use crate::members::Members;
 use crate::memory::Memory;
-use crate::record::{Held, Record};
+use crate::record::{self, Held, Record};
 use crate::retry::{Attempt, Attempts};
 use crate::signals;
 use crate::txn::{self, Version};
@@ -106,6 +106,16 @@ impl Inner {
     ) -> Result<[Option<KeyValue>; N], Fault> {
         let answer = self.txn(Rpc::Read, &txn::read(&names), attempt).await?;
         Ok(txn::records(answer)?)
+    }
+
+    /// Reads the counter with this name.
+    pub(crate) async fn counter(
+        &self,
+        name: &str,
+        attempt: &Attempt,
+    ) -> Result<Option<Fence>, Fault> {
+        let [counter] = self.read([name], attempt).await?;
+        Ok(record::counter(name, counter.as_ref())?)
     }
 
     /// Carries out a change, or reads the records that it names if a condition does not hold.

@@ -34,7 +34,7 @@ impl LockInventory for EtcdBackend {
     async fn fence_counter(&self, key: Key) -> Result<Option<Fence>, LockError> {
         let inner = self.inner();
         let name = inner.layout.counter(&key);
-        let read = inner.attempts().run(|attempt| counter(inner, &name, attempt));
+        let read = inner.attempts().run(async |attempt| inner.counter(&name, &attempt).await);
         cancel::read(None, Box::pin(read)).await.map_err(|error| error.with_key(&key))
     }
 
@@ -111,16 +111,6 @@ fn next(inner: &Inner, range: &RangeResponse, request: &ListRequest) -> Option<L
     Some(request.behind(inner.layout.text_of(&last.key)?))
 }
 
-/// Reads the counter with this name.
-pub(crate) async fn counter(
-    inner: &Inner,
-    name: &str,
-    attempt: Attempt,
-) -> Result<Option<Fence>, Fault> {
-    let [counter] = inner.read([name], &attempt).await?;
-    Ok(record::counter(name, counter.as_ref())?)
-}
-
 /// Sends one read, and one transaction if the counter must be raised. The transaction states the counter that was read.
 /// So it is refused after an acquire in between, and an acquire that has read the counter before is refused after it.
 async fn raise(
@@ -129,7 +119,7 @@ async fn raise(
     at_least: Fence,
     attempt: Attempt,
 ) -> Result<Fence, Fault> {
-    let seen = counter(inner, name, attempt.clone()).await?;
+    let seen = inner.counter(name, &attempt).await?;
     if let Some(enough) = seen.filter(|seen| *seen >= at_least) {
         return Ok(enough);
     }

@@ -20,7 +20,7 @@ use crate::error::{Fault, Finding};
 use crate::http_date;
 use crate::service::Service;
 #[cfg(feature = "test-util")]
-use crate::simulated::Calls;
+use crate::simulated::calls::Calls;
 
 /// The members, which the clones of a backend share.
 pub(crate) struct Members {

@@ -1,4 +1,4 @@
-//! What a backend remembers of its own locks and of the keys that it has left free.
+//! The memory of a backend for its own locks and for the keys that it has left free.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -1,4 +1,4 @@
-//! What the store keeps: locks as JSON, counters as 15 digits, index entries as the key.
+//! The stored records: locks as JSON, counters as 15 digits, index entries as the key.
 
 use std::borrow::Cow;
 
@@ -166,6 +166,11 @@ pub(crate) fn if_counter(change: Change, name: &str, seen: Option<Fence>) -> Cha
         Some(seen) => change.if_value(name, &digits(seen)),
         None => change.if_absent(name),
     }
+}
+
+/// The counter that a transaction states, in the place of a deadline: the transaction is void once the counter is above it.
+pub(crate) fn seen_as_deadline(counter: Option<Fence>) -> Result<Timestamp, LockError> {
+    Timestamp::from_millis(counter.unwrap_or(Fence::ZERO).get())
 }
 
 /// The highest known fence of a key.

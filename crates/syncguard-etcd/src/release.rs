@@ -9,7 +9,6 @@ use syncguard_core::{Fence, LockError, ReleaseResult};
 use crate::error::Fault;
 use crate::find::{find, judge};
 use crate::inner::{Changed, Inner};
-use crate::listing::counter;
 use crate::record::{Held, digits, if_counter};
 use crate::retry::Attempt;
 use crate::txn::Change;
@@ -69,7 +68,7 @@ async fn raise(
     let raised = request.raised().filter(|(key, _)| **key == held.record.key);
     let Some((key, at_least)) = raised else { return Ok((change, fence)) };
     let name = inner.layout.counter(key);
-    let seen = counter(inner, &name, attempt.clone()).await?;
+    let seen = inner.counter(&name, attempt).await?;
     if let Some(enough) = seen.filter(|seen| *seen >= at_least) {
         return Ok((change, enough));
     }

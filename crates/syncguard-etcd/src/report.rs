@@ -1,4 +1,4 @@
-//! What the cluster says about itself, for health checks.
+//! The report of the cluster on itself, for health checks.
 
 use syncguard_core::LockError;
 use syncguard_core::authoring::ClockDrift;

@@ -2,110 +2,70 @@
 
 use std::time::Duration;
 
-use syncguard_core::LockError;
-use syncguard_core::authoring::pause::random_part;
-use tokio::time::Instant;
+pub(crate) use syncguard_core::authoring::Attempt;
+use syncguard_core::authoring::pause::Backoff;
+use syncguard_core::{Jitter, LockError, authoring};
 
 use crate::error::{Fault, Finding};
 
-/// One attempt of an operation.
-#[derive(Clone, Debug)]
-pub(crate) struct Attempt {
-    deadline: Instant,
-    request_timeout: Duration,
-    /// The error of an earlier write whose answer was lost; the write may have been carried out.
-    pub(crate) lost: Option<LockError>,
-}
-
-impl Attempt {
-    /// Returns the deadline of the next call.
-    pub(crate) fn call_deadline(&self) -> Instant {
-        self.deadline.min(Instant::now() + self.request_timeout)
-    }
-
-    /// Returns how long the next call may take.
-    pub(crate) fn call_bound(&self) -> Duration {
-        self.call_deadline().saturating_duration_since(Instant::now())
-    }
-}
-
 /// The retries and the time that an operation has left.
 pub(crate) struct Attempts {
-    attempt: Attempt,
+    attempts: authoring::Attempts,
+    retries: Retries,
+}
+
+/// The retries after conflicts. Failures of members are tried again while there is time.
+struct Retries {
     conflicts: u32,
-    pause: Duration,
+}
+
+impl Retries {
+    /// Whether the operation may start over after this fault.
+    fn may_help(&mut self, fault: &Fault) -> bool {
+        if fault.finding != Some(Finding::Conflict) {
+            return fault.subject.needs_new_connection();
+        }
+        let left = self.conflicts.checked_sub(1);
+        self.conflicts = left.unwrap_or_default();
+        left.is_some()
+    }
 }
 
 impl Attempts {
     /// Only the holder of a lock changes it, so conflicts are rare: an extend and a release at once.
     const CONFLICTS: u32 = 16;
-    const FIRST_PAUSE: Duration = Duration::from_millis(5);
     /// An election takes one to two seconds.
-    const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+    const PAUSES: Backoff = Backoff {
+        first: Duration::from_millis(5),
+        longest: Duration::from_millis(200),
+        jitter: Jitter::Full,
+    };
 
     pub(crate) fn new(request_timeout: Duration, total: Duration) -> Self {
-        let deadline = Instant::now() + total;
         Self {
-            attempt: Attempt { deadline, request_timeout, lost: None },
-            conflicts: Self::CONFLICTS,
-            pause: Self::FIRST_PAUSE,
+            attempts: authoring::Attempts::new(Self::PAUSES, request_timeout, total),
+            retries: Retries { conflicts: Self::CONFLICTS },
         }
     }
 
     /// Returns the current attempt.
     pub(crate) fn attempt(&self) -> Attempt {
-        self.attempt.clone()
+        self.attempts.attempt()
     }
 
-    /// Runs an operation, and runs it again after faults that allow a retry.
-    ///
-    /// # Errors
-    ///
-    /// As [`again`](Self::again).
-    pub(crate) async fn run<T, F>(
-        mut self,
-        mut operation: impl FnMut(Attempt) -> F,
-    ) -> Result<T, LockError>
+    /// Runs an operation, and runs it again after faults that allow a retry: see [`authoring::Attempts::run`].
+    pub(crate) async fn run<T, F>(self, operation: impl FnMut(Attempt) -> F) -> Result<T, LockError>
     where
         F: Future<Output = Result<T, Fault>>,
     {
-        loop {
-            match operation(self.attempt()).await {
-                Ok(output) => return Ok(output),
-                Err(fault) => self.again(fault).await?,
-            }
-        }
+        let Self { attempts, mut retries } = self;
+        attempts.run(operation, |fault| retries.may_help(fault)).await
     }
 
-    /// Waits and returns if the operation should start over with a read.
-    ///
-    /// # Errors
-    ///
-    /// The fault's error if the operation should not start over; its outcome is marked unknown if the
-    /// outcome of an earlier write is unknown.
+    /// Waits, and returns if the operation should start over with a read: see [`authoring::Attempts::again`].
     pub(crate) async fn again(&mut self, fault: Fault) -> Result<(), LockError> {
-        let may_help = if fault.finding == Some(Finding::Conflict) {
-            let left = self.conflicts.checked_sub(1);
-            self.conflicts = left.unwrap_or_default();
-            left.is_some()
-        } else {
-            fault.subject.needs_new_connection()
-        };
-        let error = fault.error;
-        let pause = random_part(self.pause);
-        if !may_help || self.attempt.deadline <= Instant::now() + pause {
-            return Err(self.final_error(error));
-        }
-        if error.is_outcome_unknown() {
-            self.attempt.lost.get_or_insert(error);
-        }
-        tokio::time::sleep(pause).await;
-        self.pause = (self.pause * 2).min(Self::LONGEST_PAUSE);
-        Ok(())
-    }
-
-    fn final_error(&self, error: LockError) -> LockError {
-        if self.attempt.lost.is_some() { error.with_unknown_outcome() } else { error }
+        let may_help = self.retries.may_help(&fault);
+        self.attempts.again(fault.into(), may_help).await
     }
 }
 
@@ -113,6 +73,8 @@ impl Attempts {
 mod tests {
     use syncguard_core::ErrorCode;
     use syncguard_core::authoring::FailureSubject;
+
+    use tokio::time::Instant;
 
     use super::*;
 

@@ -13,7 +13,7 @@ use tonic_prost::ProstCodec;
 
 use crate::error;
 #[cfg(feature = "test-util")]
-use crate::simulated::{self, Calls};
+use crate::simulated::calls::{self, Calls};
 use crate::wire::{TxnRequest, TxnResponse, WatchRequest, WatchResponse};
 
 /// Calls that have one answer, and that only a real server answers.
@@ -40,7 +40,7 @@ pub(crate) enum Service {
 pub(crate) enum Answers {
     Grpc(Streaming<WatchResponse>),
     #[cfg(feature = "test-util")]
-    Simulated(simulated::Answers),
+    Simulated(calls::Answers),
 }
 
 impl Answers {

@@ -14,11 +14,10 @@ use syncguard_core::LockError;
 use syncguard_core::authoring::cancel::{Settled, Unsettled};
 use syncguard_core::authoring::planted::is_planted;
 
-use crate::acquire::seen_as_deadline;
 use crate::error::Fault;
 use crate::inner::{Changed, Inner};
 use crate::layout::Names;
-use crate::record::{self, Held, digits, if_counter, last_fence};
+use crate::record::{self, Held, digits, if_counter, last_fence, seen_as_deadline};
 use crate::release::delete;
 use crate::retry::Attempt;
 use crate::txn::Change;

@@ -131,7 +131,7 @@ pub enum Target {
     Value(Vec<u8>),
 }
 
-/// All of `compare` hold: `success` is carried out as one step, else `failure`.
+/// The member carries out `success` as one step if each condition in `compare` holds, and else `failure`.
 #[derive(Clone, PartialEq, Message)]
 pub struct TxnRequest {
     #[prost(message, repeated, tag = "1")]

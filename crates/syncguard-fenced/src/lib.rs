@@ -56,6 +56,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod condition;
+mod dialect;
 mod name;
 pub mod redis;
 mod sql;
@@ -64,7 +65,8 @@ mod stale;
 pub use syncguard_core::{Fence, LockError};
 
 pub use self::condition::{METADATA, Precondition, precondition};
-pub use self::sql::{Dialect, FenceStatement, Parameter, create_table};
+pub use self::dialect::Dialect;
+pub use self::sql::{FenceStatement, Parameter, create_table};
 pub use self::stale::{StaleFence, check};
 
 // Compiles the example of the README.

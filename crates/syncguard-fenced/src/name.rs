@@ -2,7 +2,7 @@
 
 use syncguard_core::LockError;
 
-use crate::sql::Dialect;
+use crate::dialect::Dialect;
 
 /// The longest name in PostgreSQL; MySQL allows one byte more.
 const MAX_BYTES: usize = 63;

@@ -50,6 +50,12 @@ impl Fault {
 }
 
 /// Errors that this library makes itself are not retried.
+impl From<Fault> for LockError {
+    fn from(fault: Fault) -> Self {
+        fault.error
+    }
+}
+
 impl From<LockError> for Fault {
     fn from(error: LockError) -> Self {
         Self { error, subject: Request, is_conflict: false, runtime_ended: false }

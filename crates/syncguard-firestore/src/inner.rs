@@ -14,7 +14,7 @@ use crate::channel::Channel;
 use crate::client::Client;
 use crate::clock::{self, Clock};
 use crate::config::FirestoreOptions;
-use crate::document::Version;
+use crate::document::{Counter, Version};
 use crate::error::Fault;
 use crate::names::Layout;
 use crate::retry::{Attempt, Attempts};
@@ -86,6 +86,16 @@ impl Inner {
         attempt: &Attempt,
     ) -> Result<CommitResponse, Fault> {
         self.client.commit(&self.layout, writes, attempt.call_deadline()).await
+    }
+
+    /// Reads the counter with this name.
+    pub(crate) async fn counter(
+        &self,
+        name: &str,
+        attempt: &Attempt,
+    ) -> Result<Option<Counter>, Fault> {
+        let [counter] = self.client.read(&self.layout, [name], attempt.call_deadline()).await?;
+        Ok(counter.map(Counter::read).transpose()?)
     }
 
     /// Commits in the background. The commit may fail.

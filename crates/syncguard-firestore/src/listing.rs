@@ -38,7 +38,7 @@ impl LockInventory for FirestoreBackend {
         let inner = self.inner();
         let read = async {
             let name = inner.layout.names(&key)?.fence;
-            inner.attempts().run(|attempt| counter(inner, &name, attempt)).await
+            inner.attempts().run(async |attempt| inner.counter(&name, &attempt).await).await
         };
         let counter =
             cancel::read(None, Box::pin(read)).await.map_err(|error| error.with_key(&key))?;
@@ -114,15 +114,6 @@ fn next(documents: &[Document], field: &str, request: &ListRequest) -> Option<Li
     Some(request.behind(key_of(last, field)?))
 }
 
-pub(crate) async fn counter(
-    inner: &Inner,
-    name: &str,
-    attempt: Attempt,
-) -> Result<Option<Counter>, Fault> {
-    let [counter] = inner.client.read(&inner.layout, [name], attempt.call_deadline()).await?;
-    Ok(counter.map(Counter::read).transpose()?)
-}
-
 /// Sends one read, and one commit if the counter must be raised. The commit states the version that was
 /// read. So it fails after an acquire in between, and an acquire that has read the counter before the
 /// commit fails after it.
@@ -133,7 +124,7 @@ async fn raise(
     at_least: Fence,
     attempt: Attempt,
 ) -> Result<Fence, Fault> {
-    let counter = counter(inner, name, attempt.clone()).await?;
+    let counter = inner.counter(name, &attempt).await?;
     if let Some(counter) = counter.as_ref().filter(|counter| counter.last >= at_least) {
         return Ok(counter.last);
     }

@@ -10,7 +10,6 @@ use crate::by_lock_id;
 use crate::document::{self, Counter, Version, put, unless_flawed};
 use crate::error::Fault;
 use crate::inner::Inner;
-use crate::listing::counter;
 use crate::retry::Attempt;
 
 pub(crate) async fn release(
@@ -68,7 +67,7 @@ async fn raise(
 ) -> Result<Option<(String, Write)>, Fault> {
     let Some((key, at_least)) = request.raised() else { return Ok(None) };
     let names = inner.layout.names(key)?;
-    let seen = counter(inner, &names.fence, attempt.clone()).await?;
+    let seen = inner.counter(&names.fence, attempt).await?;
     if seen.as_ref().is_some_and(|counter| counter.last >= at_least) {
         return Ok(None);
     }

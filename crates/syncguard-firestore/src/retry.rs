@@ -2,40 +2,38 @@
 
 use std::time::Duration;
 
-use syncguard_core::Jitter;
-use syncguard_core::LockError;
+pub(crate) use syncguard_core::authoring::Attempt;
 use syncguard_core::authoring::pause::Backoff;
-use tokio::time::Instant;
+use syncguard_core::{Jitter, LockError, authoring};
 
 use crate::error::Fault;
 
-/// One attempt of an operation.
-#[derive(Clone, Debug)]
-pub(crate) struct Attempt {
-    deadline: Instant,
-    request_timeout: Duration,
-    /// The error of an earlier commit whose answer was lost; the commit may have been carried out.
-    pub(crate) lost: Option<LockError>,
-}
-
-impl Attempt {
-    /// Returns the deadline of the next call.
-    pub(crate) fn call_deadline(&self) -> Instant {
-        self.deadline.min(Instant::now() + self.request_timeout)
-    }
-
-    /// Returns how long the next call may take.
-    pub(crate) fn call_bound(&self) -> Duration {
-        self.call_deadline().saturating_duration_since(Instant::now())
-    }
-}
-
 /// The retries and the time that an operation has left.
 pub(crate) struct Attempts {
-    attempt: Attempt,
+    attempts: authoring::Attempts,
+    retries: Retries,
+}
+
+/// The retries after conflicts and after broken connections.
+struct Retries {
     conflicts: u32,
     reconnects: u32,
-    failures: u32,
+}
+
+impl Retries {
+    /// Whether the operation may start over after this fault.
+    fn may_help(&mut self, fault: &Fault) -> bool {
+        let tries = if fault.is_conflict {
+            &mut self.conflicts
+        } else if fault.subject.needs_new_connection() && !fault.is_timeout() {
+            &mut self.reconnects
+        } else {
+            return false;
+        };
+        let left = tries.checked_sub(1);
+        *tries = left.unwrap_or_default();
+        left.is_some()
+    }
 }
 
 impl Attempts {
@@ -49,73 +47,30 @@ impl Attempts {
     };
 
     pub(crate) fn new(conflicts: u32, request_timeout: Duration, total: Duration) -> Self {
-        let deadline = Instant::now() + total;
         Self {
-            attempt: Attempt { deadline, request_timeout, lost: None },
-            conflicts,
-            reconnects: Self::RECONNECTS,
-            failures: 0,
+            attempts: authoring::Attempts::new(Self::PAUSES, request_timeout, total),
+            retries: Retries { conflicts, reconnects: Self::RECONNECTS },
         }
     }
 
     /// Returns the current attempt.
     pub(crate) fn attempt(&self) -> Attempt {
-        self.attempt.clone()
+        self.attempts.attempt()
     }
 
-    /// Runs an operation, and runs it again after faults that allow a retry.
-    ///
-    /// # Errors
-    ///
-    /// As [`again`](Self::again).
-    pub(crate) async fn run<T, F>(
-        mut self,
-        mut operation: impl FnMut(Attempt) -> F,
-    ) -> Result<T, LockError>
+    /// Runs an operation, and runs it again after faults that allow a retry: see [`authoring::Attempts::run`].
+    pub(crate) async fn run<T, F>(self, operation: impl FnMut(Attempt) -> F) -> Result<T, LockError>
     where
         F: Future<Output = Result<T, Fault>>,
     {
-        loop {
-            match operation(self.attempt()).await {
-                Ok(output) => return Ok(output),
-                Err(fault) => self.again(fault).await?,
-            }
-        }
+        let Self { attempts, mut retries } = self;
+        attempts.run(operation, |fault| retries.may_help(fault)).await
     }
 
-    /// Waits and returns if the operation should start over with a read.
-    ///
-    /// # Errors
-    ///
-    /// The fault's error if the operation should not start over; its outcome is marked unknown if the
-    /// outcome of an earlier commit is unknown.
+    /// Waits, and returns if the operation should start over with a read: see [`authoring::Attempts::again`].
     pub(crate) async fn again(&mut self, fault: Fault) -> Result<(), LockError> {
-        let tries = if fault.is_conflict {
-            Some(&mut self.conflicts)
-        } else if fault.subject.needs_new_connection() && !fault.is_timeout() {
-            Some(&mut self.reconnects)
-        } else {
-            None
-        };
-        let left = tries.and_then(|tries| {
-            *tries = tries.checked_sub(1)?;
-            Some(())
-        });
-        let error = fault.error;
-        self.failures = self.failures.saturating_add(1);
-        let pause = Self::PAUSES.pause(self.failures);
-        if left.is_none() || self.attempt.deadline <= Instant::now() + pause {
-            return Err(self.final_error(error));
-        }
-        if error.is_outcome_unknown() {
-            self.attempt.lost.get_or_insert(error);
-        }
-        tokio::time::sleep(pause).await;
-        Ok(())
-    }
-
-    fn final_error(&self, error: LockError) -> LockError {
-        if self.attempt.lost.is_some() { error.with_unknown_outcome() } else { error }
+        let may_help = self.retries.may_help(&fault);
+        self.attempts.again(fault.into(), may_help).await
     }
 }
 

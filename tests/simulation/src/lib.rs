@@ -14,7 +14,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `hub.rs`, `listening.rs`, `link.rs` | the network, and the order of all events; its streams; a process's end of it |
+//! | `hub.rs`, `listening.rs`, `streams.rs`, `link.rs` | the network, and the order of all events; its streams; a process's end of it |
 //! | `redis/`, `postgres/`, `firestore/`, `etcd/` | a backend's connections, and the server at the other end |
 //! | `member.rs` | a process: a runtime whose clock is moved by hand, which can be stopped and killed |
 //! | `work/` | what a process does |
@@ -40,6 +40,7 @@ mod registers;
 mod run;
 mod server;
 mod smallest;
+mod streams;
 mod work;
 
 pub use direct::Direct;

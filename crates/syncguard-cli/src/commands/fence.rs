@@ -28,7 +28,7 @@ enum Command {
     Raise(Raise),
     /// Finds the key whose hash is in a log, an error or a metric: a key that was ever locked
     ///
-    /// All counters are read, on Redis in small steps.
+    /// The command reads all counters, on Redis in small steps.
     Find(Find),
 }
 

@@ -21,6 +21,7 @@ pub(super) fn name(info: &LockInfo) -> Option<&'static str> {
 }
 
 /// The word for one lock of the recipe, if there is one. A permit has its number instead.
+#[cfg(feature = "terminal")]
 pub(super) fn word(recipe: &str) -> Option<&'static str> {
     BY_NOTE.iter().find(|(name, _)| *name == recipe).and_then(|(_, word)| *word)
 }

@@ -161,7 +161,7 @@ async fn acquire_any(backend: &DynBackend, request: &LockRequest) -> Result<Guar
     use syncguard::recipes::Semaphore;
 
     if let Some(sharing) = request.sharing {
-        return sharing.acquire(backend, request).await;
+        return acquire_shared(backend, request, sharing).await;
     }
     let Some(permits) = request.permits else { return acquire_lock(backend, request).await };
     let mut semaphore = Semaphore::new(backend.clone(), request.config.key()?.clone(), permits)?
@@ -184,6 +184,27 @@ async fn acquire_any(backend: &DynBackend, request: &LockRequest) -> Result<Guar
     Ok(Guard::Permit(permit))
 }
 
+#[cfg(feature = "permits")]
+async fn acquire_shared(
+    backend: &DynBackend,
+    request: &LockRequest,
+    sharing: super::sharing::Sharing,
+) -> Result<Guard, Failure> {
+    use syncguard::recipes::RwLock;
+
+    let lock = RwLock::new(backend.clone(), request.config.key()?.clone(), sharing.slots)?
+        .with_ttl(request.config.ttl())
+        .with_wait_up_to(request.acquisition.timeout);
+    let late = |error| timed_out(error, request);
+    let guard = match (sharing.writes, request.waits()) {
+        (false, true) => Some(Guard::Read(lock.read().await.map_err(late)?)),
+        (true, true) => Some(Guard::Write(lock.write().await.map_err(late)?)),
+        (false, false) => lock.try_read().await?.map(Guard::Read),
+        (true, false) => lock.try_write().await?.map(Guard::Write),
+    };
+    guard.ok_or_else(|| conflict("other processes hold the lock; --wait DURATION waits for it"))
+}
+
 #[cfg(not(feature = "permits"))]
 async fn acquire_any(backend: &DynBackend, request: &LockRequest) -> Result<Guard, Failure> {
     let _ = (request.permits, request.auto_extend, request.min_hold);
@@ -203,7 +224,7 @@ async fn acquire_lock(backend: &DynBackend, request: &LockRequest) -> Result<Gua
 
 /// The failure of a waiter that timed out. The message names the time only: the user gave no limit
 /// of retries.
-pub(super) fn timed_out(error: LockError, request: &LockRequest) -> Failure {
+fn timed_out(error: LockError, request: &LockRequest) -> Failure {
     if error.code() != ErrorCode::AcquisitionTimeout {
         return error.into();
     }
@@ -216,6 +237,6 @@ pub(super) fn timed_out(error: LockError, request: &LockRequest) -> Failure {
     })
 }
 
-pub(super) fn conflict(message: impl Into<String>) -> Failure {
+fn conflict(message: impl Into<String>) -> Failure {
     Failure::new(Status::CONFLICT, message)
 }

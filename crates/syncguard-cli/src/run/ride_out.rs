@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use syncguard::Jitter;
+use syncguard::authoring::pause::Backoff;
 use tokio::time::{Instant, sleep};
 
 use crate::exit::{Failure, Status};
@@ -15,8 +17,11 @@ pub(super) struct RideOut {
 }
 
 impl RideOut {
-    const FIRST_PAUSE: Duration = Duration::from_millis(100);
-    const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+    const PAUSES: Backoff = Backoff {
+        first: Duration::from_millis(100),
+        longest: Duration::from_secs(1),
+        jitter: Jitter::None,
+    };
 
     pub(super) fn new(limit: Duration, output: Output) -> Self {
         Self { limit, output }
@@ -32,7 +37,7 @@ impl RideOut {
         self,
         mut attempt: impl AsyncFnMut() -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let (mut since, mut pause) = (None, Self::FIRST_PAUSE);
+        let (mut since, mut failures) = (None, 0);
         loop {
             let began = Instant::now();
             let failure = match attempt().await {
@@ -41,7 +46,7 @@ impl RideOut {
             };
             // The store has answered meanwhile.
             if began.elapsed() > self.limit {
-                (since, pause) = (None, Self::FIRST_PAUSE);
+                (since, failures) = (None, 0);
             }
             if since.is_none() && !self.limit.is_zero() {
                 let limit = human(self.limit);
@@ -52,8 +57,8 @@ impl RideOut {
             if left.is_zero() {
                 return Err(failure);
             }
-            sleep(pause.min(left)).await;
-            pause = (pause * 2).min(Self::LONGEST_PAUSE);
+            failures += 1;
+            sleep(Self::PAUSES.pause(failures).min(left)).await;
         }
     }
 }

@@ -69,7 +69,7 @@ impl<'a> WaitDisplay<'a> {
         }
     }
 
-    /// Who has the lock now, as a sentence after the message that it is held; empty if that is not known.
+    /// A sentence that names the present holder, after the message that the lock is held; empty if the holder is not known.
     pub(super) async fn holder_now(&self) -> String {
         if self.output.is_quiet() {
             return String::new();

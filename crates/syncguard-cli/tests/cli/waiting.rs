@@ -1,4 +1,4 @@
-//! What a waiter is told: for whom it waits.
+//! The line for a waiter: the holder for whom it waits.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;

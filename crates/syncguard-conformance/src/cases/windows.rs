@@ -288,7 +288,7 @@ pub(crate) async fn a_release_raises_the_counter_of_its_lock(context: &Context<'
         client.free(&key).await?;
         ensure_eq!(windows.taken(&key, window_of(1)?).await?, nth(counter)?, "the counter");
     }
-    // All digits count.
+    // A counter keeps each of its digits.
     let (lock, last) = (client.take(&key, LONG).await?, Fence::new(123_456_789_012_345)?);
     windows.counted(&key, lock.lock_id, last).await?;
     ensure_eq!(windows.taken(&key, window_of(1)?).await?, last, "the counter");

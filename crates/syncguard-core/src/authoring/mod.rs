@@ -16,6 +16,7 @@
 //! | [`checked_timeout`], [`answer_patience`], [`pause`] | timeouts of options; when an answer is missing; random pauses |
 //! | [`corrupt_record`], [`lock_id_in_use`] | errors that read the same on every store |
 //! | [`signals`] | signals of releases by other processes |
+//! | [`Attempts`] | trying again on a store whose writes have preconditions |
 //! | [`FailureSubject`], [`LookLimit`] | what a failure says about the connection; how often to look for another |
 //! | [`OutageLog`] | one log line for a failure that lasts |
 //! | `tls`, with the feature of that name | the authorities that TLS trusts |
@@ -23,6 +24,7 @@
 //!
 //! The guide's page for authors, in the documentation of the `syncguard` crate, goes through them step by step.
 
+mod attempts;
 pub mod backend_url;
 pub mod cancel;
 mod clean_up_guard;
@@ -39,6 +41,7 @@ mod store_clock;
 #[cfg(feature = "tls")]
 pub mod tls;
 
+pub use self::attempts::{Attempt, Attempts};
 pub use self::clean_up_guard::{CLEAN_UP_GUARD, is_clearable};
 #[doc(hidden)]
 pub use self::client_options::ClientOptions;

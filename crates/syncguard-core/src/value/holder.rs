@@ -4,9 +4,6 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use unicode_normalization::char::is_combining_mark;
-
-use super::error::LockError;
 use super::normalize::nfc;
 
 /// The part of a lock's record that is for people: the label of the holder, and a note for the reason.
@@ -24,38 +21,28 @@ use super::normalize::nfc;
 /// # Ok::<(), syncguard_core::LockError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
-pub struct Holder(Arc<Texts>);
+pub struct Holder(pub(super) Arc<Texts>);
 
 /// The texts in the order of [`FIELDS`]. A text is empty if it is turned off, and `None` in a configuration that does not
 /// set it, which then may take the backend's. Behind one pointer, because each waiter has a holder.
-type Texts = [Option<Box<str>>; FIELDS.len()];
+pub(super) type Texts = [Option<Box<str>>; FIELDS.len()];
 
 /// The fields for people, under their names in a record. A new field goes to the end, since the column of an SQL table has
 /// the texts in this order; no store needs another change.
-const FIELDS: &[&str] = &[
+pub(super) const FIELDS: &[&str] = &[
     "holder",
     "note",
-    // What one more field takes: a test looks for it in every store.
+    // A test looks for this field in every store: it is all that one more field takes.
     #[cfg(feature = "test-util")]
     "spare",
 ];
 
-const LABEL: usize = 0;
-const NOTE: usize = 1;
+pub(super) const LABEL: usize = 0;
+pub(super) const NOTE: usize = 1;
 
 impl Holder {
     /// The longest label, and the longest note, in bytes of UTF-8 after normalisation.
     pub const MAX_LENGTH_BYTES: usize = 128;
-
-    /// A holder with this label and without a note. An empty text turns the label off.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` if the text is longer than 128 bytes in NFC, or contains a control character or an
-    /// invisible character.
-    pub fn new(label: impl AsRef<str>) -> Result<Self, LockError> {
-        Self::with(None, LABEL, label.as_ref())
-    }
 
     /// A holder without a label and without a note.
     #[must_use]
@@ -69,40 +56,6 @@ impl Holder {
         static HERE: LazyLock<Holder> =
             LazyLock::new(|| Holder::of_label(here(&host_name(), std::process::id())));
         HERE.clone()
-    }
-
-    /// The same holder with this note. An empty text is no note.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` as [`new`](Self::new).
-    pub fn with_note(self, note: impl AsRef<str>) -> Result<Self, LockError> {
-        Self::with(Some(&self), NOTE, note.as_ref())
-    }
-
-    /// The same holder with this text in the field that a test adds.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` as [`new`](Self::new).
-    #[cfg(feature = "test-util")]
-    #[doc(hidden)]
-    pub fn with_spare(self, text: impl AsRef<str>) -> Result<Self, LockError> {
-        Self::with(Some(&self), 2, text.as_ref())
-    }
-
-    /// For authors of backends: the holder that the options set. Without a label in the options, it is
-    /// [this process](Self::this_process).
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` as [`new`](Self::new).
-    pub fn from_options(label: Option<&str>, note: Option<&str>) -> Result<Self, LockError> {
-        let holder = label.map_or_else(|| Ok(Self::this_process()), Self::new)?;
-        match note {
-            Some(note) => holder.with_note(note),
-            None => Ok(holder),
-        }
     }
 
     /// The label; empty if it is turned off.
@@ -125,25 +78,6 @@ impl Holder {
         fields.filter(|(at, (_, text))| *at == LABEL || !text.is_empty()).map(|(_, field)| field)
     }
 
-    /// For authors of backends: the holder in a record with these fields, which have the names of [`fields`](Self::fields).
-    /// `None` if the record has none of them, and for a label that [`new`](Self::new) refuses: another client has written
-    /// it. Another text that `new` refuses is left out.
-    pub fn from_fields<'a>(mut field: impl FnMut(&'static str) -> Option<&'a str>) -> Option<Self> {
-        let mut texts = Texts::default();
-        for (at, name) in FIELDS.iter().enumerate() {
-            let text = field(name).unwrap_or_default();
-            // An earlier version wrote a tab before some labels.
-            let text = text.strip_prefix('\t').filter(|_| at == LABEL).unwrap_or(text);
-            match checked(name, text) {
-                Ok(text) if at == LABEL || !text.is_empty() => texts[at] = Some(text),
-                Err(_) if at == LABEL => return None,
-                _ => {}
-            }
-        }
-        let is_there = texts.iter().flatten().any(|text| !text.is_empty());
-        is_there.then(|| Self(Arc::new(texts)))
-    }
-
     /// The texts as lines, in the order of the fields.
     pub(crate) fn lines(&self) -> Cow<'_, str> {
         match self.0.iter().rposition(|text| text.as_ref().is_some_and(|text| !text.is_empty())) {
@@ -155,56 +89,19 @@ impl Holder {
         }
     }
 
-    /// The holder in a text of [`lines`](Self::lines), as [`from_fields`](Self::from_fields).
-    pub(crate) fn from_lines(lines: &str) -> Option<Self> {
-        let mut lines = lines.split('\n');
-        Self::from_fields(|_| lines.next())
-    }
-
     fn of_label(label: Box<str>) -> Self {
         let mut texts = Texts::default();
         texts[LABEL] = Some(label);
         Self(Arc::new(texts))
     }
 
-    fn text(&self, at: usize) -> Option<&str> {
+    pub(super) fn text(&self, at: usize) -> Option<&str> {
         self.0[at].as_deref()
-    }
-
-    /// The holder of a configuration after it has set this text.
-    fn with(set: Option<&Self>, at: usize, text: &str) -> Result<Self, LockError> {
-        let mut texts = set.map_or_else(Texts::default, |set| (*set.0).clone());
-        texts[at] = Some(checked(FIELDS[at], text)?);
-        Ok(Self(Arc::new(texts)))
-    }
-
-    /// The holder of a configuration after it has set this label.
-    pub(crate) fn with_set_label(set: Option<&Self>, label: &str) -> Result<Self, LockError> {
-        Self::with(set, LABEL, label)
-    }
-
-    /// The holder of a configuration after it has set this note.
-    pub(crate) fn with_set_note(set: Option<&Self>, note: &str) -> Result<Self, LockError> {
-        Self::with(set, NOTE, note)
-    }
-
-    /// The holder of a lock whose configuration sets this holder; `None` if it is the backend's. A lock of a recipe has
-    /// the recipe's name as its note if nothing else is set for the note.
-    pub(crate) fn of_lock(
-        own: Option<&Self>,
-        backend: &Self,
-        recipe: Option<&'static str>,
-    ) -> Option<Self> {
-        let own = own.map(|own| own.or(backend));
-        let holder = own.as_ref().unwrap_or(backend);
-        let has_no_note = holder.text(NOTE).is_none() && !holder.label().is_empty();
-        let recipe = recipe.filter(|_| has_no_note);
-        recipe.and_then(|recipe| Self::with(Some(holder), NOTE, recipe).ok()).or(own)
     }
 
     /// The holder of a configuration; the backend's holder fills in what the configuration does not set. A lock whose
     /// label is turned off takes nothing from the backend.
-    fn or(&self, backend: &Self) -> Self {
+    pub(super) fn or(&self, backend: &Self) -> Self {
         let is_missing = |at: &usize| self.0[*at].is_none() && backend.0[*at].is_some();
         let missing: Vec<usize> = (0..FIELDS.len()).filter(is_missing).collect();
         if missing.is_empty() || self.text(LABEL) == Some("") {
@@ -228,34 +125,6 @@ impl fmt::Debug for Holder {
     }
 }
 
-/// A label or a note that every store can keep and every terminal can show.
-fn checked(what: &str, text: &str) -> Result<Box<str>, LockError> {
-    // The NFC of a longer text is too long as well: see `Key::MAX_RAW_BYTES`.
-    if text.len() > 9 * Holder::MAX_LENGTH_BYTES {
-        return Err(too_long(what, text.len()));
-    }
-    if !text.chars().all(is_visible) {
-        return Err(LockError::invalid_argument(format!(
-            "the {what} has a control character or an invisible one in it"
-        )));
-    }
-    if !text.is_empty() && text.chars().all(shows_nothing) {
-        return Err(LockError::invalid_argument(format!("the {what} shows nothing on a terminal")));
-    }
-    let text = nfc(text);
-    if text.len() > Holder::MAX_LENGTH_BYTES {
-        return Err(too_long(what, text.len()));
-    }
-    Ok(text.into())
-}
-
-fn too_long(what: &str, length: usize) -> LockError {
-    LockError::invalid_argument(format!(
-        "the {what} is {length} bytes long; at most {} are allowed after NFC normalisation",
-        Holder::MAX_LENGTH_BYTES
-    ))
-}
-
 /// False for characters that move the cursor, change the direction of text, or have no width.
 pub(crate) fn is_visible(character: char) -> bool {
     !character.is_control()
@@ -266,17 +135,8 @@ pub(crate) fn is_visible(character: char) -> bool {
             | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// True for characters that show nothing without others beside them: blanks, marks on a letter, and variation selectors.
-fn shows_nothing(character: char) -> bool {
-    let is_selector = matches!(character, '\u{fe00}'..='\u{fe0f}');
-    is_selector
-        || character == '\u{2800}'
-        || character.is_whitespace()
-        || is_combining_mark(character)
-}
-
 /// The host name, cut to the room there is, and the process id.
-fn here(host: &str, process: u32) -> Box<str> {
+pub(super) fn here(host: &str, process: u32) -> Box<str> {
     let process = format!("/{process}");
     let host: String = host.chars().filter(|character| is_visible(*character)).collect();
     let host = nfc(&host);
@@ -295,120 +155,4 @@ fn host_name() -> String {
 #[cfg(not(unix))]
 fn host_name() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashMap;
-
-    use super::*;
-
-    #[test]
-    fn a_stored_holder_is_read_back_and_nothing_else_is() {
-        for holder in [
-            Holder::new("web 1").unwrap(),
-            Holder::new("web 1").unwrap().with_note("run 4").unwrap(),
-            Holder::unnamed().with_note("run 4").unwrap(),
-        ] {
-            let fields: HashMap<_, _> = holder.fields().collect();
-            assert_eq!(
-                Holder::from_fields(|name| fields.get(name).copied()).as_ref(),
-                Some(&holder)
-            );
-            // An earlier version wrote a tab before some labels.
-            for lines in [holder.lines().into_owned(), format!("\t{}", holder.lines())] {
-                assert_eq!(Holder::from_lines(&lines).as_ref(), Some(&holder));
-            }
-        }
-        for nobody in ["", "\t", "a\u{1b}[2J", "a\tb", "\t\ta", "\n\n", &"x".repeat(129)] {
-            assert_eq!(Holder::from_lines(nobody), None, "{nobody:?}");
-        }
-        let found = Holder::from_lines("web\na\tb").unwrap();
-        assert_eq!((found.label(), found.note()), ("web", None));
-        assert!(Holder::unnamed().fields().eq([("holder", "")]));
-    }
-
-    #[test]
-    fn only_what_every_store_keeps_and_every_terminal_shows_is_a_label() {
-        let most = "x".repeat(Holder::MAX_LENGTH_BYTES);
-        for right in ["", "web-7f9c/412", "a \"quoted\" \\ label", "Zürich", "⚠\u{fe0f}", &most]
-        {
-            assert_eq!(Holder::new(right).unwrap().label(), right);
-        }
-        let controls = ["a\nb", "\0", "a\u{7f}", "\u{9b}31m", "\u{200b}", "\u{feff}a"];
-        let blanks =
-            ["a\u{3164}", "\u{115f}", " ", "\u{2800} ", "\u{301}", "\u{fe0f}", "\u{e0100}"];
-        for wrong in controls
-            .into_iter()
-            .chain(blanks)
-            .chain([format!("{most}x").as_str(), &most.repeat(99)])
-        {
-            assert!(Holder::new(wrong).is_err(), "{wrong:?}");
-            assert!(Holder::unnamed().with_note(wrong).is_err(), "{wrong:?}");
-        }
-        // Each character that turns a line around.
-        for turn in ('\u{202a}'..='\u{202e}').chain('\u{2066}'..='\u{2069}').chain(['\u{61c}']) {
-            for wrong in [turn.to_string(), format!("a{turn}b"), format!("{turn}a")] {
-                assert!(Holder::new(&wrong).is_err(), "{turn:?}");
-                assert!(Holder::unnamed().with_note(&wrong).is_err(), "{turn:?}");
-                assert_eq!(Holder::from_lines(&wrong), None, "{turn:?}");
-            }
-        }
-        assert_eq!(Holder::new("e\u{301}").unwrap().label(), "\u{e9}");
-    }
-
-    #[test]
-    fn a_process_is_named_by_its_host_and_its_id() {
-        assert_eq!(&*here("web-7f9c", 412), "web-7f9c/412");
-        assert_eq!(&*here("odd\u{202e}\nhost", 1), "oddhost/1");
-        let long = here(&"\u{e9}".repeat(200), u32::MAX);
-        assert!(long.len() <= Holder::MAX_LENGTH_BYTES && long.ends_with("/4294967295"));
-        let here = Holder::this_process();
-        assert!(here.label().ends_with(&format!("/{}", std::process::id())), "{here:?}");
-        assert!(checked("holder", here.label()).is_ok());
-    }
-
-    #[test]
-    fn what_is_nearer_to_the_lock_decides() {
-        let backend = Holder::new("backend").unwrap().with_note("of the backend").unwrap();
-        for (label, note, expected) in [
-            (Some("own"), None, ("own", Some("of the backend"))),
-            (None, Some("own"), ("backend", Some("own"))),
-            (None, Some(""), ("backend", None)),
-            (Some(""), None, ("", None)),
-            (Some(""), Some("own"), ("", Some("own"))),
-            (Some("own"), Some("note"), ("own", Some("note"))),
-        ] {
-            let mut set = None;
-            for (at, text) in [(LABEL, label), (NOTE, note)] {
-                set = text.map(|text| Holder::with(set.as_ref(), at, text).unwrap()).or(set);
-            }
-            let holder = set.unwrap().or(&backend);
-            assert_eq!((holder.label(), holder.note()), expected);
-        }
-    }
-
-    #[test]
-    fn a_recipe_is_the_note_if_nothing_else_is() {
-        let of = |own: Option<&Holder>, backend: &Holder, recipe| {
-            let holder = Holder::of_lock(own, backend, recipe);
-            holder.map(|holder| (holder.label().to_owned(), holder.note().map(str::to_owned)))
-        };
-        let named =
-            |label: &str, note: Option<&str>| Some((label.to_owned(), note.map(str::to_owned)));
-        let backend = Holder::new("backend").unwrap();
-        let own = Holder::new("own").unwrap();
-        let silent = own.clone().with_note("").unwrap();
-        let (recipe, unnamed) = (Some("election"), Holder::unnamed());
-        assert_eq!(of(None, &backend, None), None);
-        assert_eq!(of(None, &backend, recipe), named("backend", recipe));
-        assert_eq!(of(Some(&own), &backend, recipe), named("own", recipe));
-        assert_eq!(of(Some(&silent), &backend, recipe), named("own", None));
-        assert_eq!(of(Some(&unnamed), &backend, recipe), named("", None));
-        assert_eq!(of(None, &unnamed, recipe), None);
-        assert_eq!(of(None, &backend, Some("a\nb")), None);
-        let backend = backend.with_note("a note").unwrap();
-        assert_eq!(of(None, &backend, recipe), None);
-        assert_eq!(of(Some(&own), &backend, recipe), named("own", Some("a note")));
-    }
 }

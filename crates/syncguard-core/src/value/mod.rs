@@ -5,6 +5,7 @@ mod error;
 mod fence;
 mod hash;
 mod holder;
+mod holder_text;
 mod key;
 mod lock_id;
 mod normalize;

@@ -135,8 +135,8 @@ impl<B: LockBackend> RwLock<B> {
         let mut gate = None;
         loop {
             let opened = self.process.opened.notified();
-            if let Some(read) = self.process.join() {
-                return Ok(read);
+            if let Some(share) = self.process.join() {
+                return Ok(ReadGuard::new(share));
             }
             let gate =
                 gate.get_or_insert_with(|| Box::pin(self.lock(keys::gate(&self.key), limit)));
@@ -160,8 +160,8 @@ impl<B: LockBackend> RwLock<B> {
     /// Safe: dropping the future leaves no lock behind.
     pub async fn try_read(&self) -> Result<Option<ReadGuard<B>>, LockError> {
         self.config.check()?;
-        if let Some(read) = self.process.join() {
-            return Ok(Some(read));
+        if let Some(share) = self.process.join() {
+            return Ok(Some(ReadGuard::new(share)));
         }
         let gate = self.lock(keys::gate(&self.key), None).await?;
         Box::pin(self.enter(gate, None)).await
@@ -226,8 +226,8 @@ impl<B: LockBackend> RwLock<B> {
         limit: Limit,
     ) -> Result<Option<ReadGuard<B>>, LockError> {
         let Some(gate) = gate else { return Ok(None) };
-        if let Some(read) = self.process.renew() {
-            return Ok(Some(read));
+        if let Some(share) = self.process.renew() {
+            return Ok(Some(ReadGuard::new(share)));
         }
         self.announce(&gate).await?;
         let (fence, gate) = (gate.fence(), Some(gate).filter(|_| !is_planted("hasty-reader")));
@@ -235,7 +235,8 @@ impl<B: LockBackend> RwLock<B> {
         self.first.store(number, Ordering::Relaxed);
         // If the gate is still held, no later writer has got past this slot.
         let is_in_order = gate.is_none_or(|gate| !gate.valid_for().is_zero());
-        Ok(is_in_order.then(|| self.process.open(Slot { guard, number, fence })))
+        let open = || ReadGuard::new(self.process.open(Slot { guard, number, fence }));
+        Ok(is_in_order.then(open))
     }
 
     /// Makes sure that each later writer takes at least as many slots as this process may read in.

@@ -12,8 +12,6 @@ use tokio::sync::Notify;
 use tokio::task;
 use tokio::time::Instant;
 
-use super::read::ReadGuard;
-
 /// For how long readers join those of their process. Then the next one passes the gate, so that a writer of another
 /// process gets its turn.
 const TURN: Duration = Duration::from_millis(500);
@@ -24,6 +22,12 @@ pub(super) struct Slot<B: LockBackend> {
     pub(super) number: u32,
     /// The fence of the gate under which the process began to read.
     pub(super) fence: B::Fence,
+}
+
+/// The part of one reader in the slot of its process.
+pub(super) struct Share<B: LockBackend> {
+    pub(super) slot: Arc<Slot<B>>,
+    pub(super) reads: Reads<B>,
 }
 
 /// The state of one process.
@@ -58,7 +62,7 @@ impl<B: LockBackend> Process<B> {
     }
 
     /// Joins the readers of this process while their turn lasts and no writer of this process waits.
-    pub(super) fn join(self: &Arc<Self>) -> Option<ReadGuard<B>> {
+    pub(super) fn join(self: &Arc<Self>) -> Option<Share<B>> {
         let mut state = self.state();
         if Arc::strong_count(&self.writers) > 1 || state.turn_ends <= Instant::now() {
             return None;
@@ -68,13 +72,13 @@ impl<B: LockBackend> Process<B> {
     }
 
     /// Joins the readers of this process, and begins their next turn. The caller has the gate: no writer is between.
-    pub(super) fn renew(self: &Arc<Self>) -> Option<ReadGuard<B>> {
+    pub(super) fn renew(self: &Arc<Self>) -> Option<Share<B>> {
         let slot = self.state().slot.upgrade().filter(|slot| !slot.guard.is_lost())?;
         Some(self.begin(slot))
     }
 
     /// The process has a slot. Its waiting readers join.
-    pub(super) fn open(self: &Arc<Self>, slot: Slot<B>) -> ReadGuard<B> {
+    pub(super) fn open(self: &Arc<Self>, slot: Slot<B>) -> Share<B> {
         let slot = Arc::new(slot);
         if is_planted("kept-slot") {
             std::mem::forget(Arc::clone(&slot));
@@ -82,7 +86,7 @@ impl<B: LockBackend> Process<B> {
         self.begin(slot)
     }
 
-    fn begin(self: &Arc<Self>, slot: Arc<Slot<B>>) -> ReadGuard<B> {
+    fn begin(self: &Arc<Self>, slot: Arc<Slot<B>>) -> Share<B> {
         let mut state = self.state();
         state.slot = Arc::downgrade(&slot);
         state.turn_ends = Instant::now() + TURN;
@@ -92,10 +96,10 @@ impl<B: LockBackend> Process<B> {
         reader
     }
 
-    fn reader(self: &Arc<Self>, state: &mut State<B>, slot: Arc<Slot<B>>) -> ReadGuard<B> {
+    fn reader(self: &Arc<Self>, state: &mut State<B>, slot: Arc<Slot<B>>) -> Share<B> {
         let reads = Reads { process: Arc::clone(self), caller: caller() };
         *state.reads.entry(reads.caller).or_default() += 1;
-        ReadGuard::new(slot, reads)
+        Share { slot, reads }
     }
 
     /// Refuses a writer whose task reads, because it would wait for itself.

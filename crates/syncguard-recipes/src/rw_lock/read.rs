@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use syncguard_core::{Held, LockBackend, LockError, LossReason, NotHeld, ReleaseResult};
 
-use super::process::{Reads, Slot};
+use super::process::{Reads, Share, Slot};
 
 /// A read of an [`RwLock`](crate::RwLock). Dropping it ends the read; the last read of a process gives its slot back, in the
 /// background.
@@ -17,7 +17,7 @@ pub struct ReadGuard<B: LockBackend> {
 }
 
 impl<B: LockBackend> ReadGuard<B> {
-    pub(super) fn new(slot: Arc<Slot<B>>, reads: Reads<B>) -> Self {
+    pub(super) fn new(Share { slot, reads }: Share<B>) -> Self {
         Self { slot, _reads: reads }
     }
 

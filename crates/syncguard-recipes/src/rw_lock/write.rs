@@ -73,7 +73,7 @@ impl<B: LockBackend> WriteGuard<B> {
         let longest = (0..slots.len()).max_by_key(|index| slots[*index].1.valid_for());
         // A writer has at least one slot.
         let (number, guard) = longest.map_or((0, gate), |index| slots.swap_remove(index));
-        process.open(Slot { guard, number, fence })
+        ReadGuard::new(process.open(Slot { guard, number, fence }))
     }
 
     /// Ends the write, and returns whether its lock of the gate was held until now. All locks are released at once.

@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout_at};
 
 pub use self::permit::Permit;
 use self::release_hook::ReleaseHook;
-use self::slot_watcher::SlotWatcher;
+use self::slot_watcher::{LeftWatches, SlotWatcher};
 use self::slots::{Claim, Slots};
 
 /// The recipe that observers are told for the locks of slots.
@@ -68,6 +68,7 @@ const RECIPE: &str = "semaphore";
 pub struct Semaphore<B> {
     backend: B,
     slots: Arc<Slots>,
+    watches: Arc<LeftWatches>,
     /// For the lock of each slot, without the slot's key.
     config: LockConfig,
 }
@@ -84,7 +85,7 @@ impl<B: LockBackend> Semaphore<B> {
         let config =
             LockConfig::new(key.clone()).with_auto_extend(AutoExtend::new()).with_recipe(RECIPE);
         let slots = Arc::new(Slots::new(backend.client_state(), key, permits)?);
-        Ok(Self { backend, slots, config })
+        Ok(Self { backend, slots, watches: Arc::default(), config })
     }
 
     /// How long a permit stays taken after a crash; the tolerance comes on top. Permits are renewed after a third of
@@ -192,7 +193,9 @@ impl<B: LockBackend> Semaphore<B> {
         if !waits {
             return Err(self.all_held());
         }
-        let mut waiter = Waiter { place: Some(queue.enter()), watcher: None, slots: &self.slots };
+        let place = Some(queue.enter());
+        let (slots, left) = (&*self.slots, &*self.watches);
+        let mut waiter = Waiter { place, watcher: None, slots, left };
         loop {
             if let Some(permit) = self.wait_as_head(&mut waiter, deadline, &mut asked).await? {
                 return Ok(permit);
@@ -262,8 +265,7 @@ impl<B: LockBackend> Semaphore<B> {
         if !place.become_head(left()).await {
             return Err(self.all_held());
         }
-        let watcher =
-            waiter.watcher.get_or_insert_with(|| slots.watcher().take().unwrap_or_default());
+        let watcher = waiter.watcher.get_or_insert_with(|| self.watches.take().unwrap_or_default());
         let options = self.config.acquisition();
         let longest = options.max_retry_delay.max(options.retry_delay);
         let pauses = Backoff::new(options.retry_delay, longest);
@@ -370,19 +372,18 @@ struct Waiter<'a> {
     /// If this is the head.
     watcher: Option<SlotWatcher>,
     slots: &'a Slots,
+    left: &'a LeftWatches,
 }
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        let watcher = self.watcher.take();
-        let mut left = self.slots.watcher();
-        *left = watcher.or_else(|| left.take());
-        drop(left);
+        if let Some(watcher) = self.watcher.take() {
+            self.left.put(watcher);
+        }
         // Wakes the next head, which finds the watches.
         self.place = None;
         if !self.slots.queue.has_waiters() {
-            let unwanted = self.slots.watcher().take();
-            drop(unwanted);
+            drop(self.left.take());
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::future::pending;
 use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -21,6 +22,25 @@ pub(super) struct SlotWatcher {
     watched: HashSet<usize>,
     /// The slots for which the store had no signals, until the next poll.
     without_signals: HashSet<usize>,
+}
+
+/// The watches that the last head has left for the next.
+#[derive(Default)]
+pub(super) struct LeftWatches(Mutex<Option<SlotWatcher>>);
+
+impl LeftWatches {
+    pub(super) fn take(&self) -> Option<SlotWatcher> {
+        self.state().take()
+    }
+
+    pub(super) fn put(&self, watcher: SlotWatcher) {
+        let before = self.state().replace(watcher);
+        drop(before);
+    }
+
+    fn state(&self) -> MutexGuard<'_, Option<SlotWatcher>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 type NextSignal = Pin<Box<dyn Future<Output = (usize, KeyWatch)> + Send>>;

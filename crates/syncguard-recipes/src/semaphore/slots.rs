@@ -11,7 +11,6 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::slot_key;
-use super::slot_watcher::SlotWatcher;
 
 /// Shared by the clones of a semaphore in this process.
 pub(super) struct Slots {
@@ -21,8 +20,6 @@ pub(super) struct Slots {
     state: Mutex<State>,
     /// Wakes the head: a slot may be free.
     pub(super) changed: Notify,
-    /// The watches that the last head has left for the next.
-    watcher: Mutex<Option<SlotWatcher>>,
 }
 
 struct State {
@@ -64,7 +61,6 @@ impl Slots {
             key,
             state: Mutex::new(state),
             changed: Notify::new(),
-            watcher: Mutex::default(),
         };
         slots.set_permits(permits)?;
         Ok(slots)
@@ -173,10 +169,6 @@ impl Slots {
         let (state, now) = (self.state(), Instant::now());
         let slots = state.slots.iter().take(state.permits);
         slots.filter(|slot| !slot.is_taken_here(now)).filter_map(|slot| slot.held_until).min()
-    }
-
-    pub(super) fn watcher(&self) -> MutexGuard<'_, Option<SlotWatcher>> {
-        self.watcher.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn with(&self, number: usize, change: impl FnOnce(&mut Slot)) {

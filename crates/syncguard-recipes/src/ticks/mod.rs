@@ -14,10 +14,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use syncguard_core::authoring::checked_timeout;
+use syncguard_core::authoring::pause::Backoff;
 use syncguard_core::inventory::Inventory;
 use syncguard_core::{
-    AutoExtend, CancellationToken, Fence, IntoKey, IntoTtl, LockBackend, LockConfig, LockError,
-    Timestamp,
+    AutoExtend, CancellationToken, Fence, IntoKey, IntoTtl, Jitter, LockBackend, LockConfig,
+    LockError, Timestamp,
 };
 
 use self::clock::Clock;
@@ -168,9 +169,9 @@ impl<B: LockBackend> Ticks<B> {
     /// The pause after a failed attempt of a tick; `None` if no attempt follows.
     fn pause_after(&self, attempt: u16, tick: Timestamp) -> Option<Duration> {
         let (rules, now) = (self.rules(self.missed), self.now().ok()?);
-        let doubled = 1_u32.checked_shl(u32::from(attempt) - 1).unwrap_or(u32::MAX);
-        let pause = self.retry_after.saturating_mul(doubled);
-        let pause = pause.min(self.retry_after.max(Duration::from_secs(3600)));
+        let (first, jitter) = (self.retry_after, Jitter::None);
+        let longest = first.max(Duration::from_secs(3600));
+        let pause = Backoff { first, longest, jitter }.pause(attempt.into());
         // No attempt begins when the tick is too late, or if the next tick takes its place.
         let too_late = rules.max_lateness.saturating_sub(now - tick);
         let next = self.schedule.next_after(now).filter(|_| self.missed != Missed::Each);

@@ -1,7 +1,5 @@
 //! The backend's connection over the simulated network, in the place of gRPC.
 
-use std::future::poll_fn;
-use std::io::{Error, ErrorKind};
 use std::sync::Arc;
 
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::{
@@ -17,13 +15,9 @@ use crate::hub::Outcome;
 use crate::link::Link;
 use crate::listening::{Asked, Told};
 use crate::protocol::{Reply as Answered, Request};
+use crate::streams::{self, lost};
 
 pub(super) struct Connection(pub(super) Arc<Link>);
-
-/// The connection was lost during the call.
-fn lost() -> Status {
-    Status::from_error(Box::new(Error::from(ErrorKind::ConnectionReset)))
-}
 
 /// There is no connection, as tonic says it.
 fn not_connected() -> Status {
@@ -87,28 +81,10 @@ impl Calls for Connection {
         self.0.hub().reconnects(self.0.member);
     }
 
-    fn listen(&self, mut requests: Requests) -> Calling<Answers<ListenResponse>> {
-        let link = Arc::clone(&self.0);
-        Box::pin(async move {
-            link.connected().await.ok_or_else(not_connected)?;
-            let (sender, answers) = mpsc::unbounded_channel();
-            let deliver = move |told| {
-                let answer = match told {
-                    Some(Told::Firestore(answer)) => Ok(answer),
-                    _ => Err(lost()),
-                };
-                let _ = sender.send(answer);
-            };
-            let stream = link.hub().opens_stream(link.member, Box::new(deliver));
-            tokio::spawn(async move {
-                while let Some(request) =
-                    poll_fn(|context| requests.as_mut().poll_next(context)).await
-                {
-                    link.hub().listens_to(stream, link.now(), Asked::Firestore(request));
-                }
-                link.hub().closes_stream(stream);
-            });
-            Ok(answers)
+    fn listen(&self, requests: Requests) -> Calling<Answers<ListenResponse>> {
+        streams::open(&self.0, not_connected, requests, Asked::Firestore, |told| match told {
+            Told::Firestore(answer) => Some(answer),
+            Told::Etcd(_) => None,
         })
     }
 }

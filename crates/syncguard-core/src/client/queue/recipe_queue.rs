@@ -23,10 +23,7 @@ pub struct RecipeQueue {
 }
 
 /// A place in a [`RecipeQueue`]. Its drop gives it up, and wakes the next waiter.
-pub struct QueuePlace {
-    ticket: Ticket,
-    turn: Turn,
-}
+pub struct QueuePlace(Ticket);
 
 impl RecipeQueue {
     /// An empty queue, for a backend with this state. The key only names it.
@@ -44,8 +41,8 @@ impl RecipeQueue {
     /// Takes the last place.
     #[must_use]
     pub fn enter(&self) -> QueuePlace {
-        let (ticket, turn) = Ticket::enter(&self.queues, &self.key, Instant::now());
-        QueuePlace { ticket, turn }
+        let (ticket, _) = Ticket::enter(&self.queues, &self.key, Instant::now());
+        QueuePlace(ticket)
     }
 
     /// This process has got one of the locks.
@@ -78,25 +75,13 @@ impl QueuePlace {
     ///
     /// Safe: the place stays.
     pub async fn become_head(&mut self, time: Duration) -> bool {
-        let deadline = rt::after(time);
-        while let Turn::Wait { notify, check_after } = &self.turn {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
-            }
-            tokio::select! {
-                biased;
-                () = notify.notified() => {}
-                () = rt::sleep_awake(left.min(*check_after)) => {}
-            }
-            self.turn = self.ticket.turn(Instant::now());
-        }
-        true
+        let turn = self.0.turn(Instant::now());
+        self.0.become_head(turn, rt::after(time)).await.is_some()
     }
 
     /// The head is about to ask the store. After ten seconds without a further step, the next waiter asks as well.
     pub fn on_attempt(&self) {
-        self.ticket.on_attempt(Instant::now());
+        self.0.on_attempt(Instant::now());
     }
 
     /// The head leaves the locks that this process released to others, if its turn is over: for 25 ms, and seldom for
@@ -106,12 +91,12 @@ impl QueuePlace {
     ///
     /// Safe: a later head makes the pause.
     pub async fn leave_free(&self, left: Duration) {
-        let Some(pause) = self.ticket.pause(Instant::now()) else { return };
+        let Some(pause) = self.0.pause(Instant::now()) else { return };
         let ends = rt::after(pause.time.min(left / 2));
-        self.ticket.start_waiting(ends, ends);
+        self.0.start_waiting(ends, ends);
         rt::sleep_until(ends).await;
         if pause.time <= left / 2 {
-            self.ticket.on_no_rival(pause);
+            self.0.on_no_rival(pause);
         }
     }
 
@@ -123,7 +108,7 @@ impl QueuePlace {
     /// Safe.
     pub async fn sleep(&mut self, time: Duration, signal: impl Future<Output = ()>) -> bool {
         let until = rt::after(time);
-        if let Some((notify, until)) = self.ticket.start_waiting(until, until) {
+        if let Some((notify, until)) = self.0.start_waiting(until, until) {
             tokio::select! {
                 biased;
                 () = signal => {}
@@ -131,8 +116,7 @@ impl QueuePlace {
                 () = rt::sleep_until(until) => {}
             }
         }
-        self.turn = self.ticket.turn(Instant::now());
-        !matches!(self.turn, Turn::Wait { .. })
+        !matches!(self.0.turn(Instant::now()), Turn::Wait { .. })
     }
 }
 

@@ -9,7 +9,7 @@ use super::local_holder::LocalHolder;
 use super::queues::{KeyQueue, WaitQueues};
 use super::wait_queue::{Number, Turn, WaitQueue};
 use crate::contract::key_watch::KeyWatch;
-use crate::rt::Instant;
+use crate::rt::{self, Instant};
 use crate::value::Key;
 
 /// A place in the queue of a key. Its drop gives up the place and passes on the turn.
@@ -59,6 +59,24 @@ impl Ticket {
             self.watch = Some(watch);
         }
         turn
+    }
+
+    /// Waits until this is the place of the head, and returns what the head does next; `None` after the deadline.
+    pub(crate) async fn become_head(&mut self, mut turn: Turn, deadline: Instant) -> Option<Turn> {
+        while let Turn::Wait { notify, check_after } = turn {
+            let pause = check_after.min(deadline.saturating_duration_since(Instant::now()));
+            tokio::select! {
+                biased;
+                () = notify.notified() => {}
+                () = rt::sleep_awake(pause) => {}
+            }
+            let now = Instant::now();
+            turn = self.turn(now);
+            if deadline <= now {
+                return None;
+            }
+        }
+        Some(turn)
     }
 
     /// The head is about to ask the store.

@@ -1,4 +1,4 @@
-//! What a release leaves behind: for recipes.
+//! The effects of a release beside the end of its lock: for recipes.
 
 use std::time::Duration;
 
