@@ -36,7 +36,7 @@ pub trait Harness: Send + Sync + 'static {
     }
 
     /// A handle on the store over a connection on which requests can be held back, for the cases about late requests;
-    /// see [`LateLine`](crate::LateLine). Keep the default only if no request can be late because the store is in the
+    /// see [`RequestGate`](crate::RequestGate). Keep the default only if no request can be late because the store is in the
     /// process, or if the connection cannot be controlled.
     fn connect_late(&self) -> impl Future<Output = Option<Late<Self::Backend>>> + Send {
         std::future::ready(None)

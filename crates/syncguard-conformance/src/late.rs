@@ -8,17 +8,17 @@ use syncguard_core::LockBackend;
 /// A connection between a backend and its store that can hold a request back and deliver it later.
 ///
 /// A request on the wire cannot be taken back: a packet is sent again, or a server is stopped and goes on, and the
-/// store gets the request long after its sender has moved on. With a `LateLine` an author shows that the store
+/// store gets the request long after its sender has moved on. With a `RequestGate` an author shows that the store
 /// refuses the request then. A proxy that forwards TCP connections can implement it, and so can a store in the
 /// process with a queue of requests.
 ///
 /// ```
 /// use std::sync::Mutex;
-/// use syncguard_conformance::LateLine;
+/// use syncguard_conformance::RequestGate;
 ///
 /// /// The requests that a store in the process has not carried out yet.
 /// #[derive(Default)]
-/// struct Line(Mutex<State>);
+/// struct Gate(Mutex<State>);
 ///
 /// #[derive(Default)]
 /// struct State {
@@ -32,7 +32,7 @@ use syncguard_core::LockBackend;
 ///     carry_out: Box<dyn FnOnce() + Send>,
 /// }
 ///
-/// impl LateLine for Line {
+/// impl RequestGate for Gate {
 ///     fn hold(&self) {
 ///         self.0.lock().unwrap().hold_next = true;
 ///     }
@@ -54,7 +54,7 @@ use syncguard_core::LockBackend;
 ///     }
 /// }
 /// ```
-pub trait LateLine: Send + Sync + 'static {
+pub trait RequestGate: Send + Sync + 'static {
     /// Holds back the next request that the backend sends over a connection that is open now, and all later requests
     /// on that connection. Connections that are made later are not held.
     fn hold(&self);
@@ -71,7 +71,7 @@ pub trait LateLine: Send + Sync + 'static {
     fn deliver(&self);
 }
 
-/// A backend behind a [`LateLine`].
+/// A backend behind a [`RequestGate`].
 #[non_exhaustive]
 pub struct Late<B> {
     /// A handle for this case only. It need not be connected yet.
@@ -79,19 +79,19 @@ pub struct Late<B> {
     /// How long after it was sent a request may still be carried out: the backend's longest time limit, and the error
     /// of its deadlines. The cases wait for this time, so set short limits of one or two seconds.
     pub bound: Duration,
-    /// The line of this backend.
-    pub line: Box<dyn LateLine>,
+    /// The gate of this backend.
+    pub gate: Box<dyn RequestGate>,
 }
 
 impl<B: LockBackend> Late<B> {
-    /// A backend whose requests are carried out within `bound`, and its line.
-    pub fn new(backend: B, bound: Duration, line: impl LateLine) -> Self {
-        Self { backend, bound, line: Box::new(line) }
+    /// A backend whose requests are carried out within `bound`, and its gate.
+    pub fn new(backend: B, bound: Duration, gate: impl RequestGate) -> Self {
+        Self { backend, bound, gate: Box::new(gate) }
     }
 
-    /// The same line with a wrapped backend.
+    /// The same gate with a wrapped backend.
     pub fn map<D: LockBackend>(self, wrap: impl FnOnce(B) -> D) -> Late<D> {
-        Late { backend: wrap(self.backend), bound: self.bound, line: self.line }
+        Late { backend: wrap(self.backend), bound: self.bound, gate: self.gate }
     }
 }
 

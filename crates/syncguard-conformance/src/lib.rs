@@ -98,7 +98,7 @@
 //! - A backend that does not fence ([`NoFence`](syncguard_core::contract::NoFence)) runs the same suite; the
 //!   cases about fences then [do not apply](Verdict::NotApplicable). The cases about fence windows apply to a backend
 //!   whose [capabilities](syncguard_core::contract::BackendCapabilities::supports_fence_windows) say that it keeps them.
-//! - The cases about late requests need a way to hold requests back, see [`LateLine`]. Without it they do not apply, as a
+//! - The cases about late requests need a way to hold requests back, see [`RequestGate`]. Without it they do not apply, as a
 //!   [`Suite`] shows in its report and a generated test in its output (`cargo test -- late --show-output`).
 //!
 //! # Limits
@@ -134,7 +134,7 @@ mod unfenced;
 pub use self::adapters::{Decorated, Erased, Shared};
 pub use self::case::{Case, Group, cases};
 pub use self::harness::Harness;
-pub use self::late::{Late, LateLine};
+pub use self::late::{Late, RequestGate};
 pub use self::logs::LogWatch;
 pub use self::report::{Failure, Report, Verdict};
 #[doc(hidden)]

@@ -8,8 +8,8 @@ use syncguard_history::{Clock, Recorder};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use crate::hub::{Net, Odds};
 use crate::link::Link;
+use crate::network::{Net, Odds};
 use crate::plan::Store;
 use crate::server::Server;
 
@@ -46,7 +46,7 @@ impl Direct {
         let inner = store.backend(&link);
         let pump = tokio::spawn(async move {
             loop {
-                link.hub().run(link.now());
+                link.network().run(link.now());
                 sleep(Duration::from_millis(1)).await;
             }
         });
@@ -55,13 +55,13 @@ impl Direct {
 
     /// Holds the next write back, so its sender gets no answer.
     pub fn hold_next(&self) {
-        self.net.hub().hold_next();
+        self.net.state().hold_next();
     }
 
     /// Delivers the write that was held back. Returns true if there was one.
     #[must_use]
     pub fn deliver(&self) -> bool {
-        self.net.hub().deliver()
+        self.net.state().deliver()
     }
 }
 

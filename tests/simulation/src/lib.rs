@@ -14,24 +14,24 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `hub.rs`, `listening.rs`, `streams.rs`, `link.rs` | the network, and the order of all events; its streams; a process's end of it |
+//! | `network.rs`, `listening.rs`, `streams.rs`, `link.rs` | the network, and the order of all events; its streams; a process's end of it |
 //! | `redis/`, `postgres/`, `firestore/`, `etcd/` | a backend's connections, and the server at the other end |
 //! | `member.rs` | a process: a runtime whose clock is moved by hand, which can be stopped and killed |
 //! | `work/` | what a process does |
 //! | `plan.rs`, `run/` | what is run; who runs when, and what goes wrong |
 //! | `smallest.rs` | the few operations that show a violation |
 //! | `direct.rs` | a backend and its simulated server, to be compared with the real server |
-//! | `flaw.rs`, `line.rs` | what can be wrong on purpose |
+//! | `flaw.rs`, `flawed_queue.rs` | what can be wrong on purpose |
 
 mod direct;
 mod etcd;
 mod firestore;
 mod flaw;
-mod hub;
-mod line;
+mod flawed_queue;
 mod link;
 mod listening;
 mod member;
+mod network;
 mod plan;
 mod postgres;
 mod protocol;

@@ -8,7 +8,7 @@ use syncguard_history::Random;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::hub::{EPOCH, Hub, MILLI, Net, Outcome, SECOND, Ticket};
+use crate::network::{EPOCH, MILLI, Net, Network, Outcome, PendingCall, SECOND};
 use crate::protocol::{Reply, Request};
 
 /// The time limit for an answer, in a simulation.
@@ -38,7 +38,7 @@ struct Skew {
 impl Link {
     /// The link of a process that starts at this time, in microseconds.
     pub(crate) fn new(net: Net, member: usize, at: u64) -> Self {
-        let random = Random::new(net.hub().random.number());
+        let random = Random::new(net.state().random.number());
         let skew = Mutex::new(Skew { random, millis: MOST_SKEWED, until: 0 });
         Self { net, member, bound: BOUND, started: (Instant::now(), at), skew: Some(skew) }
     }
@@ -49,8 +49,8 @@ impl Link {
         Self { net, member: 0, bound, started: (Instant::now(), 0), skew: None }
     }
 
-    pub(crate) fn hub(&self) -> MutexGuard<'_, Hub> {
-        self.net.hub()
+    pub(crate) fn network(&self) -> MutexGuard<'_, Network> {
+        self.net.state()
     }
 
     /// Microseconds since the beginning of the simulation.
@@ -71,20 +71,20 @@ impl Link {
         EPOCH + now / MILLI + skew.millis - MOST_SKEWED
     }
 
-    pub(crate) fn send(&self, request: Request) -> (Ticket, oneshot::Receiver<Outcome>) {
+    pub(crate) fn send(&self, request: Request) -> (PendingCall, oneshot::Receiver<Outcome>) {
         self.net.send(self.member, self.now(), request)
     }
 
     /// Waits until a connection is open; `None` if the server refuses it.
     pub(crate) async fn connected(&self) -> Option<()> {
-        let takes = self.hub().opens(self.member, self.now())?;
+        let takes = self.network().opens(self.member, self.now())?;
         sleep(Duration::from_micros(takes)).await;
         Some(())
     }
 
     /// Asks the store with the registers.
     pub(crate) async fn ask(&self, request: Request) -> Result<Reply, LockError> {
-        let (_ticket, answer) = self.send(request);
+        let (_pending, answer) = self.send(request);
         match timeout(self.bound, answer).await {
             Ok(Ok(Outcome::Answered(reply, _))) => Ok(reply),
             Ok(_) => Err(LockError::new(ErrorCode::ServiceUnavailable, "the connection was lost")),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use syncguard_etcd::wire::{WatchRequest, WatchResponse};
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::{ListenRequest, ListenResponse};
 
-use crate::hub::{Hub, What};
+use crate::network::{Network, What};
 use crate::server::Server;
 
 /// A request on a stream.
@@ -57,7 +57,7 @@ impl Listening {
     }
 }
 
-impl Hub {
+impl Network {
     pub(crate) fn opens_stream(&mut self, member: usize, deliver: Deliver) -> u64 {
         self.count += 1;
         let stream = Stream { member, deliver, to_server: 0, to_client: 0 };

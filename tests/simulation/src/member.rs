@@ -12,9 +12,9 @@ use tokio::task::{JoinHandle, LocalSet};
 use tokio::time::Instant;
 
 use crate::flaw::Flaw;
-use crate::hub::{EPOCH, Net};
-use crate::line::Line;
+use crate::flawed_queue::FlawedQueue;
 use crate::link::Link;
+use crate::network::{EPOCH, Net};
 use crate::plan::Store;
 use crate::work::{Worker, readers_and_writers};
 
@@ -62,8 +62,8 @@ impl Member {
             let mut workers = Vec::new();
             let link = Arc::new(Link::new(setting.net.clone(), number, now));
             let real = setting.store.backend(&link);
-            let line = Line::new(real.clone(), setting.flaw);
-            let backend = Recording::new(line, recorder.clone());
+            let queue = FlawedQueue::new(real.clone(), setting.flaw);
+            let backend = Recording::new(queue, recorder.clone());
             let mut shared = readers_and_writers(&backend);
             for worker in 0..setting.workers {
                 // A store in memory has one member, which stands for several.

@@ -11,8 +11,8 @@ use syncguard_history::{Counts, Limits, Violation};
 use syncguard_memory::MemoryBackend;
 
 use crate::flaw::Flaw;
-use crate::hub::EPOCH;
 use crate::link::{BOUND, Link, MOST_SKEWED};
+use crate::network::EPOCH;
 use crate::{etcd, firestore, postgres, redis};
 
 /// The store of the fleet.

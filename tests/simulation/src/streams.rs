@@ -33,13 +33,13 @@ pub(crate) fn open<Q: 'static, A: Send + 'static>(
         let deliver = move |told: Option<Told>| {
             let _ = sender.send(told.and_then(answer).ok_or_else(lost));
         };
-        let stream = link.hub().opens_stream(link.member, Box::new(deliver));
+        let stream = link.network().opens_stream(link.member, Box::new(deliver));
         tokio::spawn(async move {
             while let Some(request) = poll_fn(|context| requests.as_mut().poll_next(context)).await
             {
-                link.hub().listens_to(stream, link.now(), ask(request));
+                link.network().listens_to(stream, link.now(), ask(request));
             }
-            link.hub().closes_stream(stream);
+            link.network().closes_stream(stream);
         });
         Ok(answers)
     })

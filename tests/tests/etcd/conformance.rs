@@ -7,7 +7,7 @@ use syncguard_conformance::{Harness, Late, Suite};
 use syncguard_etcd::{EtcdBackend, Fence, Key};
 
 use crate::etcd::support::{Raw, backend_at, backend_with, fresh, options, shared};
-use crate::support::line::ProxiedLine;
+use crate::support::gate::ProxyGate;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_suite_passes() {
@@ -60,14 +60,14 @@ impl Harness for Etcd {
     async fn connect_late(&self) -> Option<Late<EtcdBackend>> {
         const LIMIT: Duration = Duration::from_secs(2);
         const SLACK: Duration = Duration::from_millis(500);
-        let (line, port) = ProxiedLine::start(shared().port(0));
+        let (gate, port) = ProxyGate::start(shared().port(0));
         let options = options().with_remembered_locks(self.remembered).without_clock_probe();
         let options = options.with_request_timeout(LIMIT).with_operation_timeout(LIMIT);
         // There is no time for another try, which would go over a new connection.
         // Without a memory each operation reads first, and its transaction is the late request.
-        let line = line.after(u64::from(self.remembered == 0));
+        let gate = gate.after(u64::from(self.remembered == 0));
         let backend = backend_at(port, &self.prefix, options).await;
-        Some(Late::new(backend, LIMIT + SLACK, line))
+        Some(Late::new(backend, LIMIT + SLACK, gate))
     }
 
     async fn corrupt(&self, key: &Key) -> bool {

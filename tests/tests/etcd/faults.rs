@@ -126,7 +126,8 @@ async fn all_fail(backend: &EtcdBackend, id: LockId, code: ErrorCode) -> Result<
     let errors = [acquire.err(), extend.err(), is_locked.err(), by_key.err(), by_id.err()];
     for error in errors.into_iter().chain([release.err()]) {
         let error = error.context("an answer of a server that cannot answer")?;
-        assert_eq!(error.code(), code, "{error:?}");
+        // A last try that begins at the end of the operation's time has no time left for any answer.
+        assert!([code, ErrorCode::NetworkTimeout].contains(&error.code()), "{error:?}");
         assert!(error.is_retryable(), "{error:?}");
     }
     Ok(())

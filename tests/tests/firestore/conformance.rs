@@ -9,7 +9,7 @@ use syncguard_firestore::{Fence, FirestoreBackend, Key};
 use crate::firestore::support::{
     Raw, alone, backend_with, fresh, options, options_at, shared, text,
 };
-use crate::support::line::ProxiedLine;
+use crate::support::gate::ProxyGate;
 
 /// The number of concurrent cases: enough that cases which wait for an expiry wait side by side, and so few that the
 /// emulator answers in time on a busy machine.
@@ -115,13 +115,13 @@ impl Harness for Firestore {
     async fn connect_late(&self) -> Option<Late<FirestoreBackend>> {
         const LIMIT: Duration = Duration::from_secs(2);
         const SLACK: Duration = Duration::from_millis(500);
-        let (line, port) = ProxiedLine::start(shared().port());
+        let (gate, port) = ProxyGate::start(shared().port());
         let options = options_at(port).with_remembered_locks(self.remembered);
         let options = options.with_request_timeout(LIMIT).with_operation_timeout(2 * LIMIT);
         // Without a memory each operation reads first, and its commit is the late request.
-        let line = line.after(u64::from(self.remembered == 0));
+        let gate = gate.after(u64::from(self.remembered == 0));
         let backend = backend_with(&self.url, options).await;
-        Some(Late::new(backend, 2 * LIMIT + SLACK, line))
+        Some(Late::new(backend, 2 * LIMIT + SLACK, gate))
     }
 
     async fn corrupt(&self, key: &Key) -> bool {

@@ -9,7 +9,7 @@ use syncguard_postgres::tokio_postgres::NoTls;
 use syncguard_postgres::{Fence, Key, PostgresBackend, PostgresOptions};
 
 use crate::postgres::support::{pool, shared, shared_pooler, url_of};
-use crate::support::line::ProxiedLine;
+use crate::support::gate::ProxyGate;
 
 conformance_tests!(bare, Postgres::direct());
 
@@ -100,12 +100,12 @@ impl Harness for Postgres {
         const LIMIT: Duration = Duration::from_secs(3);
         // For a busy machine, and for the wait for a connection.
         const SLACK: Duration = Duration::from_millis(1500);
-        let (line, port) = ProxiedLine::start(self.port);
+        let (gate, port) = ProxyGate::start(self.port);
         let options = self.options().with_statement_timeout(LIMIT);
         let options = options.with_pool_wait_timeout(LIMIT);
         let backend = PostgresBackend::from_pool(pool(&url_of(port), self.size), options)
             .expect("options in range");
-        Some(Late::new(backend, LIMIT + SLACK, line))
+        Some(Late::new(backend, LIMIT + SLACK, gate))
     }
 
     async fn corrupt(&self, key: &Key) -> bool {

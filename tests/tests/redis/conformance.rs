@@ -13,7 +13,7 @@ use syncguard_redis::{Fence, Key, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::RedisCluster;
 
 use crate::redis::support::{Raw, shared};
-use crate::support::line::ProxiedLine;
+use crate::support::gate::ProxyGate;
 
 conformance_tests!(bare, Redis::single().await);
 
@@ -156,14 +156,14 @@ impl Harness for Redis {
         if self.is_sharded() {
             return None;
         }
-        let (line, port) = ProxiedLine::start(shared().port());
+        let (gate, port) = ProxyGate::start(shared().port());
         let url = format!("redis://127.0.0.1:{port}");
         let backend = match &self.way {
             Way::Connect(_) => RedisBackend::connect_with(&url, options).await,
             Way::Pool(_) => RedisBackend::from_pool(pool(&url).await, options),
             Way::Client(_) => return None,
         };
-        Some(Late::new(backend.expect("a backend"), LIMIT + SLACK, line))
+        Some(Late::new(backend.expect("a backend"), LIMIT + SLACK, gate))
     }
 
     async fn corrupt(&self, key: &Key) -> bool {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rusqlite::params;
-use syncguard_conformance::{Harness, Late, LateLine, Suite, conformance_tests};
+use syncguard_conformance::{Harness, Late, RequestGate, Suite, conformance_tests};
 use syncguard_sqlite::{Fence, Gate, Key, SqliteBackend, SqliteOptions, Synchronous};
 
 use crate::sqlite::support::File;
@@ -70,13 +70,13 @@ impl Harness for Sqlite {
         let options = SqliteOptions::new().with_operation_timeout(LIMIT).with_gate(gate.clone());
         let options = options.with_synchronous(Synchronous::Normal);
         let backend = self.file.open_with(options).await;
-        Some(Late::new(backend, LIMIT + Duration::from_millis(500), Line(gate)))
+        Some(Late::new(backend, LIMIT + Duration::from_millis(500), FileGate(gate)))
     }
 }
 
-struct Line(Gate);
+struct FileGate(Gate);
 
-impl LateLine for Line {
+impl RequestGate for FileGate {
     fn hold(&self) {
         self.0.hold();
     }

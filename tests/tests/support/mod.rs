@@ -1,5 +1,5 @@
 //! Helpers for the tests of several stores.
 
-pub(crate) mod line;
+pub(crate) mod gate;
 pub(crate) mod warnings;
 pub(crate) mod writers;

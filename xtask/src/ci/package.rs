@@ -28,7 +28,7 @@ pub(super) fn check() -> Result<()> {
     fs::write(into.join("Cargo.toml"), workspace + &patches(&packages, Path::new("")))?;
     // The same versions as in all other tests.
     fs::copy(root().join("Cargo.lock"), into.join("Cargo.lock"))?;
-    let mut compile = cargo(["check", "--workspace", "--all-targets", "--all-features"]);
+    let mut compile = cargo(["check", "-q", "--workspace", "--all-features"]);
     compile.arg("--config").arg(profiles()?);
     output(compile.current_dir(&into).env("CARGO_TARGET_DIR", target()))?;
     fresh_project(&patches(&packages, &into))
@@ -135,7 +135,7 @@ fn fresh_project(patches: &str) -> Result<()> {
         fs::copy(root().join("xtask/fresh").join(&file), bin.join(&file))?;
     }
     for (program, says) in PROGRAMS {
-        let mut run = cargo(["run", "--bin", program, "--", "memory:", "fresh"]);
+        let mut run = cargo(["run", "-q", "--bin", program, "--", "memory:", "fresh"]);
         run.current_dir(&folder).env("CARGO_TARGET_DIR", target().join("fresh"));
         let run = run.env("RUSTFLAGS", "-D warnings").env_remove("CARGO_MANIFEST_DIR");
         let said = output(run)?;

@@ -89,9 +89,11 @@ impl<'a> WaitDisplay<'a> {
     fn text(&self, holder: Option<&LockInfo>, began: Instant) -> String {
         let waited = human(Duration::from_secs(began.elapsed().as_secs()));
         match holder {
-            Some(info) => format!("waiting for {} ({waited})", holder::described(info)),
-            None if self.request.permits.is_some() => format!("waiting for a permit ({waited})"),
-            None => format!("waiting for the lock ({waited})"),
+            Some(info) => format!("waiting for {} ({waited} so far)", holder::described(info)),
+            None if self.request.permits.is_some() => {
+                format!("waiting for a permit ({waited} so far)")
+            }
+            None => format!("waiting for the lock ({waited} so far)"),
         }
     }
 }

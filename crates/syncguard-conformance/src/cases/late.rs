@@ -19,109 +19,109 @@ use crate::outcome::{Checked, Outcome, Stop, ensure, ensure_eq};
 use crate::tasks::pause;
 
 pub(crate) async fn a_request_that_is_a_little_late_is_served(context: &Context<'_>) -> Outcome {
-    let line = Line::of(context).await?;
-    let (lock_id, acquire) = line.acquire().await?;
-    let granted = line.a_little_late(context, acquire).await?;
+    let gated = Gated::of(context).await?;
+    let (lock_id, acquire) = gated.acquire().await?;
+    let granted = gated.a_little_late(context, acquire).await?;
     ensure!(granted.is_acquired(), "an acquire that was a little late answered {granted:?}");
 
-    let extend = line.extend(ExtendRequest::new(lock_id, 2 * LONG)?).await?;
-    let extended = line.a_little_late(context, extend).await?;
+    let extend = gated.extend(ExtendRequest::new(lock_id, 2 * LONG)?).await?;
+    let extended = gated.a_little_late(context, extend).await?;
     ensure!(extended.is_extended(), "an extend that was a little late answered {extended:?}");
-    line.other.live(&line.key, lock_id).await?;
+    gated.other.live(&gated.key, lock_id).await?;
 
-    let release = line.release(lock_id).await?;
-    let released = line.a_little_late(context, release).await?;
+    let release = gated.release(lock_id).await?;
+    let released = gated.a_little_late(context, release).await?;
     ensure!(released.is_released(), "a release that was a little late answered {released:?}");
-    line.other.free(&line.key).await?;
+    gated.other.free(&gated.key).await?;
     Ok(())
 }
 
 pub(crate) async fn a_late_acquire_takes_no_lock(context: &Context<'_>) -> Outcome {
-    let line = Line::of(context).await?;
-    let (lock_id, acquire) = line.acquire().await?;
-    line.overdue(context, "acquire", acquire).await?;
-    line.late.line.deliver();
-    line.stays_free(lock_id).await?;
+    let gated = Gated::of(context).await?;
+    let (lock_id, acquire) = gated.acquire().await?;
+    gated.overdue(context, "acquire", acquire).await?;
+    gated.late.gate.deliver();
+    gated.stays_free(lock_id).await?;
     // The fence is the first or a later one: a clean-up may raise the counter to keep the late acquire out.
-    line.other.take(&line.key, LONG).await?;
+    gated.other.take(&gated.key, LONG).await?;
     Ok(())
 }
 
 pub(crate) async fn a_late_acquire_leaves_nothing_after_the_clean_up(
     context: &Context<'_>,
 ) -> Outcome {
-    let line = Line::of(context).await?;
-    let (lock_id, acquire) = line.acquire().await?;
-    line.desert(acquire).await?;
-    let clean_up = line.client.backend().client_state().clean_up();
+    let gated = Gated::of(context).await?;
+    let (lock_id, acquire) = gated.acquire().await?;
+    gated.desert(acquire).await?;
+    let clean_up = gated.client.backend().client_state().clean_up();
     let started = Instant::now();
     // The lock may be over before the suite looks.
     while clean_up.waiting() == 0 && started.elapsed() < A_MOMENT {
         pause(1).await;
     }
-    line.is_cleaned_up().await?;
-    ensure!(line.late.line.holds(), "the line has lost what it kept back");
-    line.late.line.deliver();
-    line.stays_free(lock_id).await?;
+    gated.is_cleaned_up().await?;
+    ensure!(gated.late.gate.holds(), "the gate has lost what it kept back");
+    gated.late.gate.deliver();
+    gated.stays_free(lock_id).await?;
     Ok(())
 }
 
 pub(crate) async fn the_first_of_two_acquires_comes_late(context: &Context<'_>) -> Outcome {
-    let line = Line::of(context).await?;
-    let (lock_id, acquire) = line.acquire().await?;
-    line.late.line.cut();
+    let gated = Gated::of(context).await?;
+    let (lock_id, acquire) = gated.acquire().await?;
+    gated.late.gate.cut();
     match answer(acquire).await? {
-        Ok(AcquireResult::Acquired(_)) => line.client.released(lock_id).await?,
+        Ok(AcquireResult::Acquired(_)) => gated.client.released(lock_id).await?,
         Ok(AcquireResult::Busy(_) | AcquireResult::Refused(_)) => {
             return Err(Stop::failed("an acquire that was sent twice was refused a free key"));
         }
         // This backend does not resend, so its clean-up has to release the lock.
         Err(_) => {}
     }
-    ensure!(line.late.line.holds(), "the line has lost what it kept back");
-    line.late.line.deliver();
-    line.is_cleaned_up().await?;
-    line.stays_free(lock_id).await?;
+    ensure!(gated.late.gate.holds(), "the gate has lost what it kept back");
+    gated.late.gate.deliver();
+    gated.is_cleaned_up().await?;
+    gated.stays_free(lock_id).await?;
     Ok(())
 }
 
 pub(crate) async fn a_late_extend_changes_nothing(context: &Context<'_>) -> Outcome {
-    let line = Line::of(context).await?;
-    let lock = line.client.take(&line.key, 2 * LONG).await?;
-    let extend = line.extend(ExtendRequest::new(lock.lock_id, LONG)?).await?;
-    line.overdue(context, "extend", extend).await?;
-    line.stays_as_extended(lock.lock_id).await?;
+    let gated = Gated::of(context).await?;
+    let lock = gated.client.take(&gated.key, 2 * LONG).await?;
+    let extend = gated.extend(ExtendRequest::new(lock.lock_id, LONG)?).await?;
+    gated.overdue(context, "extend", extend).await?;
+    gated.stays_as_extended(lock.lock_id).await?;
     Ok(())
 }
 
 pub(crate) async fn a_late_extend_gives_way_to_a_later_one(context: &Context<'_>) -> Outcome {
-    let line = Line::of(context).await?;
-    let lock = line.client.take(&line.key, 2 * LONG).await?;
+    let gated = Gated::of(context).await?;
+    let lock = gated.client.take(&gated.key, 2 * LONG).await?;
     let request = ExtendRequest::new(lock.lock_id, LONG)?.with_expected_expiry(lock.expires_at);
-    let extend = line.extend(request).await?;
-    line.desert(extend).await?;
-    line.stays_as_extended(lock.lock_id).await?;
+    let extend = gated.extend(request).await?;
+    gated.desert(extend).await?;
+    gated.stays_as_extended(lock.lock_id).await?;
     Ok(())
 }
 
 pub(crate) async fn a_late_release_frees_nothing(context: &Context<'_>) -> Outcome {
-    let line = Line::of(context).await?;
-    let lock = line.client.take(&line.key, 2 * LONG).await?;
-    let release = line.release(lock.lock_id).await?;
-    line.overdue(context, "release", release).await?;
-    line.stays_as_extended(lock.lock_id).await?;
+    let gated = Gated::of(context).await?;
+    let lock = gated.client.take(&gated.key, 2 * LONG).await?;
+    let release = gated.release(lock.lock_id).await?;
+    gated.overdue(context, "release", release).await?;
+    gated.stays_as_extended(lock.lock_id).await?;
     Ok(())
 }
 
 pub(crate) async fn a_grant_that_comes_too_late_is_given_back(context: &Context<'_>) -> Outcome {
-    let line = Line::of(context).await?;
-    let (backend, config) = (line.backend(), LockConfig::new(&line.key).with_ttl(SHORT));
-    let attempt = line.held_back(async move {
+    let gated = Gated::of(context).await?;
+    let (backend, config) = (gated.backend(), LockConfig::new(&gated.key).with_ttl(SHORT));
+    let attempt = gated.held_back(async move {
         Ok(try_acquire(&backend, config).await?.acquired().map(|guard| guard.valid_for()))
     });
     let attempt = attempt.await?;
     context.pass(2 * SHORT).await;
-    line.late.line.deliver();
+    gated.late.gate.deliver();
     match answer(attempt).await? {
         Err(error) => ensure_eq!(error.code(), ErrorCode::NetworkTimeout, "the code of {error}"),
         Ok(Some(left)) => {
@@ -129,7 +129,7 @@ pub(crate) async fn a_grant_that_comes_too_late_is_given_back(context: &Context<
         }
         Ok(None) => return Err(Stop::failed("a free key was refused")),
     }
-    context.soon_free(&line.other, &line.key).await?;
+    context.soon_free(&gated.other, &gated.key).await?;
     Ok(())
 }
 
@@ -143,8 +143,8 @@ const A_MOMENT: Duration = Duration::from_millis(500);
 /// A request on its way.
 type Sent<T> = JoinHandle<Result<T, LockError>>;
 
-/// A line, its client, and a second client whose requests are not held back.
-struct Line {
+/// A gate, its client, and a second client whose requests are not held back.
+struct Gated {
     late: Late<DynBackend>,
     client: Client,
     other: Client,
@@ -152,7 +152,7 @@ struct Line {
     key: Key,
 }
 
-impl Line {
+impl Gated {
     async fn of(context: &Context<'_>) -> Result<Self, Stop> {
         let late = context.late().await?;
         let client = Client::new(late.backend.clone(), context.fences());
@@ -175,12 +175,12 @@ impl Line {
         &self,
         operation: impl Future<Output = Result<T, LockError>> + Send + 'static,
     ) -> Result<Sent<T>, Stop> {
-        self.late.line.hold();
+        self.late.gate.hold();
         let sent = tokio::spawn(operation);
         let started = Instant::now();
-        while !self.late.line.holds() {
+        while !self.late.gate.holds() {
             if started.elapsed() > SOON {
-                return Err(Stop::too_slow("the line kept nothing back of what was sent"));
+                return Err(Stop::too_slow("the gate kept nothing back of what was sent"));
             }
             pause(1).await;
         }
@@ -208,7 +208,7 @@ impl Line {
     /// Delivers a request within its bound.
     async fn a_little_late<T>(&self, context: &Context<'_>, sent: Sent<T>) -> Result<T, Stop> {
         context.pass(self.late.bound / 8).await;
-        self.late.line.deliver();
+        self.late.gate.deliver();
         Ok(answer(sent).await??)
     }
 
@@ -217,9 +217,9 @@ impl Line {
         if let Ok(answer) = answer(sent).await? {
             return Err(Stop::failed(format!("{what}, kept back, was answered {answer:?}")));
         }
-        self.late.line.cut();
+        self.late.gate.cut();
         context.pass(self.late.bound).await;
-        ensure!(self.late.line.holds(), "the line has lost what it kept back");
+        ensure!(self.late.gate.holds(), "the gate has lost what it kept back");
         Ok(())
     }
 
@@ -227,9 +227,9 @@ impl Line {
     async fn desert<T>(&self, sent: Sent<T>) -> Outcome {
         sent.abort();
         let _ = sent.await;
-        self.late.line.cut();
+        self.late.gate.cut();
         pause(20).await;
-        ensure!(self.late.line.holds(), "the line has lost what it kept back");
+        ensure!(self.late.gate.holds(), "the gate has lost what it kept back");
         Ok(())
     }
 
@@ -246,7 +246,7 @@ impl Line {
     async fn stays_as_extended(&self, lock_id: LockId) -> Checked<()> {
         self.other.extended(lock_id, 3 * LONG).await?;
         let before = self.other.live(&self.key, lock_id).await?;
-        self.late.line.deliver();
+        self.late.gate.deliver();
         for _ in 0..LOOKS {
             self.other.unchanged(&self.key, lock_id, before).await?;
             pause(PAUSE).await;

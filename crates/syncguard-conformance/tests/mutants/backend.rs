@@ -20,7 +20,7 @@ use syncguard_core::{
 use tokio::time::Instant;
 
 use crate::mutants::flaws::Flaw;
-use crate::mutants::line::Line;
+use crate::mutants::gate::Gate;
 use crate::mutants::sending::BOUND;
 use crate::mutants::store::Store;
 
@@ -55,9 +55,9 @@ impl Harness for Reference {
     }
 
     async fn connect_late(&self) -> Option<Late<Backend>> {
-        let backend = self.0.over(Line::default());
-        let line = backend.line.clone();
-        Some(Late::new(backend, BOUND + Duration::from_millis(50), line))
+        let backend = self.0.over(Gate::default());
+        let gate = backend.gate.clone();
+        Some(Late::new(backend, BOUND + Duration::from_millis(50), gate))
     }
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Backend {
     started: Instant,
     /// Operations in progress.
     busy: Arc<()>,
-    pub(crate) line: Line,
+    pub(crate) gate: Gate,
     pub(crate) clock: Arc<StoreClock>,
     /// Acquires whose first request may still arrive.
     pub(crate) sent_twice: Arc<Mutex<HashMap<LockId, Unsettled>>>,
@@ -255,21 +255,21 @@ impl Backend {
             store: Arc::new(Mutex::new(Store::new(flaw))),
             started: Instant::now(),
             busy: Arc::default(),
-            line: Line::default(),
+            gate: Gate::default(),
             clock: Arc::default(),
             sent_twice: Arc::default(),
             guards: Arc::default(),
         };
-        backend.over(Line::default())
+        backend.over(Gate::default())
     }
 
     /// A connection to the same store, as if another program had made it.
-    fn over(&self, line: Line) -> Self {
+    fn over(&self, gate: Gate) -> Self {
         let (clock, guards) = (Arc::new(StoreClock::new()), Arc::default());
         if let Ok(now) = Timestamp::from_millis(self.time()) {
             clock.learn(Instant::now(), now);
         }
-        Self { line, clock, sent_twice: Arc::default(), guards, ..self.handle() }
+        Self { gate, clock, sent_twice: Arc::default(), guards, ..self.handle() }
     }
 
     pub(crate) fn handle(&self) -> Self {
@@ -278,7 +278,7 @@ impl Backend {
             store: Arc::clone(&self.store),
             started: self.started,
             busy: Arc::clone(&self.busy),
-            line: self.line.clone(),
+            gate: self.gate.clone(),
             clock: Arc::clone(&self.clock),
             sent_twice: Arc::clone(&self.sent_twice),
             guards: Arc::clone(&self.guards),

@@ -5,9 +5,9 @@
 
 mod backend;
 mod flaws;
+mod gate;
 mod inventory;
 mod keys;
-mod line;
 mod sending;
 mod store;
 

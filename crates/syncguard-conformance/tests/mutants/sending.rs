@@ -51,7 +51,7 @@ impl Backend {
             });
             let _ = sender.send((answer, store.time()));
         };
-        let gone = self.line.send(Box::new(carry_out));
+        let gone = self.gate.send(Box::new(carry_out));
         let answer = tokio::select! {
             biased;
             answer = answer => answer.map_err(|_| Lost::Connection),

@@ -10,7 +10,7 @@ use super::head::Head;
 use super::observed::ObservedAcquisition;
 use super::wait::wait_to_be_head;
 use crate::backend::LockBackend;
-use crate::client::queue::{Ticket, Turn};
+use crate::client::queue::Ticket;
 use crate::contract::response::Contention;
 use crate::rt::Instant;
 use crate::value::{ErrorCode, LockError, LockId};
@@ -103,9 +103,8 @@ async fn wait<'a, B: LockBackend>(
 ) -> Result<LockGuard<B>, LockError> {
     let now = Instant::now();
     let deadline = now + attempt.policy().acquisition.timeout;
-    let (mut ticket, turn) = Ticket::enter(attempt.queues(), attempt.key(), now);
-    let has_queued = matches!(turn, Turn::Wait { .. });
-    let turn = wait_to_be_head(attempt, &mut ticket, turn, deadline).await?;
+    let (mut ticket, has_queued) = Ticket::enter(attempt.queues(), attempt.key(), now);
+    let turn = wait_to_be_head(attempt, &mut ticket, deadline).await?;
     Box::pin(Head::run(attempt, observed, ticket, turn, has_queued, deadline)).await
 }
 

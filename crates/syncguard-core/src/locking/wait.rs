@@ -15,17 +15,13 @@ use crate::value::LockError;
 pub(super) async fn wait_to_be_head<B: LockBackend>(
     attempt: &Attempt<'_, B>,
     ticket: &mut Ticket,
-    turn: Turn,
     deadline: Instant,
 ) -> Result<Turn, LockError> {
-    if !matches!(turn, Turn::Wait { .. }) {
-        return Ok(turn);
-    }
     let token = attempt.policy().cancellation.as_ref();
     let head = tokio::select! {
         biased;
         () = fires(token) => return Err(LockError::aborted()),
-        turn = ticket.become_head(turn, deadline) => turn,
+        turn = ticket.become_head(deadline) => turn,
     };
     head.ok_or_else(|| attempt.queue_timeout_error(ticket.is_contended(Instant::now())))
 }

@@ -8,9 +8,9 @@ use syncguard_etcd::simulated::{Answers, Calling, Calls, Requests};
 use syncguard_etcd::wire::{TxnRequest, TxnResponse};
 
 use super::records::{Answer, Call};
-use crate::hub::Outcome;
 use crate::link::Link;
 use crate::listening::{Asked, Told};
+use crate::network::Outcome;
 use crate::protocol::{Reply as Answered, Request};
 use crate::streams::{self, lost};
 
@@ -57,7 +57,7 @@ impl Calls for Connection {
     }
 
     fn replace(&self) {
-        self.0.hub().reconnects(self.0.member);
+        self.0.network().reconnects(self.0.member);
     }
 
     fn watch(&self, requests: Requests) -> Calling<Answers> {

@@ -11,9 +11,9 @@ use syncguard_firestore::simulated::{Answers, Calling, Calls, Requests};
 use tokio::sync::mpsc;
 
 use super::documents::{Answer, Call, Reply};
-use crate::hub::Outcome;
 use crate::link::Link;
 use crate::listening::{Asked, Told};
+use crate::network::Outcome;
 use crate::protocol::{Reply as Answered, Request};
 use crate::streams::{self, lost};
 
@@ -78,7 +78,7 @@ impl Calls for Connection {
     }
 
     fn replace(&self) {
-        self.0.hub().reconnects(self.0.member);
+        self.0.network().reconnects(self.0.member);
     }
 
     fn listen(&self, requests: Requests) -> Calling<Answers<ListenResponse>> {

@@ -12,8 +12,8 @@ use super::statements::Statement;
 use super::stream::{Inbox, Stream, Way};
 use super::tables::{Done, Tables};
 use crate::flaw::Flaw;
-use crate::hub::{Hub, LATEST, MILLI, SECOND, What};
 use crate::link::Link;
+use crate::network::{LATEST, MILLI, Network, SECOND, What};
 
 /// How long the kernel waits for the other side before it gives the connection up, as the pool of `connect` sets it.
 const TCP_USER_TIMEOUT: u64 = 10 * SECOND;
@@ -90,15 +90,15 @@ impl Streams {
 /// Opens a connection of a process.
 pub(super) fn open(link: &Arc<Link>) -> Stream {
     let (inbox, now) = (Inbox::default(), link.now());
-    let mut hub = link.hub();
-    let opens = hub.opens(link.member, now);
+    let mut network = link.network();
+    let opens = network.opens(link.member, now);
     if opens.is_none() {
         inbox.ends(ErrorKind::ConnectionRefused);
     }
-    hub.count += 1;
-    let number = hub.count;
-    hub.streams.opened += 1;
-    let connection = hub.streams.opened;
+    network.count += 1;
+    let number = network.count;
+    network.streams.opened += 1;
+    let connection = network.streams.opened;
     let to_server = now + opens.unwrap_or(0);
     let open = Open {
         member: link.member,
@@ -108,23 +108,23 @@ pub(super) fn open(link: &Arc<Link>) -> Stream {
         to_client: now,
         is_closing: false,
     };
-    hub.streams.open.insert(connection, open);
-    drop(hub);
+    network.streams.open.insert(connection, open);
+    drop(network);
     Stream { inbox, way: Arc::<Link>::clone(link), connection, written: Vec::new() }
 }
 
 impl Way for Link {
     fn write(&self, connection: u64, bytes: Vec<u8>) {
-        self.hub().writes(self.now(), connection, bytes);
+        self.network().writes(self.now(), connection, bytes);
     }
 
     fn closes(&self, connection: u64) {
         let now = self.now();
-        self.hub().is_closed(connection, now);
+        self.network().is_closed(connection, now);
     }
 }
 
-impl Hub {
+impl Network {
     /// The kernel closes the connections of a killed process, in the order in which the process opened them. Its runtime
     /// drops them in an order that depends on the tasks of earlier runs.
     pub(crate) fn closes_all(&mut self, member: usize) {

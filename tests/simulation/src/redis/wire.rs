@@ -12,8 +12,8 @@ use syncguard_redis::fred::types::config::{Config, ServerConfig};
 use syncguard_redis::simulated::{self, Answering, Listening, Opening};
 use syncguard_redis::{RedisBackend, RedisOptions, WaitReplicas};
 
-use crate::hub::Outcome;
 use crate::link::Link;
+use crate::network::Outcome;
 use crate::protocol::{Reply, Request};
 
 /// A connection. Number 0 is the one for requests; others hear of changes.
@@ -66,14 +66,14 @@ impl simulated::Wire for Wire {
     }
 
     fn is_up(&self) -> bool {
-        self.number > 0 || self.opened == self.link.hub().connection(self.link.member)
+        self.number > 0 || self.opened == self.link.network().connection(self.link.member)
     }
 
     fn reconnect(&self) -> Opening<Arc<dyn simulated::Wire>> {
         let (link, changes) = (Arc::clone(&self.link), Arc::clone(&self.changes));
         Box::pin(async move {
             link.connected().await?;
-            let opened = link.hub().reconnects(link.member);
+            let opened = link.network().reconnects(link.member);
             let wire = Self { link, number: 0, opened, changes };
             Some(Arc::new(wire) as Arc<dyn simulated::Wire>)
         })
@@ -83,7 +83,7 @@ impl simulated::Wire for Wire {
         let link = Arc::clone(&self.link);
         Box::pin(async move {
             link.connected().await?;
-            let (number, changes) = link.hub().listens(link.member);
+            let (number, changes) = link.network().listens(link.member);
             let wire = Self { link, number, opened: 0, changes: Arc::default() };
             Some((Arc::new(wire) as Arc<dyn simulated::Wire>, changes))
         })
@@ -93,7 +93,7 @@ impl simulated::Wire for Wire {
 impl Drop for Wire {
     fn drop(&mut self) {
         if self.number > 0 {
-            self.link.hub().stops_listening(self.number);
+            self.link.network().stops_listening(self.number);
         }
     }
 }

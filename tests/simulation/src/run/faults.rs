@@ -4,7 +4,7 @@ use syncguard_history::{Entry, Fault};
 
 use super::{Simulation, State};
 use crate::flaw::Flaw;
-use crate::hub::{MILLI, SECOND};
+use crate::network::{MILLI, SECOND};
 use crate::server::Refusal;
 use crate::work::is_spared;
 
@@ -19,55 +19,56 @@ impl Simulation<'_> {
             0..30 => self.doomed = Some(number),
             30..45 => self.stop(number),
             45..70 => {
-                let mut hub = self.net.hub();
-                hub.cut(number);
-                hub.note(Entry::Fault(Fault::Cut));
+                let mut network = self.net.state();
+                network.cut(number);
+                network.note(Entry::Fault(Fault::Cut));
             }
             70..85 => {
                 let lasts = self.millis(50, 1000);
-                let mut hub = self.net.hub();
-                hub.slow_down(number, lasts);
-                hub.note(Entry::Fault(Fault::Delayed));
+                let mut network = self.net.state();
+                network.slow_down(number, lasts);
+                network.note(Entry::Fault(Fault::Delayed));
             }
             85..88 => {
-                let mut hub = self.net.hub();
-                hub.silence(number);
-                hub.note(Entry::Fault(Fault::Silent));
+                let mut network = self.net.state();
+                network.silence(number);
+                network.note(Entry::Fault(Fault::Silent));
             }
             88..91 => {
                 let lasts = self.millis(500, 3000);
-                let mut hub = self.net.hub();
+                let mut network = self.net.state();
                 // Connections that are open stay open, so only after a cut there are new ones.
-                hub.cut(number);
-                hub.hide(number, lasts);
-                hub.note(Entry::Fault(Fault::Hidden));
+                network.cut(number);
+                network.hide(number, lasts);
+                network.note(Entry::Fault(Fault::Hidden));
             }
             _ if self.plan.empties && self.random.percent(20) => {
-                let mut hub = self.net.hub();
-                hub.empties();
-                hub.note(Entry::Fault(Fault::Emptied));
+                let mut network = self.net.state();
+                network.empties();
+                network.note(Entry::Fault(Fault::Emptied));
             }
             // The whole server, but only after it has served for a while.
             kind if self.heals.is_empty() => {
                 let lasts = self.millis(50, 1500);
                 let is_full = self.random.percent(50);
                 self.heals.push(self.now + lasts);
-                let mut hub = self.net.hub();
+                let mut network = self.net.state();
                 let fault = match kind {
                     91..94 => {
-                        hub.freeze(lasts + slow);
+                        network.freeze(lasts + slow);
                         Fault::ServerStopped
                     }
                     94..97 => {
-                        hub.restart(lasts + slow);
+                        network.restart(lasts + slow);
                         Fault::Restarted
                     }
                     _ => {
-                        hub.refuse(if is_full { Refusal::Full } else { Refusal::Replica }, lasts);
+                        network
+                            .refuse(if is_full { Refusal::Full } else { Refusal::Replica }, lasts);
                         Fault::Refusing
                     }
                 };
-                hub.note(Entry::Fault(fault));
+                network.note(Entry::Fault(fault));
             }
             _ => {}
         }
@@ -88,16 +89,16 @@ impl Simulation<'_> {
         else {
             return;
         };
-        let mut hub = self.net.hub();
-        hub.run(member.now);
-        hub.closes_all(number);
-        drop(hub);
+        let mut network = self.net.state();
+        network.run(member.now);
+        network.closes_all(number);
+        drop(network);
         let process = format!("member-{number}");
         member.killed();
-        let mut hub = self.net.hub();
-        hub.cut(number);
-        hub.note(Entry::Fault(Fault::Killed));
-        hub.note(Entry::Ended { process });
+        let mut network = self.net.state();
+        network.cut(number);
+        network.note(Entry::Fault(Fault::Killed));
+        network.note(Entry::Ended { process });
     }
 
     fn stop(&mut self, number: usize) {

@@ -8,8 +8,8 @@ use syncguard_core::authoring::{planted, seed_randomness};
 use syncguard_history::{Checker, Clock, Counts, Entry, History, Random, Recorder, Retained};
 
 use crate::flaw::Flaw;
-use crate::hub::{LATEST, MILLI, Net, Odds, SECOND};
 use crate::member::{Member, Setting};
+use crate::network::{LATEST, MILLI, Net, Odds, SECOND};
 use crate::plan::{Outcome, Plan, Store};
 use crate::server::Server;
 use crate::work::{LONGEST, PERMITS, SEMAPHORE};
@@ -96,7 +96,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn note(&self, entry: Entry) {
-        self.net.hub().note(entry);
+        self.net.state().note(entry);
     }
 
     fn setting(&self) -> Setting<'_> {
@@ -194,7 +194,7 @@ impl<'a> Simulation<'a> {
             }
             if let State::Works(member) = &mut self.members[number] {
                 // The member gets its messages until now, then its own time.
-                self.net.hub().run(member.now);
+                self.net.state().run(member.now);
                 let until = member.now + SLICE;
                 member.run(until);
             }
@@ -210,7 +210,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn returns(&mut self, number: usize, now: u64) {
-        self.net.hub().run(now);
+        self.net.state().run(now);
         match std::mem::replace(&mut self.members[number], State::Killed(u64::MAX)) {
             State::Stopped(mut member, _) => {
                 member.wakes(now);
@@ -236,7 +236,7 @@ impl<'a> Simulation<'a> {
             }
         }
         // The network is well again, and what is on its way still arrives.
-        self.net.hub().odds = Odds::NONE;
+        self.net.state().odds = Odds::NONE;
         // Background work ends with its locks, and delayed messages when they arrive.
         let locks = u64::try_from(LONGEST.as_micros()).unwrap_or(0) + SECOND;
         let end = self.now + LATEST.max(locks) + 15 * SECOND;
@@ -252,9 +252,9 @@ impl<'a> Simulation<'a> {
             State::Works(member) if self.plan.store == Store::Memory => Some(member.live()),
             _ => None,
         };
-        let mut hub = self.net.hub();
-        let live = in_memory.unwrap_or_else(|| hub.live());
-        hub.note_registers();
-        hub.note(Entry::Quiet { live, tasks, borrowed: 0 });
+        let mut network = self.net.state();
+        let live = in_memory.unwrap_or_else(|| network.live());
+        network.note_registers();
+        network.note(Entry::Quiet { live, tasks, borrowed: 0 });
     }
 }

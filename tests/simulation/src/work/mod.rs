@@ -16,7 +16,7 @@ use syncguard_recipes::RwLock;
 use tokio::time::sleep;
 
 use crate::flaw::Flaw;
-use crate::line::Line;
+use crate::flawed_queue::FlawedQueue;
 use crate::link::Link;
 use crate::protocol::{Reply, Request};
 use crate::registers::Registers;
@@ -31,7 +31,7 @@ pub(crate) const SEMAPHORE: &str = "semaphore";
 /// The number of processes that may read at a time.
 const SLOTS: u32 = 3;
 
-type Backend = Recording<Line<DynBackend>>;
+type Backend = Recording<FlawedQueue<DynBackend>>;
 
 /// The read/write lock of a process.
 pub(crate) fn readers_and_writers(backend: &Backend) -> RwLock<Backend> {

@@ -33,7 +33,7 @@ pub(crate) enum Outcome {
     Failed(LockError),
 }
 
-/// The jobs, and the lanes that work on them.
+/// The jobs, and the workers that do them.
 #[derive(Default)]
 pub(super) struct Backlog {
     /// Jobs to try at once.
@@ -41,9 +41,9 @@ pub(super) struct Backlog {
     /// Jobs by the time of their next try; the number tells jobs with the same time apart.
     later: BTreeMap<(Instant, u64), Entry>,
     next: u64,
-    /// How many lanes each runtime has. They are counted by runtime, because a runtime that is not driven at the moment
+    /// How many workers each runtime has. They are counted by runtime, because a runtime that is not driven at the moment
     /// must not hold up the others.
-    lanes: HashMap<RuntimeId, usize>,
+    workers: HashMap<RuntimeId, usize>,
     /// How many jobs are being tried now.
     trying: usize,
     outage: Option<Outage>,
@@ -71,7 +71,7 @@ struct Outage {
     probing: Option<Instant>,
 }
 
-/// The next step of a lane.
+/// The next step of a worker.
 pub(super) enum Step {
     Try(Entry),
     Wait(Instant),
@@ -80,7 +80,7 @@ pub(super) enum Step {
 
 impl Backlog {
     /// How many jobs are tried at a time at the most.
-    const LANES: usize = 8;
+    const WORKERS: usize = 8;
 
     /// How many locks are remembered at the most.
     const LIMIT: usize = 1 << 18;
@@ -132,29 +132,29 @@ impl Backlog {
         Some(entry.job.spawner().clone())
     }
 
-    /// Counts one more lane in a runtime, if it is of use there.
-    pub(super) fn count_lane(&mut self, runtime: RuntimeId) -> bool {
-        let most = if self.outage.is_some() { 1 } else { Self::LANES };
-        let all: usize = self.lanes.values().sum();
-        let here = self.lanes.entry(runtime).or_default();
+    /// Counts one more worker in a runtime, if it is of use there.
+    pub(super) fn count_worker(&mut self, runtime: RuntimeId) -> bool {
+        let most = if self.outage.is_some() { 1 } else { Self::WORKERS };
+        let all: usize = self.workers.values().sum();
+        let here = self.workers.entry(runtime).or_default();
         let wanted = *here == 0 || all < most;
         *here += usize::from(wanted);
         wanted
     }
 
-    /// Counts one lane less in a runtime.
-    pub(super) fn uncount_lane(&mut self, runtime: RuntimeId) {
-        if let Some(lanes) = self.lanes.get_mut(&runtime) {
-            *lanes -= 1;
-            if *lanes == 0 {
-                self.lanes.remove(&runtime);
+    /// Counts one worker less in a runtime.
+    pub(super) fn uncount_worker(&mut self, runtime: RuntimeId) {
+        if let Some(workers) = self.workers.get_mut(&runtime) {
+            *workers -= 1;
+            if *workers == 0 {
+                self.workers.remove(&runtime);
             }
         }
     }
 
-    /// True if it is to be logged that there is no runtime: no lane runs, and it was not logged yet.
+    /// True if it is to be logged that there is no runtime: no worker runs, and it was not logged yet.
     pub(super) fn logs_no_runtime(&mut self) -> bool {
-        self.lanes.is_empty() && !std::mem::replace(&mut self.has_logged_no_runtime, true)
+        self.workers.is_empty() && !std::mem::replace(&mut self.has_logged_no_runtime, true)
     }
 
     fn leave_to_ttl(&mut self, why: &'static str) {
@@ -164,20 +164,20 @@ impl Backlog {
         }
     }
 
-    /// The next step of a lane in this runtime. A lane that leaves is no longer counted.
+    /// The next step of a worker in this runtime. A worker that leaves is no longer counted.
     pub(super) fn next_step(&mut self, runtime: RuntimeId) -> Step {
         self.has_logged_no_runtime = false;
         let step = self.choose(runtime);
         if matches!(step, Step::Leave) {
-            self.uncount_lane(runtime);
+            self.uncount_worker(runtime);
         }
         step
     }
 
     fn choose(&mut self, runtime: RuntimeId) -> Step {
         let now = Instant::now();
-        // One lane of a runtime is enough to wait.
-        let is_alone = self.lanes.get(&runtime).is_none_or(|lanes| *lanes <= 1);
+        // One worker of a runtime is enough to wait.
+        let is_alone = self.workers.get(&runtime).is_none_or(|workers| *workers <= 1);
         loop {
             if self.waiting() == 0 {
                 self.has_logged_loss = false;

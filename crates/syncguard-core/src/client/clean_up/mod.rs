@@ -4,7 +4,7 @@
 //! tries a few of them at a time, so that a burst leaves the store to callers that wait. During an outage it tries one of
 //! them from time to time.
 //!
-//! Tasks, the lanes, work on the backlog. Each runtime in which a lock is given up has lanes of its own. A program may
+//! Tasks, the workers, take on the backlog. Each runtime in which a lock is given up has workers of its own. A program may
 //! have several runtimes: they end, as in tests, or stand still between two calls of `block_on`.
 
 mod backlog;
@@ -32,7 +32,7 @@ pub struct CleanUp(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     backlog: Mutex<Backlog>,
-    /// Wakes a lane for a new job.
+    /// Wakes a worker for a new job.
     changed: Notify,
     /// How many operations that were sent go on without their callers.
     unfinished: AtomicUsize,
@@ -118,19 +118,19 @@ impl CleanUp {
             }
             backlog.add(job, due);
         }
-        self.start_lane(&spawner, &[]);
+        self.start_worker(&spawner, &[]);
         self.0.changed.notify_one();
     }
 
-    /// Starts a lane, if it is of use, in the first runtime that was not tried yet.
-    fn start_lane(&self, spawner: &Spawner, tried: &[RuntimeId]) {
+    /// Starts a worker, if it is of use, in the first runtime that was not tried yet.
+    fn start_worker(&self, spawner: &Spawner, tried: &[RuntimeId]) {
         let untried = spawner.candidates().find(|runtime| !tried.contains(&runtime.id()));
         let Some(runtime) = untried else { return self.log_no_runtime() };
-        if !self.0.backlog.lock().count_lane(runtime.id()) {
+        if !self.0.backlog.lock().count_worker(runtime.id()) {
             return;
         }
         let tried = tried.iter().copied().chain([runtime.id()]).collect();
-        let lane = Lane {
+        let worker = Worker {
             clean_up: self.clone(),
             runtime: runtime.id(),
             tried,
@@ -138,8 +138,8 @@ impl CleanUp {
             is_polled: false,
             has_left: false,
         };
-        // A runtime that has shut down drops the lane at once, and the drop tries the next runtime.
-        runtime.spawn(lane.run());
+        // A runtime that has shut down drops the worker at once, and the drop tries the next runtime.
+        runtime.spawn(worker.run());
     }
 
     /// Goes on in the current runtime with jobs whose runtimes have ended. Without such jobs, this costs a look at a flag.
@@ -151,7 +151,7 @@ impl CleanUp {
         }
         let spawner = self.0.backlog.lock().spawner();
         if let Some(spawner) = spawner {
-            self.start_lane(&spawner, &[]);
+            self.start_worker(&spawner, &[]);
         }
     }
 
@@ -183,18 +183,18 @@ impl Drop for Unfinished {
 }
 
 /// A task that works on the backlog.
-struct Lane {
+struct Worker {
     clean_up: CleanUp,
     runtime: RuntimeId,
-    /// The runtimes in which this lane was started before, and the present one.
+    /// The runtimes in which this worker was started before, and the present one.
     tried: Vec<RuntimeId>,
     current: Option<Entry>,
-    /// True if a try is being polled right now. If the lane is dropped then, the try has panicked.
+    /// True if a try is being polled right now. If the worker is dropped then, the try has panicked.
     is_polled: bool,
     has_left: bool,
 }
 
-impl Lane {
+impl Worker {
     async fn run(mut self) {
         if !rt::is_usable() {
             return;
@@ -235,23 +235,23 @@ impl Lane {
                 self.has_left = true;
                 self.clean_up.wake_if_idle();
             }
-            // Another lane helps with the rest.
-            Step::Try(entry) if has_more => self.clean_up.start_lane(entry.job.spawner(), &[]),
+            // Another worker helps with the rest.
+            Step::Try(entry) if has_more => self.clean_up.start_worker(entry.job.spawner(), &[]),
             _ => {}
         }
         step
     }
 }
 
-/// A lane that is dropped before it has left: its runtime has shut down, or a try panicked.
-impl Drop for Lane {
+/// A worker that is dropped before it has left: its runtime has shut down, or a try panicked.
+impl Drop for Worker {
     fn drop(&mut self) {
         if self.has_left {
             return;
         }
         let spawner = {
             let mut backlog = self.clean_up.0.backlog.lock();
-            backlog.uncount_lane(self.runtime);
+            backlog.uncount_worker(self.runtime);
             match self.current.take() {
                 Some(_) if self.is_polled => backlog.on_panic(),
                 Some(entry) => backlog.on_runtime_end(entry),
@@ -262,7 +262,7 @@ impl Drop for Lane {
         let Some(spawner) = spawner else { return self.clean_up.wake_if_idle() };
         // After a panic the same runtime can be used.
         let tried: &[_] = if self.is_polled { &[] } else { &self.tried };
-        self.clean_up.start_lane(&spawner, tried);
+        self.clean_up.start_worker(&spawner, tried);
     }
 }
 

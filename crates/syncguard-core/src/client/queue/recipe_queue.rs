@@ -75,8 +75,7 @@ impl QueuePlace {
     ///
     /// Safe: the place stays.
     pub async fn become_head(&mut self, time: Duration) -> bool {
-        let turn = self.0.turn(Instant::now());
-        self.0.become_head(turn, rt::after(time)).await.is_some()
+        self.0.become_head(rt::after(time)).await.is_some()
     }
 
     /// The head is about to ask the store. After ten seconds without a further step, the next waiter asks as well.

@@ -24,11 +24,12 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Enters the queue. Also returns the next step of this waiter.
-    pub(crate) fn enter(queues: &WaitQueues, key: &Key, now: Instant) -> (Self, Turn) {
+    /// Enters the queue. Also returns whether this waiter stands behind another.
+    pub(crate) fn enter(queues: &WaitQueues, key: &Key, now: Instant) -> (Self, bool) {
         let (queue, (number, turn)) = queues.enter(key, now, |queue| Self::join(queue, now));
         let (queues, key) = (queues.clone(), key.clone());
-        (Self { queues, key, queue, number, watch: None, has_left: false }, turn)
+        let is_behind = matches!(turn, Turn::Wait { .. });
+        (Self { queues, key, queue, number, watch: None, has_left: false }, is_behind)
     }
 
     fn join(queue: &mut WaitQueue, now: Instant) -> (Number, Turn) {
@@ -62,21 +63,24 @@ impl Ticket {
     }
 
     /// Waits until this is the place of the head, and returns what the head does next; `None` after the deadline.
-    pub(crate) async fn become_head(&mut self, mut turn: Turn, deadline: Instant) -> Option<Turn> {
-        while let Turn::Wait { notify, check_after } = turn {
-            let pause = check_after.min(deadline.saturating_duration_since(Instant::now()));
+    pub(crate) async fn become_head(&mut self, deadline: Instant) -> Option<Turn> {
+        let mut has_waited = false;
+        loop {
+            let now = Instant::now();
+            if has_waited && deadline <= now {
+                return None;
+            }
+            let (notify, check_after) = match self.turn(now) {
+                Turn::Wait { notify, check_after } => (notify, check_after),
+                turn => return Some(turn),
+            };
             tokio::select! {
                 biased;
                 () = notify.notified() => {}
-                () = rt::sleep_awake(pause) => {}
+                () = rt::sleep_awake(check_after.min(deadline.saturating_duration_since(now))) => {}
             }
-            let now = Instant::now();
-            turn = self.turn(now);
-            if deadline <= now {
-                return None;
-            }
+            has_waited = true;
         }
-        Some(turn)
     }
 
     /// The head is about to ask the store.

@@ -222,8 +222,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
     /// Returns until when a guard of this process has the lock; `None` if the head asks the store. A head
     /// that was passed over because its future was not polled waits in the queue again.
     async fn take_turn(&mut self) -> Result<Option<Instant>, LockError> {
-        let turn = self.ticket.turn(Instant::now());
-        let turn = wait_to_be_head(self.attempt, &mut self.ticket, turn, self.deadline).await?;
+        let turn = wait_to_be_head(self.attempt, &mut self.ticket, self.deadline).await?;
         let Turn::Held(until) = turn else { return Ok(None) };
         Ok(Some(until))
     }

@@ -3,14 +3,14 @@
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use syncguard_conformance::LateLine;
+use syncguard_conformance::RequestGate;
 use syncguard_core::CancellationToken;
 
 /// The store's work for one request. It answers by itself, if its caller still waits.
 pub(crate) type Request = Box<dyn FnOnce() + Send>;
 
 #[derive(Clone, Default)]
-pub(crate) struct Line(Arc<Mutex<Connection>>);
+pub(crate) struct Gate(Arc<Mutex<Connection>>);
 
 #[derive(Default)]
 struct Connection {
@@ -22,7 +22,7 @@ struct Connection {
     gone: CancellationToken,
 }
 
-impl Line {
+impl Gate {
     /// Sends a request. The token fires if the connection is lost before the answer.
     pub(crate) fn send(&self, request: Request) -> CancellationToken {
         let mut connection = self.connection();
@@ -41,7 +41,7 @@ impl Line {
     }
 }
 
-impl LateLine for Line {
+impl RequestGate for Gate {
     fn hold(&self) {
         self.connection().is_marked = true;
     }

@@ -45,9 +45,9 @@ impl Odds {
 
 /// A network. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Net(Arc<Mutex<Hub>>);
+pub(crate) struct Net(Arc<Mutex<Network>>);
 
-pub(crate) struct Hub {
+pub(crate) struct Network {
     /// Microseconds since the beginning.
     pub(crate) now: u64,
     pub(crate) random: Random,
@@ -178,14 +178,14 @@ impl Ord for Event {
 }
 
 /// A waiting call, until it is dropped.
-pub(crate) struct Ticket {
+pub(crate) struct PendingCall {
     net: Net,
     pub(crate) call: u64,
 }
 
-impl Drop for Ticket {
+impl Drop for PendingCall {
     fn drop(&mut self) {
-        self.net.hub().calls.remove(&self.call);
+        self.net.state().calls.remove(&self.call);
     }
 }
 
@@ -199,7 +199,7 @@ impl Net {
         flaw: Option<Flaw>,
     ) -> Self {
         let streams = Streams::new(server.is_pooled());
-        Self(Arc::new(Mutex::new(Hub {
+        Self(Arc::new(Mutex::new(Network {
             now: 0,
             random: Random::new(seed),
             odds,
@@ -221,7 +221,7 @@ impl Net {
         })))
     }
 
-    pub(crate) fn hub(&self) -> MutexGuard<'_, Hub> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, Network> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -231,14 +231,14 @@ impl Net {
         member: usize,
         at: u64,
         request: Request,
-    ) -> (Ticket, oneshot::Receiver<Outcome>) {
+    ) -> (PendingCall, oneshot::Receiver<Outcome>) {
         let (answer, receiver) = oneshot::channel();
-        let call = self.hub().send(member, at, request, answer);
-        (Ticket { net: self.clone(), call }, receiver)
+        let call = self.state().send(member, at, request, answer);
+        (PendingCall { net: self.clone(), call }, receiver)
     }
 }
 
-impl Hub {
+impl Network {
     pub(crate) fn at(&mut self, at: u64, what: What) {
         self.count += 1;
         self.events.push(Reverse(Event { at, number: self.count, what }));

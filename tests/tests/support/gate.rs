@@ -4,18 +4,18 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use syncguard_conformance::LateLine;
+use syncguard_conformance::RequestGate;
 use syncguard_test_services::proxy::{FaultProxy, Hold};
 
 /// Holds the requests through a proxy.
-pub(crate) struct ProxiedLine {
+pub(crate) struct ProxyGate {
     proxy: Arc<FaultProxy>,
     /// The number of round trips before one is held back.
     skips: u64,
 }
 
-impl ProxiedLine {
-    /// A line to the server on this port of 127.0.0.1, and the port of the line.
+impl ProxyGate {
+    /// A gate to the server on this port of 127.0.0.1, and the port of the gate.
     pub(crate) fn start(upstream: u16) -> (Self, u16) {
         let proxy = FaultProxy::start(upstream).expect("a proxy");
         let port = proxy.port();
@@ -32,7 +32,7 @@ impl ProxiedLine {
 /// Replies are so slow that there is time to check in between.
 const DELAY: Duration = Duration::from_millis(100);
 
-impl LateLine for ProxiedLine {
+impl RequestGate for ProxyGate {
     fn hold(&self) {
         if self.skips == 0 {
             return self.proxy.hold(Hold::Open);

@@ -13,7 +13,7 @@ use crate::flaw::Flaw;
 
 /// Lets one caller of a process contend for a key, while the others wait.
 #[derive(Clone)]
-pub(crate) struct Line<B> {
+pub(crate) struct FlawedQueue<B> {
     inner: B,
     flaw: Option<Flaw>,
     keys: Arc<Mutex<HashMap<Key, Arc<Turn>>>>,
@@ -34,7 +34,7 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<B> Line<B> {
+impl<B> FlawedQueue<B> {
     pub(crate) fn new(inner: B, flaw: Option<Flaw>) -> Self {
         let (keys, granted, handed) = (Arc::default(), Arc::default(), Arc::default());
         Self { inner, flaw, keys, granted, handed }
@@ -55,7 +55,7 @@ impl<B> Line<B> {
 }
 
 #[deny(clippy::missing_trait_methods)]
-impl<B: LockBackend<Fence = Fence>> LockBackend for Line<B> {
+impl<B: LockBackend<Fence = Fence>> LockBackend for FlawedQueue<B> {
     type Fence = Fence;
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
