@@ -22,28 +22,6 @@ pub fn inventory<B: LockBackend>(backend: &B) -> Inventory<B::Fence> {
     backend.inventory().expect("an inventory")
 }
 
-/// Takes all these locks.
-///
-/// # Errors
-///
-/// The backend's error.
-pub async fn take_all<B: LockBackend>(backend: &B, prefix: &str, count: usize) -> Result<()> {
-    const AT_ONCE: usize = 256;
-    let numbers: Vec<usize> = (0..count).collect();
-    for numbers in numbers.chunks(AT_ONCE) {
-        let mut tasks = tokio::task::JoinSet::new();
-        for number in numbers {
-            let request = AcquireRequest::new(key(prefix, *number), HOUR)?;
-            let backend = backend.clone();
-            tasks.spawn(async move { backend.acquire(request).await });
-        }
-        while let Some(answer) = tasks.join_next().await {
-            ensure!(answer??.is_acquired(), "a key is held already");
-        }
-    }
-    Ok(())
-}
-
 /// Reads all pages while other locks are taken and released between the `count` held locks, and checks that each of
 /// these is listed once and no key twice.
 ///

@@ -73,13 +73,8 @@ impl FirestoreEmulator {
 
     /// A plain HTTP GET; returns the body. On a busy machine, the first answer of a kind takes many seconds.
     pub fn get(&self, path: &str) -> Result<String> {
-        self.get_within(path, TIMEOUT)
-    }
-
-    /// Like [`get`](Self::get), with a time limit.
-    pub fn get_within(&self, path: &str, patience: Duration) -> Result<String> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
-        stream.set_read_timeout(Some(patience))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         let host = self.host_port();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")?;
 

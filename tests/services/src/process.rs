@@ -138,8 +138,7 @@ impl ServerProcess {
     }
 
     /// The last lines the server wrote.
-    #[must_use]
-    pub fn log_tail(&self) -> String {
+    fn log_tail(&self) -> String {
         let text = fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().collect();

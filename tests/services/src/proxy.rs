@@ -109,13 +109,6 @@ impl FaultProxy {
         }
     }
 
-    /// Ends the direction to the client on all open connections: the client reads the end, and may go on writing.
-    pub fn half_close(&self) {
-        for connection in self.shared.open_connections() {
-            connection.half_close();
-        }
-    }
-
     /// Acts like a firewall that forgets connections: each open connection is closed when its client sends again, and
     /// the server gets nothing of that.
     pub fn forget(&self) {

@@ -1,44 +1,53 @@
-//! All allowed differences between the stores.
+//! Answers that not every other test of all stores asks for.
 
-use syncguard::{ErrorCode, LockId};
-use syncguard_tests::differential::{Answer, Names, Step};
+use std::time::Duration;
 
-use crate::differential::script::LONG;
-use crate::differential::stores::Stores;
+use anyhow::{Context as _, Result, ensure};
+use syncguard::contract::{AcquireRequest, ExtendRequest, IsLockedRequest, ReleaseRequest};
+use syncguard::{ErrorCode, ExtendResult, LockBackend as _, Timestamp};
 
-/// In Redis two kinds of keys would be records of other keys.
-#[tokio::test]
-async fn reserved_keys_are_refused_by_redis_alone() {
-    let stores = Stores::fresh().await;
-    let id = LockId::generate().unwrap();
-    let reserved = [format!("fence:{}:x", stores.prefix), format!("id:{}", id.expose())];
-    let names = Names::new(&[&reserved[0], &reserved[1]], 2);
-    let refused = Answer::Failed(ErrorCode::InvalidArgument);
-    for key in 0..2 {
-        let acquire = Step::Acquire { key, id: key, ttl: LONG };
-        let taken = Answer::Acquired(1);
-        let expected = [taken.clone(), refused.clone(), taken.clone(), taken.clone(), taken];
-        assert_eq!(stores.all_take(acquire, &names).await, expected);
-        let (yes, locked) = (Answer::Is(true), Step::IsLocked { key });
-        let expected = [yes.clone(), refused.clone(), yes.clone(), yes.clone(), yes];
-        assert_eq!(stores.all_take(locked, &names).await, expected);
-    }
-}
+use crate::differential::stores::{fresh, simulated};
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// A lock id must be fresh. All stores notice a used id if the lock was taken through the same backend; Firestore
 /// only then, because nothing in it keeps two documents from having one id.
 #[tokio::test]
-async fn a_lock_id_of_another_key_is_refused() {
-    let stores = Stores::fresh().await;
-    let names = Names::new(&["one", "two"], 1);
-    let first = stores.all_take(Step::Acquire { key: 0, id: 0, ttl: LONG }, &names).await;
-    assert_eq!(first.to_vec(), vec![Answer::Acquired(1); 5]);
-    let refused = Answer::Failed(ErrorCode::InvalidArgument);
-    let second = stores.all_take(Step::Acquire { key: 1, id: 0, ttl: LONG }, &names).await;
-    assert_eq!(second.to_vec(), vec![refused; 5]);
-    let locked = stores.all_take(Step::IsLocked { key: 0 }, &names).await;
-    assert_eq!(locked.to_vec(), vec![Answer::Is(true); 5]);
-    // The stores have refused without a trace.
-    let released = stores.all_take(Step::Release { id: 0 }, &names).await;
-    assert_eq!(released.to_vec(), vec![Answer::Released; 5]);
+async fn a_lock_id_of_another_key_is_refused() -> Result<()> {
+    for backend in fresh().await {
+        let name = backend.capabilities().backend;
+        let first = AcquireRequest::new("one", HOUR)?;
+        let id = first.lock_id;
+        ensure!(backend.acquire(first).await?.is_acquired(), "{name}");
+        let second = AcquireRequest::new("two", HOUR)?.with_lock_id(id);
+        let error = backend.acquire(second).await.err().context(name)?;
+        ensure!(error.code() == ErrorCode::InvalidArgument, "{name}: {error:?}");
+        ensure!(!format!("{error:?}").contains(id.expose()), "{name}: {error:?}");
+        ensure!(backend.is_locked(IsLockedRequest::new("one")?).await?, "{name}");
+        ensure!(!backend.is_locked(IsLockedRequest::new("two")?).await?, "{name}");
+        ensure!(backend.release(ReleaseRequest::new(id)).await?.is_released(), "{name}");
+    }
+    Ok(())
+}
+
+/// The conformance suite has these answers of the real servers.
+#[tokio::test]
+async fn simulated_servers_judge_expectations_as_the_real_ones() -> Result<()> {
+    for backend in simulated() {
+        let request = AcquireRequest::new("expected", HOUR)?;
+        let id = request.lock_id;
+        let lock = backend.acquire(request).await?.acquired().context("a free key")?;
+        let expires_at = lock.expires_at;
+        let extend = async |expected| {
+            let request = ExtendRequest::new(id, 2 * HOUR)?.with_expected_expiry(expected);
+            backend.extend(request).await
+        };
+        let wrong = Timestamp::from_millis(expires_at.as_millis() - 1)?;
+        ensure!(extend(wrong).await? == ExtendResult::Mismatch { expires_at });
+        ensure!(extend(expires_at).await?.is_extended());
+        ensure!(matches!(extend(expires_at).await?, ExtendResult::Mismatch { .. }));
+        ensure!(backend.release(ReleaseRequest::new(id)).await?.is_released());
+        ensure!(!extend(expires_at).await?.is_extended());
+    }
+    Ok(())
 }

@@ -10,10 +10,11 @@ use syncguard_firestore::contract::{IsLockedRequest, ReleaseRequest};
 use syncguard_firestore::{
     CancellationToken, DriftLevel, ErrorCode, FirestoreBackend, FirestoreOptions, LockBackend as _,
 };
+use syncguard_tests::calls::until;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::firestore::support::{backend, backend_with, eventually, fresh, options, request, take};
+use crate::firestore::support::{backend, backend_with, fresh, options, request, take};
 
 /// A clock that can be set. Clones are the same clock.
 #[derive(Clone, Default)]
@@ -57,7 +58,7 @@ async fn a_wrong_clock_is_noticed() -> Result<()> {
     {
         clock.set(millis);
         // A slow answer may agree with the earlier knowledge.
-        eventually("noticed", async || {
+        until("noticed", async || {
             for backend in [&loose, &strict] {
                 backend.is_locked(IsLockedRequest::new("k").unwrap()).await.unwrap();
             }

@@ -14,11 +14,10 @@ use syncguard_firestore::gcloud_sdk::tonic::Code;
 use syncguard_firestore::{
     ExtendResult, FirestoreBackend, LockBackend as _, LockError, LockId, try_acquire,
 };
+use syncguard_tests::calls::until;
 
 use crate::firestore::gateway::Gateway;
-use crate::firestore::support::{
-    backend, backend_with, eventually, fresh, options_at, request, take,
-};
+use crate::firestore::support::{backend, backend_with, fresh, options_at, request, take};
 
 const READ: &str = "BatchGetDocuments";
 const QUERY: &str = "RunQuery";
@@ -99,7 +98,7 @@ async fn a_commit_that_fails_is_told_by_its_code_or_tried_again() -> Result<()> 
         let acquired = backend.acquire(request("k", 1000)).await.unwrap_err();
         assert_eq!(ALWAYS - gateway.clear(), 1 + again, "{code:?}");
         // An acquire with an unknown outcome sends one more commit in the background.
-        eventually("settled", async || backend.client_state().clean_up().waiting() == 0).await;
+        until("settled", async || backend.client_state().clean_up().waiting() == 0).await;
         gateway.set(COMMIT, code, ALWAYS);
         let errors = [
             acquired,
@@ -164,9 +163,7 @@ async fn a_commit_whose_answer_is_lost_is_found_out_about() -> Result<()> {
     gateway.lose_answer(COMMIT, Code::DeadlineExceeded);
     let error = backend.acquire(request("k", 60_000)).await.unwrap_err();
     assert!(error.is_outcome_unknown(), "{error:?}");
-    eventually("free", async || {
-        !direct.is_locked(IsLockedRequest::new("k").unwrap()).await.unwrap()
-    })
-    .await;
+    until("free", async || !direct.is_locked(IsLockedRequest::new("k").unwrap()).await.unwrap())
+        .await;
     Ok(())
 }

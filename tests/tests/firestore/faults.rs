@@ -11,11 +11,12 @@ use syncguard_firestore::{
     try_acquire,
 };
 use syncguard_test_services::proxy::{FaultProxy, Hold, ReplyCut};
+use syncguard_tests::calls::{all_at_once, until};
 use syncguard_tests::polling::poll_times_and_linger;
 use tokio::task::JoinSet;
 
 use crate::firestore::support::{
-    Raw, backend, backend_with, eventually, fresh, options, options_at, request, shared, take,
+    Raw, backend, backend_with, fresh, options, options_at, request, shared, take,
 };
 
 /// The request timeout of the tests that wait for it.
@@ -28,19 +29,11 @@ fn impatient(options: FirestoreOptions) -> FirestoreOptions {
 /// Runs every operation on a server that cannot answer, and checks their errors and times.
 async fn all_fail(backend: &FirestoreBackend, id: LockId, code: ErrorCode) -> Result<()> {
     let started = Instant::now();
-    let (acquire, extend, is_locked, by_key, by_id, release) = tokio::join!(
-        Box::pin(backend.acquire(request("other", 60_000))),
-        Box::pin(backend.extend(ExtendRequest::new(id, SOON)?)),
-        Box::pin(backend.is_locked(IsLockedRequest::new("k")?)),
-        Box::pin(backend.lookup(LookupRequest::by_key("k")?)),
-        Box::pin(backend.lookup(LookupRequest::by_lock_id(id))),
-        Box::pin(backend.release(ReleaseRequest::new(id))),
-    );
+    let results = all_at_once(backend, "other", id).await;
     // The operation timeout is twice the request timeout; the rest is for a busy machine.
     assert!(started.elapsed() < 2 * SOON + Duration::from_secs(20), "{:?}", started.elapsed());
-    let errors = [acquire.err(), extend.err(), is_locked.err(), by_key.err(), by_id.err()];
-    for error in errors.into_iter().chain([release.err()]) {
-        let error = error.context("an answer of a server that cannot answer")?;
+    for result in results {
+        let error = result.err().context("an answer of a server that cannot answer")?;
         assert_eq!(error.code(), code, "{error:?}");
         assert!(error.is_retryable(), "{error:?}");
     }
@@ -57,14 +50,14 @@ async fn a_silent_server_is_bounded_keeps_no_lock_and_is_forgotten() -> Result<(
     let held = take(&direct, "k", 60_000).await;
     // From here on the backend knows where the lock is.
     let again = async || through.acquire(request("k", 60_000).with_lock_id(held.lock_id)).await;
-    eventually("connected", async || again().await.is_ok_and(|lock| lock.is_acquired())).await;
+    until("connected", async || again().await.is_ok_and(|lock| lock.is_acquired())).await;
 
     proxy.freeze(true);
     all_fail(&through, held.lock_id, ErrorCode::NetworkTimeout).await?;
     proxy.freeze(false);
     proxy.sever();
     let is_locked = async || through.is_locked(IsLockedRequest::new("k").unwrap()).await.is_ok();
-    eventually("connected again", is_locked).await;
+    until("connected again", is_locked).await;
 
     // Callers in every state of an acquire and a release, while the server falls silent and nothing listens any more.
     let mut callers: JoinSet<Result<(), LockError>> = JoinSet::new();
@@ -80,7 +73,7 @@ async fn a_silent_server_is_bounded_keeps_no_lock_and_is_forgotten() -> Result<(
         });
     }
     let before = proxy.counters().flights;
-    eventually("busy", async || proxy.counters().flights > before + 100).await;
+    until("busy", async || proxy.counters().flights > before + 100).await;
     proxy.refuse();
     proxy.hold(Hold::Open);
     let errors = callers.join_all().await.into_iter().filter_map(Result::err);
@@ -91,11 +84,11 @@ async fn a_silent_server_is_bounded_keeps_no_lock_and_is_forgotten() -> Result<(
     assert_eq!(proxy.deliver(), 1);
     proxy.accept()?;
     let clean_up = || through.client_state().clean_up();
-    eventually("settled", async || clean_up().waiting() == 0).await;
+    until("settled", async || clean_up().waiting() == 0).await;
     assert_eq!(clean_up().left_to_ttl(), 0);
     // Its release may have been carried out or not.
     let _ = through.release(ReleaseRequest::new(held.lock_id)).await?;
-    eventually("all free", async || raw.ids("locks").await.is_empty()).await;
+    until("all free", async || raw.ids("locks").await.is_empty()).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(raw.ids("locks").await.is_empty(), "a lock that came later");
     Ok(())
@@ -147,7 +140,7 @@ async fn a_lost_answer_is_asked_for_again() -> Result<()> {
             Err(error) => assert!(error.is_retryable(), "{error:?}"),
         }
         proxy.set_reply_cut(ReplyCut::Never);
-        eventually("free", async || raw.get("locks/k").await.is_none()).await;
+        until("free", async || raw.get("locks/k").await.is_none()).await;
         cuts += (proxy.counters() - before).cuts;
     }
     assert!(cuts >= 30 && fences >= 20, "{cuts} cuts, {fences} fences");
@@ -174,6 +167,6 @@ async fn whoever_leaves_at_any_moment_leaves_nothing() -> Result<()> {
             }
         }
     }
-    eventually("all gone", async || raw.ids("locks").await.is_empty()).await;
+    until("all gone", async || raw.ids("locks").await.is_empty()).await;
     Ok(())
 }

@@ -13,7 +13,7 @@ use syncguard_firestore::inventory::ListRequest;
 use syncguard_firestore::{
     Fence, FirestoreBackend, FirestoreOptions, LockBackend as _, LockId, LockInfo,
 };
-use syncguard_tests::example_record;
+use syncguard_tests::example_record::{self, number, text as string};
 
 use crate::firestore::support::{Raw, backend_with, fresh, options, request, text};
 
@@ -45,13 +45,7 @@ fn fields_of(document: &Json, doubles: bool) -> HashMap<String, ValueType> {
 /// Writes a record as it is in the vectors.
 async fn write(raw: &Raw, collection: &str, document: &Json, doubles: bool) {
     let path = format!("{collection}/{}", document["id"].as_str().expect("an id"));
-    let fields = fields_of(document, doubles);
-    let mut fields = fields.iter().map(|(name, value)| (name.as_str(), value.clone()));
-    match fields.len() {
-        5 => raw.set(&path, [(); 5].map(|()| fields.next().expect("five"))).await,
-        2 => raw.set(&path, [(); 2].map(|()| fields.next().expect("two"))).await,
-        other => panic!("{other} fields"),
-    }
+    raw.set(&path, fields_of(document, doubles)).await;
 }
 
 /// A backend whose clock shows the time of the record.
@@ -59,14 +53,6 @@ async fn backend_at(url: &str, millis: u64) -> FirestoreBackend {
     let then = SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
     let options: FirestoreOptions = options().with_clock(move || then);
     backend_with(url, options).await
-}
-
-fn number(data: &Json, field: &str) -> Result<u64> {
-    data[field].as_u64().with_context(|| format!("no number {field}"))
-}
-
-fn string<'a>(data: &'a Json, field: &str) -> Result<&'a str> {
-    data[field].as_str().with_context(|| format!("no text {field}"))
 }
 
 fn is_theirs(lock: LockInfo, data: &Json) -> Result<()> {
@@ -191,7 +177,7 @@ async fn ours_are_what_theirs_are() -> Result<()> {
 async fn ours_are_those_of_the_page() -> Result<()> {
     let vectors = example_record::vectors()?;
     let url = fresh();
-    let backend = backend_at(&url, example_record::number(&vectors, "acquiredAtMs")?).await;
+    let backend = backend_at(&url, number(&vectors, "acquiredAtMs")?).await;
     let acquired = example_record::take(&backend).await?;
     let expected = example_record::stored("firestore", &acquired)?;
     let expected = expected.as_object().context("documents")?;

@@ -8,21 +8,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result};
-use syncguard_firestore::contract::{ExtendRequest, LookupRequest, ReleaseRequest};
+use syncguard_firestore::contract::{LookupRequest, ReleaseRequest};
 use syncguard_firestore::{
-    AutoExtend, ExtendResult, FirestoreBackend, LockBackend as _, LockConfig, LockError, LockId,
-    Timestamp, acquire, try_acquire,
+    AutoExtend, FirestoreBackend, LockBackend as _, LockConfig, LockId, Timestamp, acquire,
+    try_acquire,
 };
 use syncguard_test_services::proxy::{FaultProxy, Hold};
+use syncguard_tests::calls::until;
 
 use crate::firestore::operations::release;
-use crate::firestore::support::{
-    Raw, backend_with, eventually, fresh, options, request, shared, take, text,
-};
+use crate::firestore::support::{Raw, backend, fresh, options, request, shared, take, text};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const HOUR_MS: u64 = 3_600_000;
-const MINUTE: Duration = Duration::from_secs(60);
 
 /// A backend whose commits can be held back, and another backend beside it.
 struct Way {
@@ -38,19 +36,11 @@ struct Way {
     marker: LockId,
 }
 
-/// The number of looks at the clock before an operation sends its commit.
+/// The number of looks at the clock before an acquire sends its commit.
 const BEFORE_ACQUIRE: usize = 3;
-const BEFORE_EXTEND: usize = 3;
-const BEFORE_RELEASE: usize = 2;
 
 impl Way {
     async fn new() -> Result<Self> {
-        Self::with_clock(SystemTime::now).await
-    }
-
-    async fn with_clock(
-        clock: impl Fn() -> SystemTime + Copy + Send + Sync + 'static,
-    ) -> Result<Self> {
         let url = fresh();
         let proxy = Arc::new(FaultProxy::start(shared().port())?);
         let looks = Arc::new(AtomicUsize::new(0));
@@ -62,24 +52,20 @@ impl Way {
                 if left == Ok(1) {
                     proxy.hold(Hold::Open);
                 }
-                clock()
+                SystemTime::now()
             }
         };
         let calls = Raw::at(&url, proxy.port());
         let ours = calls.backend(&url, &options().with_clock(hook));
-        let other = backend_with(&url, options().with_clock(clock)).await;
+        let other = backend(&url).await;
         let marker = take(&ours, "marker", HOUR_MS).await.lock_id;
         Ok(Self { proxy, ours, calls, other, raw: Raw::new(&url), looks, marker })
     }
 
-    /// Sends an operation whose commit is held back, until its sender has given it up. No connection is possible
-    /// until `accept`.
-    async fn give_up<T>(
-        &self,
-        looks: usize,
-        operation: impl Future<Output = Result<T, LockError>>,
-    ) -> Result<()> {
-        self.looks.store(looks, Ordering::SeqCst);
+    /// Sends an acquire whose commit is held back, until its sender has given it up. No connection is possible until
+    /// `accept`.
+    async fn give_up_an_acquire(&self) -> Result<()> {
+        self.looks.store(BEFORE_ACQUIRE, Ordering::SeqCst);
         let cut = async {
             self.is_held().await;
             let marker = self.ours.release(ReleaseRequest::new(self.marker));
@@ -92,7 +78,8 @@ impl Way {
             };
             tokio::join!(marker, sever).0.err()
         };
-        let (given_up, marker) = tokio::join!(operation, cut);
+        let acquire = self.ours.acquire(request("k", HOUR_MS));
+        let (given_up, marker) = tokio::join!(acquire, cut);
         for error in [given_up.err(), marker] {
             let error = error.context("an answer to what was held back")?;
             assert!(error.is_outcome_unknown(), "{error:?}");
@@ -103,25 +90,25 @@ impl Way {
     }
 
     async fn is_held(&self) {
-        eventually("held", async || self.proxy.held() == 1).await;
+        until("held", async || self.proxy.held() == 1).await;
     }
 
     /// Waits until the commit that writes this document is held.
     async fn is_held_back(&self, document: &str) {
-        eventually("held back", async || self.proxy.holds_bytes(document.as_bytes())).await;
+        until("held back", async || self.proxy.holds_bytes(document.as_bytes())).await;
     }
 
     /// Lets the store carry out the held requests. The marker is done on return, and the other request then or a
     /// moment later.
     async fn deliver(&self) {
         assert_eq!(self.proxy.deliver(), 1);
-        eventually("delivered", async || self.raw.get("locks/marker").await.is_none()).await;
+        until("delivered", async || self.raw.get("locks/marker").await.is_none()).await;
         // The store works on the two requests side by side.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 
     async fn is_settled(&self) {
-        eventually("settled", async || self.ours.client_state().clean_up().waiting() == 0).await;
+        until("settled", async || self.ours.client_state().clean_up().waiting() == 0).await;
         assert_eq!(self.ours.client_state().clean_up().left_to_ttl(), 0);
     }
 
@@ -140,7 +127,7 @@ impl Way {
 async fn a_late_acquire_takes_nothing_after_the_clean_up() -> Result<()> {
     for others_came_before in [false, true] {
         let way = Way::new().await?;
-        way.give_up(BEFORE_ACQUIRE, way.ours.acquire(request("k", HOUR_MS))).await?;
+        way.give_up_an_acquire().await?;
         if others_came_before {
             let held = take(&way.other, "k", HOUR_MS).await;
             assert!(release(&way.other, held.lock_id).await?.is_released());
@@ -158,9 +145,9 @@ async fn a_late_acquire_takes_nothing_after_the_clean_up() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_acquire_is_given_back_by_the_clean_up() -> Result<()> {
     let way = Way::new().await?;
-    way.give_up(BEFORE_ACQUIRE, way.ours.acquire(request("k", HOUR_MS))).await?;
+    way.give_up_an_acquire().await?;
     way.deliver().await;
-    eventually("carried out", async || way.raw.get("locks/k").await.is_some()).await;
+    until("carried out", async || way.raw.get("locks/k").await.is_some()).await;
     way.proxy.accept()?;
     way.is_settled().await;
     assert!(way.raw.get("locks/k").await.is_none(), "an orphan");
@@ -183,9 +170,9 @@ async fn what_was_left_too_early_moves_no_counter_later() -> Result<()> {
             () = way.is_held() => {}
         }
         assert_eq!(way.proxy.deliver(), 1);
-        eventually("all called", async || way.calls.calls_so_far() >= calls).await;
+        until("all called", async || way.calls.calls_so_far() >= calls).await;
         way.is_settled().await;
-        eventually("gone", async || way.raw.get("locks/k").await.is_none()).await;
+        until("gone", async || way.raw.get("locks/k").await.is_none()).await;
         assert_eq!(way.calls.calls(), calls);
         let fence = (looks == BEFORE_ACQUIRE).then_some("000000000000001");
         assert_eq!(way.fence().await.as_deref(), fence);
@@ -205,44 +192,12 @@ async fn what_a_runtime_took_with_it_moves_no_counter_later() -> Result<()> {
     way.is_held().await;
     elsewhere.shutdown_background();
     assert!(waiting.await.is_err());
-    eventually("left", async || way.ours.client_state().clean_up().waiting() == 1).await;
+    until("left", async || way.ours.client_state().clean_up().waiting() == 1).await;
     assert_eq!(way.proxy.deliver(), 1);
     // In a live runtime, another lock waits for its release as well.
     drop(try_acquire(&way.ours, "other").await?.acquired().context("a free key")?);
     way.is_settled().await;
     assert_eq!(way.fence().await, None);
-    Ok(())
-}
-
-/// Also if both have the same expiry: a write without a change leaves the version as it is.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_late_extend_changes_nothing_after_one_to_the_same_time() -> Result<()> {
-    let clock = || SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
-    let way = Way::with_clock(clock).await?;
-    let lock = take(&way.ours, "k", 60_000).await;
-    let short = ExtendRequest::new(lock.lock_id, Duration::from_secs(20))?;
-    way.give_up(BEFORE_EXTEND, way.ours.extend(short)).await?;
-    let same = ExtendRequest::new(lock.lock_id, MINUTE)?;
-    let ExtendResult::Extended { expires_at } = way.other.extend(same).await? else {
-        anyhow::bail!("a lock that is lost");
-    };
-    assert_eq!(expires_at.as_millis(), lock.expires_at.as_millis() + 1);
-    way.deliver().await;
-    assert_eq!(way.expiry().await?, expires_at);
-    Ok(())
-}
-
-/// Even under the same id this is another lock.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_late_release_frees_nobody_elses_lock() -> Result<()> {
-    let way = Way::new().await?;
-    let lock = take(&way.ours, "k", HOUR_MS).await;
-    way.give_up(BEFORE_RELEASE, way.ours.release(ReleaseRequest::new(lock.lock_id))).await?;
-    assert!(release(&way.other, lock.lock_id).await?.is_released());
-    let again = request("k", HOUR_MS).with_lock_id(lock.lock_id);
-    assert!(way.other.acquire(again).await?.is_acquired());
-    way.deliver().await;
-    assert!(way.raw.get("locks/k").await.is_some(), "somebody else's lock");
     Ok(())
 }
 

@@ -10,9 +10,10 @@ use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
 use syncguard_firestore::{
     ErrorCode, FirestoreBackend, FirestoreOptions, LockBackend as _, LockId, NotHeld, ReleaseResult,
 };
+use syncguard_tests::calls::until;
 
 use crate::firestore::support::{
-    Raw, backend, backend_with, eventually, fresh, hand_clock, options, request, take, text,
+    Raw, backend, backend_with, fresh, hand_clock, options, request, take, text,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -86,17 +87,17 @@ async fn expired_duplicates_are_deleted() -> Result<()> {
     assert_eq!(raw.ids("locks").await, ["copy", "k"]);
 
     assert!(extend(&backend, lock.lock_id).await?);
-    eventually("tidy", async || raw.ids("locks").await == ["k"]).await;
+    until("tidy", async || raw.ids("locks").await == ["k"]).await;
     raw.set("locks/copy", copy_of("copy", lock.lock_id, LONG_AGO)).await;
     assert!(release(&backend, lock.lock_id).await?.is_released());
-    eventually("tidy", async || raw.ids("locks").await.is_empty()).await;
+    until("tidy", async || raw.ids("locks").await.is_empty()).await;
 
     // All of them have expired, so none has an owner.
     raw.set("locks/a", copy_of("a", lock.lock_id, LONG_AGO)).await;
     raw.set("locks/b", copy_of("b", lock.lock_id, LONG_AGO)).await;
     let answer = release(&backend, lock.lock_id).await?;
     assert_eq!(answer, ReleaseResult::NotHeld(NotHeld::Expired));
-    eventually("tidy", async || raw.ids("locks").await.is_empty()).await;
+    until("tidy", async || raw.ids("locks").await.is_empty()).await;
     Ok(())
 }
 
@@ -148,7 +149,7 @@ async fn cleanup_deletes_what_is_long_over_and_nothing_else() -> Result<()> {
     for (backend, key) in [(&plain, "kept"), (&tidy, "recent"), (&tidy, "old")] {
         assert!(!backend.is_locked(IsLockedRequest::new(key)?).await?);
     }
-    eventually("tidy", async || raw.ids("locks").await == ["kept", "recent"]).await;
+    until("tidy", async || raw.ids("locks").await == ["kept", "recent"]).await;
     assert_eq!(raw.ids("fence_counters").await, ["fence:kept", "fence:old", "fence:recent"]);
     assert_eq!(take(&plain, "old", 1).await.fence.get(), 2);
     Ok(())

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use syncguard_firestore::contract::{
     AcquireRequest, AcquireResult, Acquired, LookupRequest, ReleaseRequest,
@@ -52,15 +52,6 @@ pub(crate) async fn warm_up(port: u16) {
             let released = backend.release(ReleaseRequest::new(lock.lock_id)).await;
             assert!(released.expect("an answer").is_released());
         }
-    }
-}
-
-/// The limit for a condition that holds soon, or a little later on a busy machine.
-pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let started = Instant::now();
-    while !is_so().await {
-        assert!(started.elapsed() < Duration::from_secs(60), "not {what} after 60 s");
-        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
@@ -130,9 +121,9 @@ pub(crate) async fn is_free(backend: &FirestoreBackend, key: &str) -> bool {
 /// A client of Firestore without the library.
 #[derive(Clone)]
 pub(crate) struct Raw {
-    pub(crate) client: FirestoreClient<GoogleAuthMiddleware>,
+    client: FirestoreClient<GoogleAuthMiddleware>,
     /// `projects/…/databases/…`
-    pub(crate) database: String,
+    database: String,
     calls: Arc<AtomicU64>,
 }
 
@@ -178,45 +169,43 @@ impl Raw {
     }
 
     /// The number of calls, without a reset.
-    #[allow(dead_code, reason = "the canary shares this file")]
     pub(crate) fn calls_so_far(&self) -> u64 {
         self.calls.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn name(&self, path: &str) -> String {
+    fn name(&self, path: &str) -> String {
         format!("{}/documents/{path}", self.database)
     }
 
     /// Writes a document without a precondition.
-    pub(crate) async fn set<const N: usize>(&self, path: &str, fields: [(&str, ValueType); N]) {
-        let write = Write {
-            operation: Some(Operation::Update(document(self.name(path), fields))),
-            ..Write::default()
-        };
-        self.commit(vec![write], Vec::new()).await.expect("a commit");
+    pub(crate) async fn set(
+        &self,
+        path: &str,
+        fields: impl IntoIterator<Item = (impl Into<String>, ValueType)>,
+    ) {
+        let value = |value| Value { value_type: Some(value) };
+        let fields = fields.into_iter().map(|(field, of)| (field.into(), value(of))).collect();
+        let document = Document { name: self.name(path), fields, ..Document::default() };
+        self.commit(Operation::Update(document)).await.expect("a commit");
     }
 
     /// Deletes a document without a precondition. The emulator may answer with `Cancelled`: see the tests of signals.
     pub(crate) async fn delete(&self, path: &str) {
-        let operation = Some(Operation::Delete(self.name(path)));
-        let write = Write { operation, ..Write::default() };
-        while let Err(status) = self.commit(vec![write.clone()], Vec::new()).await {
+        while let Err(status) = self.commit(Operation::Delete(self.name(path))).await {
             assert_eq!(status.code(), Code::Cancelled, "{status}");
         }
     }
 
-    pub(crate) async fn commit(
-        &self,
-        writes: Vec<Write>,
-        transaction: Vec<u8>,
-    ) -> Result<(), Status> {
+    async fn commit(&self, write: Operation) -> Result<(), Status> {
+        let writes = vec![Write { operation: Some(write), ..Write::default() }];
         let database = self.database.clone();
-        let request = CommitRequest { database, writes, transaction, ..CommitRequest::default() };
+        let request = CommitRequest { database, writes, ..CommitRequest::default() };
         self.client.clone().commit(request).await.map(drop)
     }
 
     pub(crate) async fn get(&self, path: &str) -> Option<HashMap<String, ValueType>> {
-        self.document(path).await.map(fields)
+        let fields = self.document(path).await?.fields.into_iter();
+        Some(fields.map(|(field, value)| (field, value.value_type.expect("a value"))).collect())
     }
 
     pub(crate) async fn update_time(&self, path: &str) -> Option<Timestamp> {
@@ -249,17 +238,6 @@ impl Raw {
         ids.sort();
         ids
     }
-}
-
-pub(crate) fn document<const N: usize>(name: String, fields: [(&str, ValueType); N]) -> Document {
-    let value = |value| Value { value_type: Some(value) };
-    let fields = fields.into_iter().map(|(field, of)| (field.to_owned(), value(of))).collect();
-    Document { name, fields, ..Document::default() }
-}
-
-pub(crate) fn fields(document: Document) -> HashMap<String, ValueType> {
-    let fields = document.fields.into_iter();
-    fields.map(|(field, value)| (field, value.value_type.expect("a value"))).collect()
 }
 
 pub(crate) fn text(text: &str) -> ValueType {

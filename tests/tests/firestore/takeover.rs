@@ -5,7 +5,6 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, Result};
 use syncguard_firestore::contract::{ExtendRequest, LookupRequest};
 use syncguard_firestore::{ErrorCode, FirestoreOptions, LockBackend as _, NotHeld, ReleaseResult};
-use tokio::task::JoinSet;
 
 use crate::firestore::gateway::Gateway;
 use crate::firestore::operations::{extend, release};
@@ -141,30 +140,6 @@ async fn a_successor_is_left_alone() -> Result<()> {
         let last = last.context("a lock")?;
         let found = successor.lookup(LookupRequest::by_key("k")?).await?.context("a lock")?;
         assert_eq!((found.fence, found.expires_at), (last.fence, last.expires_at));
-    }
-    Ok(())
-}
-
-/// A client that loses learns that the lock is taken: no client sees an error, with or without retries.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixteen_on_one_key_get_their_turns() -> Result<()> {
-    for retries in [FirestoreOptions::DEFAULT_CONFLICT_RETRIES, 0] {
-        let backend = backend_with(&fresh(), options().with_conflict_retries(retries)).await;
-        let workers: JoinSet<Result<()>> = std::iter::repeat_n(backend.clone(), 16)
-            .map(|backend| async move {
-                let mut turns = 0;
-                while turns < 3 {
-                    if let Some(held) = backend.acquire(request("k", 60_000)).await?.acquired() {
-                        assert!(release(&backend, held.lock_id).await?.is_released());
-                        turns += 1;
-                    }
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-                Ok(())
-            })
-            .collect();
-        workers.join_all().await.into_iter().collect::<Result<()>>()?;
-        assert_eq!(take(&backend, "k", 1).await.fence.get(), 16 * 3 + 1, "one fence each");
     }
     Ok(())
 }

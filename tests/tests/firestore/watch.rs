@@ -7,18 +7,19 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use syncguard_firestore::contract::{KeyWatch, ReleaseRequest, SignalStatus, WatchRequest};
+use syncguard_firestore::contract::{ReleaseRequest, SignalStatus};
 use syncguard_firestore::gcloud_sdk::tonic::Code;
 use syncguard_firestore::{
-    AcquisitionOptions, FirestoreBackend, Key, LockBackend as _, LockConfig, LockGuard, acquire,
+    AcquisitionOptions, FirestoreBackend, LockBackend as _, LockConfig, LockGuard, acquire,
 };
 use syncguard_test_effort::either;
 use syncguard_test_services::proxy::FaultProxy;
+use syncguard_tests::calls::{until, watch};
 use tokio::task::JoinHandle;
 
 use crate::firestore::gateway::Gateway;
 use crate::firestore::support::{
-    Raw, backend, backend_with, eventually, fresh, options, options_at, shared, take,
+    Raw, backend, backend_with, fresh, options, options_at, shared, take,
 };
 
 const MINUTES: Duration = Duration::from_secs(600);
@@ -36,12 +37,8 @@ async fn waiter(
     let config = LockConfig::new("k").with_ttl(MINUTES).with_acquisition(options);
     let waiting = backend.clone();
     let task = tokio::spawn(async move { acquire(&waiting, config).await.expect("a lock") });
-    eventually("listening", async || backend.signals() != SignalStatus::Unused).await;
+    until("listening", async || backend.signals() != SignalStatus::Unused).await;
     task
-}
-
-async fn watch(backend: &FirestoreBackend, key: &str) -> Option<KeyWatch> {
-    backend.watch(WatchRequest::new(Key::new(key).expect("a key"))).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -68,27 +65,6 @@ async fn a_release_by_another_process_is_heard_whoever_makes_it() -> Result<()> 
 }
 
 #[tokio::test]
-async fn a_watch_says_whether_the_lock_is_live_and_signals_its_end() -> Result<()> {
-    let url = fresh();
-    let (here, there) = (backend(&url).await, backend(&url).await);
-    let free = watch(&here, "k").await.expect("a watch");
-    assert!(!free.is_locked());
-    drop(free);
-    let lock = take(&there, "k", 600_000).await;
-    let mut held = watch(&here, "k").await.expect("a watch");
-    assert!(held.is_locked());
-    let joined = watch(&here, "k").await.expect("a watch");
-    assert!(!joined.is_locked(), "nobody was asked for this one");
-    let mut other = watch(&here, "other").await.expect("a watch");
-    let _ = there.release(ReleaseRequest::new(lock.lock_id)).await?;
-    tokio::time::timeout(Duration::from_secs(20), held.changed()).await?;
-    assert!(!held.is_over());
-    let quiet = tokio::time::timeout(Duration::from_millis(200), other.changed()).await;
-    assert!(quiet.is_err(), "another key");
-    Ok(())
-}
-
-#[tokio::test]
 async fn many_keys_are_listened_to_over_one_stream_that_ends_when_it_is_idle() -> Result<()> {
     let url = fresh();
     let raw = Raw::new(&url);
@@ -99,7 +75,7 @@ async fn many_keys_are_listened_to_over_one_stream_that_ends_when_it_is_idle() -
     }
     assert_eq!(raw.calls(), 1, "one stream");
     drop(watches);
-    eventually("idle", async || here.signals() == SignalStatus::Unused).await;
+    until("idle", async || here.signals() == SignalStatus::Unused).await;
     assert!(watch(&here, "k").await.is_some());
     assert_eq!(raw.calls(), 1, "a new one");
     Ok(())
@@ -113,13 +89,13 @@ async fn a_severed_stream_comes_back_by_itself() -> Result<()> {
     for _ in 0..3 {
         let lock = take(&there, "k", 600_000).await;
         let waiting = waiter(&here, OFTEN).await;
-        eventually("listening", async || here.signals() == SignalStatus::Working).await;
+        until("listening", async || here.signals() == SignalStatus::Working).await;
         let mut heard = watch(&here, "k").await.expect("a watch");
         proxy.sever();
         tokio::time::timeout(Duration::from_secs(20), heard.changed()).await?;
         assert!(heard.is_over(), "whoever waits hears that nothing is heard");
         // The waiter's polls open the stream again.
-        eventually("listening again", async || here.signals() == SignalStatus::Working).await;
+        until("listening again", async || here.signals() == SignalStatus::Working).await;
         let _ = there.release(ReleaseRequest::new(lock.lock_id)).await?;
         assert!(waiting.await?.release().await?.is_released());
     }
@@ -163,7 +139,7 @@ fn the_stream_survives_the_runtime_that_it_was_made_in() -> Result<()> {
     main.block_on(async {
         tokio::time::timeout(Duration::from_secs(20), heard.changed()).await?;
         assert!(heard.is_over());
-        eventually("listening", async || watch(&here, "k").await.is_some()).await;
+        until("listening", async || watch(&here, "k").await.is_some()).await;
         anyhow::Ok(())
     })
 }
@@ -178,7 +154,7 @@ fn a_backend_that_is_dropped_leaves_no_task() -> Result<()> {
         assert!(tasks() > 0);
         drop(here);
         let started = Instant::now();
-        eventually("quiet", async || tasks() == 0).await;
+        until("quiet", async || tasks() == 0).await;
         // The connection would be idle, and so end by itself, after ten seconds.
         assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
     });

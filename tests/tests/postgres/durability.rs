@@ -96,17 +96,3 @@ async fn settings_do_not_outlive_the_statement() -> Result<()> {
     }
     Ok(())
 }
-
-/// Sessions of a pool that `connect` made never read the whole lock table.
-#[tokio::test]
-async fn a_pool_of_our_own_plans_for_locks() -> Result<()> {
-    for (unprepared, expected) in [(false, "off"), (true, "on")] {
-        let options = PostgresOptions::new().with_unprepared_statements(unprepared);
-        let url = shared().url();
-        let backend = PostgresBackend::connect_with(&url, options).await?;
-        let client = backend.pool().get().await?;
-        let row = client.query_one("SHOW enable_seqscan", &[]).await?;
-        assert_eq!(row.get::<_, &str>(0), expected);
-    }
-    Ok(())
-}

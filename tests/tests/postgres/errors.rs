@@ -295,17 +295,6 @@ async fn tell_all(admin: &Client, tables: &Tables, sqlstate: &str) -> Result<()>
 }
 
 #[tokio::test]
-async fn a_lock_id_of_another_key() -> Result<()> {
-    let backend = Tables::fresh().backend(1).await;
-    let held = take(&backend, "another").await;
-    let error = backend.acquire(request(KEY, MINUTE).with_lock_id(held.lock_id)).await.unwrap_err();
-    expect(&error, ErrorCode::InvalidArgument, false);
-    let text = format!("{error:?}");
-    assert!(!text.contains(held.lock_id.expose()), "{text}");
-    Ok(())
-}
-
-#[tokio::test]
 async fn corrupt_rows_are_reported_and_left_alone() -> Result<()> {
     let (tables, backend, admin) = stage(1).await;
     let changes = [

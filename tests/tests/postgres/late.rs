@@ -3,111 +3,19 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use syncguard_postgres::contract::ReleaseRequest;
-use syncguard_postgres::tokio_postgres::Client;
-use syncguard_postgres::{
-    AutoExtend, ErrorCode, LockBackend as _, LockConfig, LockId, PostgresBackend, acquire,
-};
+use syncguard_postgres::{AutoExtend, ErrorCode, LockBackend as _, LockConfig, acquire};
 use syncguard_test_services::postgres::PostgresServer;
-use syncguard_test_services::proxy::{FaultProxy, Hold};
+use syncguard_test_services::proxy::FaultProxy;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::postgres::support::{
-    MINUTE, Tables, acquiring, connect, extend, is_quiet, is_refused, over, over_pool, pool,
-    release, request, shared, take, turn, until, url_of, waiters,
+    MINUTE, Tables, acquiring, connect, is_quiet, is_refused, over, over_pool, pool, request,
+    shared, take, turn, until, url_of, waiters,
 };
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
-}
-
-/// A backend behind a proxy, with this many connections that have all statements prepared.
-async fn behind(
-    proxy: &FaultProxy,
-    tables: &Tables,
-    connections: usize,
-    statement: Duration,
-) -> Result<PostgresBackend> {
-    drop(tables.backend(1).await);
-    let connected = pool(&url_of(proxy.port()), connections);
-    let with_limit =
-        |limit| over_pool(connected.clone(), tables.options().with_statement_timeout(limit));
-    let (backend, patient) = (with_limit(statement), with_limit(MINUTE));
-    until("an answer in time", async || {
-        let mut clients = Vec::new();
-        for _ in 0..connections {
-            clients.push(patient.pool().get().await?);
-        }
-        for round in 0..connections {
-            // The only connection that is free.
-            drop(clients.remove(0));
-            let lock = take(&patient, &format!("warm {round}")).await;
-            extend(&patient, lock.lock_id).await?;
-            release(&patient, lock.lock_id).await?;
-            clients.push(patient.pool().get().await?);
-        }
-        drop(clients);
-        // With an answer in time, the backend knows the server's clock.
-        Ok(backend.release(ReleaseRequest::new(LockId::generate()?)).await.is_ok())
-    })
-    .await?;
-    Ok(backend)
-}
-
-/// Tables of the test's own, a backend behind a proxy, and a direct connection.
-struct Stage {
-    tables: Tables,
-    proxy: FaultProxy,
-    backend: PostgresBackend,
-    admin: Client,
-}
-
-async fn stage(connections: usize, statement: Duration) -> Result<Stage> {
-    let tables = Tables::fresh();
-    let proxy = FaultProxy::start(shared().port())?;
-    let backend = behind(&proxy, &tables, connections, statement).await?;
-    Ok(Stage { tables, proxy, backend, admin: connect(&shared().url()).await })
-}
-
-async fn until_held(proxy: &FaultProxy, count: usize) -> Result<()> {
-    until("requests that are held", async || Ok(proxy.held() >= count)).await
-}
-
-/// How long the server still keeps a lock.
-async fn kept_for(admin: &Client, tables: &Tables, key: &str) -> Result<Duration> {
-    let sql = format!(
-        "SELECT (expires_at_ms - extract(epoch FROM clock_timestamp()) * 1000)::bigint
-         FROM {} WHERE key = $1",
-        tables.locks
-    );
-    let left: i64 = admin.query_one(&sql, &[&key]).await?.get(0);
-    Ok(Duration::from_millis(u64::try_from(left)?))
-}
-
-/// An extend of the holder, or a renewal, arrives after a later extend.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_late_extend_never_shortens_what_a_later_one_promised() -> Result<()> {
-    let Stage { tables, proxy, backend, admin } = stage(3, ms(5_000)).await?;
-    for is_renewal in [false, true] {
-        let config = LockConfig::new("extend").with_ttl(ms(15_000));
-        let config = if is_renewal { config.with_auto_extend(AutoExtend::new()) } else { config };
-        let mut guard = acquire(&backend, config).await?;
-        proxy.hold(Hold::Next);
-        if !is_renewal {
-            ensure!(timeout(ms(100), guard.extend(ms(3_000))).await.is_err());
-        }
-        until_held(&proxy, 1).await?;
-        // The task that renews gives up the stuck renewal; then the extend uses another connection.
-        ensure!(guard.extend(MINUTE).await?.is_extended());
-        proxy.deliver();
-        sleep(ms(300)).await;
-        let (kept, promised) = (kept_for(&admin, &tables, "extend").await?, guard.valid_for());
-        ensure!(kept >= promised, "promised {promised:?}, kept {kept:?}");
-        ensure!(promised > ms(20_000), "{promised:?}");
-        ensure!(guard.release().await?.is_released());
-    }
-    Ok(())
 }
 
 /// An acquire that waits in the server until its sender has given it up, without any further message to the server.

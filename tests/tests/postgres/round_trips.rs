@@ -11,9 +11,10 @@ use crate::postgres::support::{
     MINUTE, Tables, connect, is_refused, over, request, shared, shared_pooler, stage, take, url_of,
 };
 
+/// A takeover of an expired row, too.
 #[tokio::test]
 async fn every_operation_is_one_round_trip() -> Result<()> {
-    let tables = Tables::made().await;
+    let (tables, admin) = (Tables::made().await, connect(&shared().url()).await);
     let unprepared = || tables.options().with_unprepared_statements(true);
     for (port, options) in [
         (shared().port(), tables.options()),
@@ -31,6 +32,12 @@ async fn every_operation_is_one_round_trip() -> Result<()> {
                 let seen = proxy.counters() - before;
                 ensure!(!is_warm || (seen.flights, seen.connections) == (1, 0), "{name}: {seen:?}");
             }
+            let _ = take(&backend, "expired").await;
+            tables.age(&admin, "expired", 120_000).await;
+            let before = proxy.counters().flights;
+            let _ = take(&backend, "expired").await;
+            ensure!(proxy.counters().flights - before == 1);
+            tables.age(&admin, "expired", 120_000).await;
         }
     }
     Ok(())
@@ -73,25 +80,6 @@ fn operations(
         ("empty lookup by key", false, lookup(LookupRequest::by_key(KEY)?)),
         ("empty lookup by id", false, lookup(LookupRequest::by_lock_id(id))),
     ])
-}
-
-/// A takeover of an expired row is a single round trip too.
-#[tokio::test]
-async fn a_takeover_is_one_round_trip() -> Result<()> {
-    let tables = Tables::fresh();
-    let proxy = FaultProxy::start(shared().port())?;
-    let backend = tables.backend_at(&url_of(proxy.port()), 1).await;
-    let admin = connect(&shared().url()).await;
-    for fence in 1..4 {
-        let before = proxy.counters();
-        let lock = take(&backend, "key").await;
-        assert_eq!(lock.fence.get(), fence);
-        if fence > 1 {
-            assert_eq!((proxy.counters() - before).flights, 1);
-        }
-        tables.age(&admin, "key", 120_000).await;
-    }
-    Ok(())
 }
 
 /// A contended acquire writes nothing: no version of a row, and no lock on one.

@@ -17,6 +17,7 @@ use syncguard_postgres::{
     ReleaseResult, schema_sql, setup_schema,
 };
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
+pub(crate) use syncguard_tests::calls::SOON;
 use tokio::task::JoinHandle;
 
 /// The server that many tests share. It does not wait for the disk, and has tables with the default names.
@@ -225,9 +226,6 @@ pub(crate) async fn waits(client: &Client, session: i32) {
         .await
         .expect("an answer");
 }
-
-/// Longer than the busiest machine takes for anything that a test waits for.
-pub(crate) const SOON: Duration = Duration::from_secs(120);
 
 /// Waits until a condition holds.
 pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> Result<bool>) -> Result<()> {

@@ -18,22 +18,9 @@ pub(crate) async fn acquire(
     key: &str,
     ttl: i64,
 ) -> Result<Option<(LockId, String)>> {
-    let lock_id = LockId::generate()?;
-    let fence = acquire_as(client, tables, key, lock_id, ttl).await?;
-    Ok(fence.map(|fence| (lock_id, fence)))
-}
-
-/// One acquire with this lock id: the fence, or `None` if the key is locked.
-pub(crate) async fn acquire_as(
-    client: &mut Client,
-    tables: &Tables,
-    key: &str,
-    lock_id: LockId,
-    ttl: i64,
-) -> Result<Option<String>> {
     let transaction = client.transaction().await?;
     let answer = match read(&transaction, tables, key).await? {
-        Some(now) => Some(write_as(&transaction, tables, key, lock_id, now, ttl).await?),
+        Some(now) => Some(write(&transaction, tables, key, now, ttl).await?),
         None => None,
     };
     transaction.commit().await?;
@@ -63,18 +50,6 @@ pub(crate) async fn write(
     ttl: i64,
 ) -> Result<(LockId, String)> {
     let lock_id = LockId::generate()?;
-    let fence = write_as(transaction, tables, key, lock_id, now, ttl).await?;
-    Ok((lock_id, fence))
-}
-
-async fn write_as(
-    transaction: &Transaction<'_>,
-    tables: &Tables,
-    key: &str,
-    lock_id: LockId,
-    now: i64,
-    ttl: i64,
-) -> Result<String> {
     let counter = format!("fence:{key}");
     let sql = format!(
         "INSERT INTO {} (fence_key, fence, key_debug) VALUES ($1, 0, $2) ON CONFLICT (fence_key) DO NOTHING",
@@ -95,7 +70,7 @@ async fn write_as(
         tables.locks
     );
     transaction.execute(&sql, &[&key, &lock_id.expose(), &(now + ttl), &now, &fence]).await?;
-    Ok(fence)
+    Ok((lock_id, fence))
 }
 
 /// One release.

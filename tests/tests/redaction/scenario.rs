@@ -4,15 +4,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use syncguard_conformance::{Decorated, Group, Harness, Suite};
-use syncguard_core::contract::{
-    AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
-};
+use syncguard_core::contract::ReleaseRequest;
 use syncguard_core::inventory::ListRequest;
 use syncguard_core::{
     AcquisitionOptions, AutoExtend, Fence, Key, LockBackend, LockConfig, LockError, LockId,
     acquire, lock,
 };
 use syncguard_test_effort::either;
+use syncguard_tests::calls::all_at_once;
 
 use crate::net::Net;
 use crate::watched::{Watched, read_error, told, watched};
@@ -121,17 +120,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub(crate) async fn all_fail(backend: &Watched<impl LockBackend>) {
     let key = format!("canary:{}", secret());
     let lock_id = LockId::generate().expect("randomness");
-    let ttl = Duration::from_secs(60);
-    let acquire = AcquireRequest::new(&key, ttl).expect("a request").with_lock_id(lock_id);
-    let extend = ExtendRequest::new(lock_id, ttl).expect("a request");
-    let is_locked = IsLockedRequest::new(&key).expect("a request");
-    let by_key = LookupRequest::by_key(&key).expect("a request");
-    backend.acquire(acquire).await.expect_err("no store");
-    backend.extend(extend).await.expect_err("no store");
-    backend.is_locked(is_locked).await.expect_err("no store");
-    backend.lookup(by_key).await.expect_err("no store");
-    backend.lookup(LookupRequest::by_lock_id(lock_id)).await.expect_err("no store");
-    backend.release(ReleaseRequest::new(lock_id)).await.expect_err("no store");
+    for result in all_at_once(backend, &key, lock_id).await {
+        result.expect_err("no store");
+    }
     // Some of these succeed, if only the records of locks are unreadable.
     let list = ListRequest::new().with_prefix(&key);
     let inventory = backend.inventory().expect("an inventory");

@@ -41,23 +41,13 @@ async fn sharded() {
     passes(Redis::sharded().await, Suite::new().only(depends_on_the_layout)).await;
 }
 
-/// Another client on the bare layout, and the cases that found nothing on the other layouts which the bare one did not.
+/// Another client on the bare layout.
 mod long {
     use super::{Redis, Suite, passes};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn pool() {
         passes(Redis::pooled().await, Suite::new()).await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn all_of_cluster() {
-        passes(Redis::clustered().await, Suite::new()).await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn all_of_sharded() {
-        passes(Redis::sharded().await, Suite::new()).await;
     }
 }
 

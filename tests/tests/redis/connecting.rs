@@ -181,7 +181,7 @@ async fn connecting_that_is_given_up_leaves_no_connection() -> Result<()> {
         let connecting = RedisBackend::connect(&url);
         let given_up = tokio::time::timeout(Duration::from_millis(given_up_ms), connecting).await;
         assert!(given_up.is_err());
-        until("no connection", SLACK, async || server.open.load(Ordering::Relaxed) == 0).await;
+        until("no connection", async || server.open.load(Ordering::Relaxed) == 0).await;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use syncguard_redis::{LockBackend as _, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::{RedisCluster, RedisServer};
 
 use crate::redis::sharded;
-use crate::redis::signals::{SOON, field, until, watch};
+use crate::redis::signals::{field, until, watch};
 use crate::redis::support::{Raw, backend_with, request, take};
 
 /// The names that an answer to `CLIENT LIST` contains.
@@ -17,7 +17,7 @@ fn names(list: &str) -> Vec<&str> {
 
 /// Waits until as many connections have this name, and no other connection has a name.
 async fn until_named(raw: &Raw, name: &str, count: usize) {
-    until("named connections", SOON, async || {
+    until("named connections", async || {
         let list = raw.text("CLIENT", &["LIST"]).await.expect("a list");
         let names = names(&list);
         names.len() == count && names.iter().all(|other| *other == name)
@@ -57,7 +57,7 @@ async fn connections_to_each_node_of_a_cluster_are_named() -> Result<()> {
     let cluster = RedisCluster::start(3)?;
     let backend =
         sharded::connect_with(&cluster, RedisOptions::new().with_holder("web-7f9c")).await?;
-    until("named connections", SOON, async || {
+    until("named connections", async || {
         cluster.nodes().iter().all(|node| {
             let list = node.cli(&["CLIENT", "LIST"]).expect("a list");
             names(&list) == ["syncguard:web-7f9c"]

@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use syncguard_redis::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
+use syncguard_redis::contract::IsLockedRequest;
 use syncguard_redis::{ErrorCode, LockBackend as _, LockError, RedisBackend, RedisOptions};
 use syncguard_test_services::proxy::FaultProxy;
 use syncguard_test_services::redis::RedisServer;
+use syncguard_tests::calls::all_at_once;
 
 use crate::redis::signals::{SOON, until};
 use crate::redis::support::{Raw, backend_with, request, take};
@@ -87,26 +88,17 @@ async fn a_lost_connection_and_a_late_answer_leave_the_outcome_open() -> Result<
     let lock = take(&backend, "held", 60_000).await;
 
     proxy.set_latency(Duration::ZERO, Duration::from_secs(4));
-    let extend = ExtendRequest::new(lock.lock_id, Duration::from_secs(60))?;
-    let errors = tokio::join!(
-        async { backend.acquire(request("k", 10_000)).await.map(drop).unwrap_err() },
-        async { backend.release(ReleaseRequest::new(lock.lock_id)).await.map(drop).unwrap_err() },
-        async { backend.extend(extend).await.map(drop).unwrap_err() },
-        async { backend.is_locked(IsLockedRequest::new("k").unwrap()).await.unwrap_err() },
-        async { backend.lookup(LookupRequest::by_key("k").unwrap()).await.unwrap_err() },
-    );
-    let (acquire, release, extend, is_locked, lookup) = errors;
-    for error in [&acquire, &release, &extend, &is_locked, &lookup] {
+    for (number, result) in all_at_once(&backend, "k", lock.lock_id).await.into_iter().enumerate() {
+        let error = result.unwrap_err();
         assert_eq!(error.code(), ErrorCode::NetworkTimeout, "{error:?}");
         assert!(error.is_outcome_unknown());
+        assert_eq!(error.key().is_some(), [0, 3, 4].contains(&number), "{number}");
+        assert_eq!(error.lock_id().is_some(), [0, 1, 2, 5].contains(&number), "{number}");
     }
-    assert!(acquire.key().is_some() && acquire.lock_id().is_some());
-    assert!(release.lock_id().is_some() && extend.lock_id().is_some());
-    assert!(is_locked.key().is_some() && lookup.key().is_some());
 
     // The server closes the connection, and refuses new ones from then on.
     proxy.set_latency(Duration::ZERO, Duration::ZERO);
-    until("an answer", SOON, async || {
+    until("an answer", async || {
         backend.is_locked(IsLockedRequest::new("k").unwrap()).await.is_ok()
     })
     .await;
@@ -169,7 +161,7 @@ async fn a_single_servers_client_on_a_cluster_node() -> Result<()> {
     assert!(cause.contains("CLUSTERDOWN") || cause.contains("IO"), "{cause}");
 
     node.cli(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"])?;
-    until("cluster_state:ok", SOON, async || {
+    until("cluster_state:ok", async || {
         node.cli(&["CLUSTER", "INFO"]).is_ok_and(|info| info.contains("cluster_state:ok"))
     })
     .await;

@@ -6,7 +6,7 @@ use syncguard_redis::{ErrorCode, Fence, LockBackend as _, RedisBackend, RedisOpt
 use syncguard_test_services::redis::RedisServer;
 use syncguard_tests::inventory::{inventory, shows_each_once};
 
-use crate::redis::support::{Raw, backend, backend_with, fresh, request, shared, take};
+use crate::redis::support::{Raw, backend, backend_with, fresh, request, shared, stage, take};
 
 /// Records as after many acquires.
 async fn fill(raw: &Raw, prefix: &str, count: usize) {
@@ -52,8 +52,7 @@ async fn a_hundred_thousand_locks_are_listed_while_others_come_and_go() -> Resul
 async fn signs_of_patterns_in_the_key_prefix_are_text() -> Result<()> {
     for sign in ["*", "?", "[ab]", "\\", "[^", "a-b"] {
         let prefix = format!("{}{sign}", fresh("pattern"));
-        let options = RedisOptions::new().with_key_prefix(&prefix);
-        let backend = backend_with(shared(), options).await;
+        let backend = backend_with(shared(), RedisOptions::new().with_key_prefix(&prefix)).await;
         let _ = take(&backend, "k[1]", 60_000).await;
         let _ = take(&backend, "k1", 60_000).await;
         let listed = inventory(&backend).list_locks(ListRequest::new().with_prefix("k[1]")).await?;
@@ -93,9 +92,7 @@ async fn hashed_names_hide_no_lock_and_no_counter_in_silence() -> Result<()> {
 
 #[tokio::test]
 async fn a_counter_that_makes_no_sense_is_left_alone() -> Result<()> {
-    let raw = Raw::connect(&shared().url()).await;
-    let prefix = fresh("corrupt");
-    let backend = backend_with(shared(), RedisOptions::new().with_key_prefix(&prefix)).await;
+    let (backend, prefix, raw) = stage("corrupt").await;
     let name = |key: &str| format!("{prefix}:fence:{prefix}:{key}");
     raw.send("SET", &[&name("text"), "seven"]).await;
     raw.send("SET", &[&name("negative"), "-5"]).await;
@@ -124,12 +121,7 @@ async fn the_documented_access_rule_is_enough() -> Result<()> {
     assert!(documentation.contains("ACL SETUSER locks +scan"));
     let server = RedisServer::start()?;
     let raw = Raw::connect(&server.url()).await;
-    let set_user = async |rule: &str| {
-        let words: Vec<&str> =
-            ["SETUSER", "locks"].into_iter().chain(rule.split_whitespace()).collect();
-        raw.send("ACL", &words).await;
-    };
-    set_user(LOCKS).await;
+    raw.set_user(LOCKS).await;
     let url = format!("redis://locks:password@127.0.0.1:{}", server.port());
     let options = RedisOptions::new().with_key_prefix("app");
     let backend = RedisBackend::connect_with(&url, options).await?;
@@ -138,7 +130,7 @@ async fn the_documented_access_rule_is_enough() -> Result<()> {
     assert_eq!(inventory(&backend).fence_counter("k").await?, Some(raised));
     let refused = inventory(&backend).list_locks(ListRequest::new()).await.unwrap_err();
     assert_eq!(refused.code(), ErrorCode::AuthFailed);
-    set_user("+scan").await;
+    raw.set_user("+scan").await;
     assert_eq!(inventory(&backend).list_locks(ListRequest::new()).await?.entries.len(), 1);
     assert_eq!(inventory(&backend).list_counters(ListRequest::new()).await?.entries.len(), 1);
     Ok(())

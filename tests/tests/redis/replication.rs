@@ -7,8 +7,9 @@ use syncguard_redis::contract::{ExtendRequest, IsLockedRequest, LookupRequest, R
 use syncguard_redis::{ErrorCode, LockBackend as _, RedisBackend, RedisOptions, WaitReplicas};
 use syncguard_test_services::ports;
 use syncguard_test_services::redis::{RedisServer, Sentinel};
+use tokio::time::timeout;
 
-use crate::redis::signals::{SOON, until};
+use crate::redis::signals::{SOON, hears, listeners, until, watch};
 use crate::redis::support::{Raw, backend_with, request, take};
 
 /// A replica confirms a write within this time, sooner or later.
@@ -89,18 +90,23 @@ async fn sentinel_leads_to_the_master_and_to_the_next_one() -> Result<()> {
     wait_for_replica(&Raw::connect(&master.url()).await).await;
     let backend = RedisBackend::connect_with(&sentinel.url(), waiting_for(WAITING)).await?;
     let lock = take(&backend, "k", 60_000).await;
+    let waiting = RedisBackend::connect(&sentinel.url()).await?;
+    hears(&backend, &waiting, "heard").await?;
+    assert_eq!(listeners(&Raw::connect(&master.url()).await).await.len(), 1);
+    let mut lost = watch(&waiting, "k").await.expect("a watch");
 
     master.kill()?;
+    timeout(SOON, lost.changed()).await?;
+    assert!(lost.is_over());
     assert_eq!(sentinel.wait_for_failover(master.port())?, replica.port());
     // The new master has no replica left, so from here on the test does not wait for one.
-    until("the new master", SOON, async || RedisBackend::connect(&sentinel.url()).await.is_ok())
-        .await;
+    until("the new master", async || RedisBackend::connect(&sentinel.url()).await.is_ok()).await;
     let plain = RedisBackend::connect(&sentinel.url()).await?;
     // The confirmed lock is there.
     let found = plain.lookup(LookupRequest::by_lock_id(lock.lock_id)).await?.expect("the lock");
     assert_eq!(found.fence, lock.fence);
     // The backend that lost the master has followed.
-    until("it has followed", SOON, async || {
+    until("it has followed", async || {
         backend.is_locked(IsLockedRequest::new("k").unwrap()).await.is_ok()
     })
     .await;
@@ -108,5 +114,12 @@ async fn sentinel_leads_to_the_master_and_to_the_next_one() -> Result<()> {
     assert!(plain.extend(extend).await?.is_extended());
     assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
     assert_eq!(take(&plain, "k", 1000).await.fence.get(), 2);
+    // Signals have followed, too.
+    let raw = Raw::connect(&replica.url()).await;
+    until("it listens to the new master", async || {
+        watch(&waiting, "other").await.is_some() && listeners(&raw).await.len() == 1
+    })
+    .await;
+    hears(&plain, &waiting, "heard later").await?;
     Ok(())
 }

@@ -5,36 +5,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use syncguard_redis::contract::{KeyWatch, ReleaseRequest, SignalStatus, WatchRequest};
-use syncguard_redis::{
-    AcquisitionOptions, Key, LockBackend as _, LockConfig, LockError, RedisBackend, lock,
-};
+use syncguard_redis::contract::{ReleaseRequest, SignalStatus};
+use syncguard_redis::{LockBackend as _, LockError, RedisBackend, lock};
 use syncguard_test_effort::either;
 use syncguard_test_services::redis::RedisServer;
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
+use syncguard_tests::calls::unpolled;
+pub(crate) use syncguard_tests::calls::{SOON, until, watch};
+
 use crate::redis::support::{Raw, alone, backend, take};
 
 const MINUTE: u64 = 60_000;
-/// Far longer than a signal takes on the busiest machine, and far shorter than [`unpolled`] waits without a signal.
-pub(crate) const SOON: Duration = Duration::from_secs(120);
-
-/// A wait without polls: the next one is three quarters of an hour away.
-fn unpolled(key: &str) -> LockConfig {
-    const HOUR: Duration = Duration::from_secs(3600);
-    let options = AcquisitionOptions::new()
-        .with_retry_delay(HOUR)
-        .with_max_retry_delay(HOUR)
-        .with_timeout(HOUR);
-    LockConfig::new(key).with_ttl(HOUR).with_acquisition(options)
-}
-
-pub(crate) async fn watch(backend: &RedisBackend, key: &str) -> Option<KeyWatch> {
-    backend.watch(WatchRequest::new(Key::new(key).expect("a key"))).await
-}
-
 /// Checks that `waiting` hears of a release by `holder`.
 pub(crate) async fn hears(holder: &RedisBackend, waiting: &RedisBackend, key: &str) -> Result<()> {
     let held = take(holder, key, MINUTE).await;
@@ -43,15 +27,6 @@ pub(crate) async fn hears(holder: &RedisBackend, waiting: &RedisBackend, key: &s
     assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
     timeout(SOON, heard.changed()).await?;
     Ok(())
-}
-
-/// Waits until a condition holds.
-pub(crate) async fn until(what: &str, within: Duration, mut is_so: impl AsyncFnMut() -> bool) {
-    let started = Instant::now();
-    while !is_so().await {
-        assert!(started.elapsed() < within, "{what}: not within {within:?}");
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
 }
 
 /// The ids of the connections for signals.
@@ -91,7 +66,7 @@ async fn a_release_by_the_typescript_library_is_heard_and_an_expiry() -> Result<
     let (holder, waiting) = (backend(&server).await, backend(&server).await);
     let held = take(&holder, "k", MINUTE).await;
     let waiter = waiter(&waiting, "k");
-    until("the waiter listens", SOON, async || watched(&raw).await == 1).await;
+    until("the waiter listens", async || watched(&raw).await == 1).await;
     let index = format!("syncguard:id:{}", held.lock_id.expose());
     let script = "return redis.call('DEL', KEYS[1], KEYS[2])";
     assert_eq!(raw.number("EVAL", &[script, "2", "syncguard:k", &index]).await, 2);
@@ -109,28 +84,20 @@ async fn a_release_by_the_typescript_library_is_heard_and_an_expiry() -> Result<
     Ok(())
 }
 
+/// A lock past its time is not live, even if its record still exists; a record that is no lock is not watched.
 #[tokio::test]
-async fn a_watch_says_whether_the_lock_was_live_and_hears_every_change() -> Result<()> {
+async fn a_watch_is_over_after_one_change_and_knows_what_is_live() -> Result<()> {
     let server = RedisServer::start()?;
     let raw = Raw::connect(&server.url()).await;
     let (holder, waiting) = (backend(&server).await, backend(&server).await);
-    let mut free = watch(&waiting, "k").await.expect("a watch");
-    assert!(!free.is_locked() && !free.is_over());
     let held = take(&holder, "k", MINUTE).await;
-    timeout(SOON, free.changed()).await?;
-    assert!(free.is_over(), "the server says it once");
-
     let mut both = [watch(&waiting, "k").await, watch(&waiting, "k").await].map(Option::unwrap);
-    let other = watch(&waiting, "other").await.expect("a watch");
     assert!(both.iter().all(|watch| watch.is_locked() && !watch.is_over()));
     assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
     for watch in &mut both {
         timeout(SOON, watch.changed()).await?;
-        assert!(watch.is_over());
+        assert!(watch.is_over(), "the server says it once");
     }
-    assert!(!other.is_over());
-
-    // A lock past its time is not live, even if its record still exists; a record that is no lock is not watched.
     let record = "{\"key\":\"old\",\"lockId\":\"F-jSW78sCJhFIV6GYPa1lQ\",\"fence\":\"000000000000001\",\
                   \"acquiredAtMs\":1,\"expiresAtMs\":2}";
     raw.send("SET", &["syncguard:old", record]).await;
@@ -212,7 +179,7 @@ async fn a_lost_race_is_one_command_or_two() -> Result<()> {
     let (holder, waiting) = (backend(&server).await, backend(&server).await);
     let held = take(&holder, "k", MINUTE).await;
     let waiter = waiter(&waiting, "k");
-    until("the waiter listens", SOON, async || watched(&raw).await == 1).await;
+    until("the waiter listens", async || watched(&raw).await == 1).await;
     let before = raw.calls("evalsha").await;
     // As if the lock had been released and taken in between, with another expiry.
     let script = "local record = string.gsub(redis.call('GET', KEYS[1]), '(\"expiresAtMs\":)(%d+)', \
@@ -220,7 +187,7 @@ async fn a_lost_race_is_one_command_or_two() -> Result<()> {
                   return redis.call('SET', KEYS[1], record, 'KEEPTTL')";
     for lost in 1..=RACES {
         raw.send("EVAL", &[script, "1", "syncguard:k"]).await;
-        until("it asks once more", SOON, async || {
+        until("it asks once more", async || {
             raw.calls("evalsha").await >= before + lost && watched(&raw).await == 1
         })
         .await;
@@ -249,7 +216,7 @@ async fn a_server_that_remembers_too_little_is_not_asked_all_the_time() -> Resul
     }
     let waiters: Vec<_> = (0..KEYS).map(|number| waiter(&waiting, &name(number))).collect();
     // Each key was taken, tried for, and read at the start of the watch.
-    until("all wait", SOON, async || raw.calls("evalsha").await >= 3 * KEYS).await;
+    until("all wait", async || raw.calls("evalsha").await >= 3 * KEYS).await;
     let commands = async || number(&raw, "stats", "total_commands_processed").await;
     let before = commands().await;
     tokio::time::sleep(WINDOW).await;
@@ -283,12 +250,12 @@ async fn all_keys_share_one_connection_which_goes_when_nobody_waits() -> Result<
             held.push(take(&holder, &name(number), MINUTE).await);
         }
         let waiters: Vec<_> = (0..KEYS).map(|number| waiter(&waiting, &name(number))).collect();
-        until("all listen", SOON, async || watched(&raw).await == KEYS as u64).await;
+        until("all listen", async || watched(&raw).await == KEYS as u64).await;
         assert_eq!(listeners(&raw).await.len(), 1);
         assert_eq!(number(&raw, "clients", "connected_clients").await, connections + 1);
         if !are_served {
             waiters.iter().for_each(JoinHandle::abort);
-            until("it is closed", SOON, async || listeners(&raw).await.is_empty()).await;
+            until("it is closed", async || listeners(&raw).await.is_empty()).await;
         }
         // The server forgets a key's tracking with the next change of the key.
         for lock in held {
@@ -317,7 +284,7 @@ async fn a_backend_that_is_dropped_closes_its_connection() -> Result<()> {
     drop(waiting);
     timeout(SOON, watch.changed()).await?;
     assert!(watch.is_over());
-    until("it is closed", SOON, async || listeners(&raw).await.is_empty()).await;
-    until("no task is left", SOON, async || tasks() <= before).await;
+    until("it is closed", async || listeners(&raw).await.is_empty()).await;
+    until("no task is left", async || tasks() <= before).await;
     Ok(())
 }

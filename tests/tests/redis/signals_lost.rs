@@ -4,9 +4,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use fred::clients::Client;
-use fred::interfaces::ClientLike as _;
-use fred::types::config::{Config, ReconnectPolicy};
 use syncguard_redis::contract::{ReleaseRequest, SignalStatus};
 use syncguard_redis::{
     AcquisitionOptions, Jitter, LockBackend as _, LockConfig, RedisBackend, RedisOptions, lock,
@@ -30,7 +27,7 @@ async fn waits_in_vain_for(backend: &RedisBackend, key: &str, time: Duration) {
 }
 
 async fn works_again(holder: &RedisBackend, waiting: &RedisBackend) -> Result<()> {
-    until("it works again", SOON, async || watch(waiting, "other").await.is_some()).await;
+    until("it works again", async || watch(waiting, "other").await.is_some()).await;
     assert_eq!(waiting.signals(), SignalStatus::Working);
     hears(holder, waiting, "again").await
 }
@@ -60,7 +57,7 @@ async fn a_killed_connection_ends_every_watch_and_is_replaced() -> Result<()> {
         async move { lock(&waiting, LockConfig::new("k"), async |_| ()).await }
     });
     for round in 0..2 {
-        until("it listens", SOON, async || listeners(&raw).await.len() == 1).await;
+        until("it listens", async || listeners(&raw).await.len() == 1).await;
         let mut all = Vec::new();
         for key in ["k", "a", "b"] {
             all.push(watch(&waiting, key).await.expect("a watch"));
@@ -73,8 +70,8 @@ async fn a_killed_connection_ends_every_watch_and_is_replaced() -> Result<()> {
             assert!(watch.is_over(), "{round}");
         }
     }
-    until("it listens", SOON, async || listeners(&raw).await.len() == 1).await;
-    until("it works", SOON, async || waiting.signals() == SignalStatus::Working).await;
+    until("it listens", async || listeners(&raw).await.len() == 1).await;
+    until("it works", async || waiting.signals() == SignalStatus::Working).await;
     assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
     timeout(SOON, waiter).await???;
     works_again(&holder, &waiting).await?;
@@ -114,7 +111,7 @@ async fn a_connection_that_stalls_or_ends_for_a_while_is_replaced() -> Result<()
             assert!(watch(&waiting, "k").await.is_none());
             waiting.signals() == SignalStatus::Failing
         };
-        until("it is failing", SOON, failing).await;
+        until("it is failing", failing).await;
         insist(&waiting, Duration::from_secs(2)).await;
         if stalls {
             proxy.freeze(false);
@@ -168,10 +165,7 @@ async fn a_server_that_refuses_is_asked_now_and_then() -> Result<()> {
 }
 
 async fn over_a_client(server: &RedisServer) -> Result<RedisBackend> {
-    let policy = ReconnectPolicy::new_constant(0, 50);
-    let client = Client::new(Config::from_url(&server.url())?, None, None, Some(policy));
-    client.init().await?;
-    Ok(RedisBackend::from_client(client, RedisOptions::new())?)
+    Ok(RedisBackend::from_client(Raw::connect(&server.url()).await.0, RedisOptions::new())?)
 }
 
 /// The connection lives in the runtime of the first waiter, and the next waiter opens another.
@@ -192,7 +186,7 @@ async fn a_runtime_that_ends_takes_its_connection_with_it() -> Result<()> {
     .expect("a thread");
     timeout(SOON, lost.changed()).await?;
     assert!(lost.is_over());
-    until("it is closed", SOON, async || listeners(&raw).await.is_empty()).await;
+    until("it is closed", async || listeners(&raw).await.is_empty()).await;
     hears(&holder, &waiting, "k").await?;
     assert_eq!(warnings.count(), said);
     Ok(())
@@ -217,13 +211,13 @@ async fn a_runtime_that_stands_still_is_found_out() -> Result<()> {
     let begun = Instant::now();
     // Like waiters, which never wait until a command times out.
     let works = async || timeout(PATIENCE, watch(&waiting, "k")).await.is_ok_and(|it| it.is_some());
-    until("it works here", SOON, works).await;
+    until("it works here", works).await;
     println!("found out after {:?}", begun.elapsed());
     assert!(lost.is_over());
     lost.changed().await;
     hears(&holder, &waiting, "k").await?;
     still.shutdown_background();
-    until("one is left", SOON, async || listeners(&raw).await.len() == 1).await;
+    until("one is left", async || listeners(&raw).await.len() == 1).await;
     Ok(())
 }
 
@@ -245,10 +239,10 @@ async fn a_flush_of_another_database_deafens_no_waiter_for_long() -> Result<()> 
         .with_timeout(HOUR);
     let config = LockConfig::new("k").with_ttl(HOUR).with_acquisition(options);
     let waiter = tokio::spawn(async move { lock(&waiting, config, async |_| ()).await });
-    until("the waiter listens", SOON, async || watched(&raw).await == 1).await;
+    until("the waiter listens", async || watched(&raw).await == 1).await;
     assert_eq!(other.text("FLUSHDB", &[]).await.as_deref(), Some("OK"));
     assert_eq!(watched(&raw).await, 0, "the server has forgotten the watch");
-    until("the waiter listens again", SOON, async || watched(&raw).await == 1).await;
+    until("the waiter listens again", async || watched(&raw).await == 1).await;
     assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
     waiter.await??;
     Ok(())

@@ -47,6 +47,17 @@ pub(crate) async fn backend_with(server: &RedisServer, options: RedisOptions) ->
     RedisBackend::connect_with(&server.url(), options).await.expect("a connection")
 }
 
+/// A backend with a prefix of its own on the shared server, the prefix, and a plain client.
+pub(crate) async fn stage(what: &str) -> (RedisBackend, String, Raw) {
+    stage_with(what, RedisOptions::new()).await
+}
+
+pub(crate) async fn stage_with(what: &str, options: RedisOptions) -> (RedisBackend, String, Raw) {
+    let prefix = fresh(what);
+    let backend = backend_with(shared(), options.with_key_prefix(&prefix)).await;
+    (backend, prefix, Raw::connect(&shared().url()).await)
+}
+
 /// Takes a lock that must be free.
 pub(crate) async fn take(backend: &RedisBackend, key: &str, ttl_ms: u64) -> Acquired {
     let result = backend.acquire(request(key, ttl_ms)).await.expect("an answer");
@@ -71,6 +82,14 @@ pub(crate) async fn every_operation(backend: &RedisBackend, key: &str) -> Result
     assert!(backend.extend(extend).await?.is_extended());
     assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
     Ok(())
+}
+
+/// A command in the guide's first listing after this text, word by word.
+pub(crate) fn documented(after: &str) -> Vec<&'static str> {
+    let page = include_str!("../../../crates/syncguard-redis/src/guide.md");
+    let (_, rest) = page.split_once(after).expect("the text");
+    let listing = rest.split("```").nth(1).expect("a listing");
+    listing.split_whitespace().skip(1).collect()
 }
 
 /// Commands without the library.
@@ -108,6 +127,12 @@ impl Raw {
 
     pub(crate) async fn number(&self, command: &'static str, arguments: &[&str]) -> i64 {
         self.send(command, arguments).await.as_i64().expect("a number")
+    }
+
+    /// Gives the user `locks`, whose password is `password`, these rights.
+    pub(crate) async fn set_user(&self, rule: &str) {
+        let words = ["SETUSER", "locks"].into_iter().chain(rule.split_whitespace());
+        self.send("ACL", &words.collect::<Vec<_>>()).await;
     }
 
     /// All records under a prefix.

@@ -16,6 +16,7 @@ use syncguard_sqlite::contract::{
 use syncguard_sqlite::{
     ErrorCode, LockBackend as _, LockId, SqliteBackend, SqliteOptions, Synchronous,
 };
+use syncguard_tests::calls::all_at_once;
 use syncguard_tests::polling::poll_times;
 
 use crate::sqlite::support::{File, HOUR, MINUTE, take, worker};
@@ -64,16 +65,9 @@ impl Drop for KeptOut {
 
 /// Every operation, and the code of its error.
 async fn all_fail(backend: &SqliteBackend, expected: ErrorCode, says: &str) -> Result<()> {
-    let id = LockId::generate()?;
-    let errors = [
-        backend.acquire(AcquireRequest::new("key", MINUTE)?).await.err(),
-        backend.release(ReleaseRequest::new(id)).await.err(),
-        backend.extend(ExtendRequest::new(id, MINUTE)?).await.err(),
-        backend.is_locked(IsLockedRequest::new("key")?).await.err(),
-        backend.lookup(LookupRequest::by_key("key")?).await.err(),
-    ];
-    for (number, error) in errors.into_iter().enumerate() {
-        let error = error.with_context(|| format!("operation {number} was answered"))?;
+    let results = all_at_once(backend, "key", LockId::generate()?).await;
+    for (number, result) in results.into_iter().enumerate() {
+        let error = result.err().with_context(|| format!("operation {number} was answered"))?;
         ensure!(error.code() == expected && error.message().contains(says), "{number}: {error}");
     }
     Ok(())

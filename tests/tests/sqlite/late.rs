@@ -10,9 +10,9 @@ use syncguard_sqlite::contract::{
 use syncguard_sqlite::{
     CancellationToken, ErrorCode, LockBackend as _, SqliteBackend, SqliteOptions, Synchronous,
 };
+use syncguard_tests::calls::until;
 use syncguard_tests::polling::{poll_times, poll_times_and_linger};
 use tokio::runtime::Builder;
-use tokio::time::Instant;
 
 use crate::sqlite::support::{File, HOUR, MINUTE, take};
 
@@ -32,13 +32,8 @@ fn counters(connection: &Connection) -> Result<i64> {
     Ok(connection.query_row("SELECT count(*) FROM fences", (), |row| row.get(0))?)
 }
 
-async fn cleaned_up(backend: &SqliteBackend) -> Result<()> {
-    let started = Instant::now();
-    while backend.client_state().clean_up().waiting() > 0 {
-        ensure!(started.elapsed() < Duration::from_secs(60), "the clean-up does not end");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    Ok(())
+async fn cleaned_up(backend: &SqliteBackend) {
+    until("the clean-up", async || backend.client_state().clean_up().waiting() == 0).await;
 }
 
 /// A runtime with one thread, and a file that another process keeps exclusively: other tasks go on.
@@ -81,12 +76,8 @@ async fn a_caller_that_goes_takes_its_acquire_along_and_not_its_release() -> Res
     ensure!(poll_times(backend.acquire(AcquireRequest::new("key", HOUR)?), 1).await.is_none());
     ensure!(poll_times(backend.release(ReleaseRequest::new(held.lock_id)), 1).await.is_none());
     end(&raw)?;
-    let started = Instant::now();
-    while locks(&raw)? > 0 {
-        ensure!(started.elapsed() < Duration::from_secs(60), "the release was not done");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    cleaned_up(&backend).await?;
+    until("the release", async || locks(&raw).is_ok_and(|count| count == 0)).await;
+    cleaned_up(&backend).await;
     ensure!(counters(&raw)? == 1, "the acquire was done");
     Ok(())
 }
@@ -106,7 +97,7 @@ async fn a_token_ends_the_wait_for_another_writer() -> Result<()> {
     });
     ensure!(answer.expect_err("cancelled").code() == ErrorCode::Aborted);
     end(&raw)?;
-    cleaned_up(&backend).await?;
+    cleaned_up(&backend).await;
     ensure!(!backend.is_locked(IsLockedRequest::new("key")?).await?);
     ensure!(counters(&raw)? == 0);
     Ok(())
@@ -139,14 +130,10 @@ fn a_runtime_that_ends_leaves_no_lock_behind() -> Result<()> {
     end(&raw)?;
     later.block_on(async {
         // Whatever the outcome of the acquire, its clean-up needs a runtime.
-        for (key, what) in
-            [("held", "the release was lost"), ("key", "the acquire has left a lock")]
-        {
-            let started = Instant::now();
-            while backend.is_locked(IsLockedRequest::new(key)?).await? {
-                ensure!(started.elapsed() < Duration::from_secs(60), what);
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
+        for key in ["held", "key"] {
+            let request = IsLockedRequest::new(key)?;
+            until(key, async || !backend.is_locked(request.clone()).await.expect("an answer"))
+                .await;
         }
         Ok(())
     })
@@ -166,7 +153,7 @@ async fn an_acquire_that_is_dropped_with_its_answer_leaves_nothing() -> Result<(
                 ensure!(polls > 0);
                 let _ = backend.release(ReleaseRequest::new(lock.lock_id)).await?;
             }
-            cleaned_up(&backend).await?;
+            cleaned_up(&backend).await;
             ensure!(locks(&file.raw())? == 0, "{polls} polls, {linger:?}");
             if has_answer {
                 break;

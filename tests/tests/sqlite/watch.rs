@@ -6,11 +6,11 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use syncguard_sqlite::contract::{IsLockedRequest, KeyWatch, ReleaseRequest, WatchRequest};
+use syncguard_sqlite::contract::{IsLockedRequest, KeyWatch, ReleaseRequest};
 use syncguard_sqlite::{
-    AcquisitionOptions, ErrorCode, Key, LockBackend as _, LockConfig, LockGuard, SqliteBackend,
-    acquire,
+    AcquisitionOptions, ErrorCode, LockBackend as _, LockConfig, LockGuard, SqliteBackend, acquire,
 };
+use syncguard_tests::calls::{self, unpolled};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -19,19 +19,13 @@ use crate::sqlite::support::{File, HOUR, take};
 /// Much longer than a signal takes on any machine, much shorter than a poll.
 const HEARD: Duration = Duration::from_secs(60);
 
-fn patient(key: &str) -> LockConfig {
-    let options = AcquisitionOptions::new().with_timeout(HOUR).with_retry_delay(HOUR);
-    LockConfig::new(key).with_ttl(HOUR).with_acquisition(options)
-}
-
 fn waiter(backend: &SqliteBackend, key: &str) -> JoinHandle<LockGuard<SqliteBackend>> {
-    let (backend, config) = (backend.clone(), patient(key));
+    let (backend, config) = (backend.clone(), unpolled(key));
     tokio::spawn(async move { acquire(&backend, config).await.expect("a lock") })
 }
 
 async fn watch(backend: &SqliteBackend, key: &str) -> KeyWatch {
-    let request = WatchRequest::new(Key::new(key).expect("a key"));
-    backend.watch(request).await.expect("a watch")
+    calls::watch(backend, key).await.expect("a watch")
 }
 
 /// Waits until this many callers are in the queues of the backend.
@@ -76,7 +70,7 @@ async fn a_waiter_fails_when_the_file_is_deleted() -> Result<()> {
     let (here, there) = (file.open().await, file.open().await);
     let _ = take(&there, "k").await;
     let options = AcquisitionOptions::new().with_timeout(HOUR);
-    let config = patient("k").with_acquisition(options);
+    let config = LockConfig::new("k").with_acquisition(options);
     let waiting = tokio::spawn({
         let here = here.clone();
         async move { acquire(&here, config).await.map(drop) }

@@ -26,8 +26,6 @@ pub(super) struct Connection {
     forgotten: AtomicBool,
     /// True if all bytes are swallowed.
     silent: AtomicBool,
-    /// True if the direction to the client was ended. Further bytes of the server are swallowed.
-    half_closed: AtomicBool,
     /// The bytes to the server. Lock order: faults, this, counters.
     gate: Mutex<Gate>,
 }
@@ -49,7 +47,6 @@ impl Connection {
             cut: AtomicBool::new(false),
             forgotten: AtomicBool::new(false),
             silent: AtomicBool::new(false),
-            half_closed: AtomicBool::new(false),
             gate: Mutex::new(Gate::new(requests)),
         });
         shared.register(&connection);
@@ -79,11 +76,6 @@ impl Connection {
 
     pub(super) fn silence(&self) {
         self.silent.store(true, Ordering::SeqCst);
-    }
-
-    pub(super) fn half_close(&self) {
-        self.half_closed.store(true, Ordering::SeqCst);
-        let _ = self.client.shutdown(Shutdown::Write);
     }
 
     pub(super) fn mark(&self, on: bool) {
@@ -188,9 +180,6 @@ impl Connection {
     fn send_replies(&self, replies: &Receiver<Chunk>) -> io::Result<()> {
         for Chunk { due, bytes, .. } in replies {
             sleep_until(due);
-            if self.half_closed.load(Ordering::SeqCst) {
-                continue;
-            }
             let sent = self.reply.load(Ordering::SeqCst);
             let Some(cut) = lock(&self.shared.faults).cut(sent, bytes.len()) else {
                 self.send_to_client(&bytes)?;

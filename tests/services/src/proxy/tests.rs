@@ -1,7 +1,6 @@
 //! Tests with a server that answers each line with the same line, and reports what it gets.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
-use std::net::Shutdown;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
@@ -186,17 +185,6 @@ fn refuses_new_connections_and_keeps_the_old() {
     // A server that is down closes the connection.
     proxy.lead_to(ports::free().unwrap());
     assert_eq!(Client::connect(&proxy).rest(), "");
-}
-
-#[test]
-fn half_closes_towards_the_client() {
-    let (proxy, got) = proxied();
-    let mut client = Client::greeted(&proxy, &got);
-    proxy.half_close();
-    assert_eq!(client.rest(), "");
-    client.send("b\n");
-    client.stream.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(next(&got), line("b"));
 }
 
 #[test]

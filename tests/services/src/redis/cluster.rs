@@ -70,17 +70,6 @@ impl RedisCluster {
         Ok(added)
     }
 
-    /// Removes the server that was added last, which must not have a slot any more.
-    pub fn remove_last_node(&mut self) -> Result<()> {
-        let mut removed = self.nodes.pop().context("a node")?;
-        let id = id(&removed)?;
-        for node in &self.nodes {
-            node.cli(&["CLUSTER", "FORGET", &id])?;
-        }
-        removed.kill()?;
-        Ok(())
-    }
-
     /// Moves a slot with all its keys, as `redis-cli --cluster reshard` does. No server is stopped meanwhile.
     pub fn move_slot(&self, slot: u16, from: &RedisServer, to: &RedisServer) -> Result<()> {
         let slot = slot.to_string();
@@ -127,14 +116,13 @@ impl RedisCluster {
     /// `redis-cluster://` with every node, in fred's form.
     #[must_use]
     pub fn url(&self) -> String {
-        let nodes: Vec<String> =
-            (self.nodes.iter()).map(|node| format!("127.0.0.1:{}", node.port())).collect();
-        match nodes.split_first() {
-            Some((first, rest)) if !rest.is_empty() => {
-                format!("redis-cluster://{first}?node={}", rest.join("&node="))
-            }
-            _ => format!("redis-cluster://{}", nodes.concat()),
-        }
+        Self::url_of(self.nodes.iter().map(RedisServer::port))
+    }
+
+    /// The same for nodes on these ports of 127.0.0.1.
+    pub fn url_of(ports: impl Iterator<Item = u16>) -> String {
+        let nodes: Vec<String> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
+        format!("redis-cluster://{}", nodes.join("&node=").replacen('&', "?", 1))
     }
 
     /// The servers.

@@ -53,7 +53,7 @@ impl Sentinel {
     }
 
     /// The port of the master in the view of this sentinel.
-    pub fn master_port(&self) -> Result<u16> {
+    fn master_port(&self) -> Result<u16> {
         let address =
             self.server.cli(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", Self::MASTER_NAME])?;
         let port = address.lines().nth(1).context("the sentinel knows no master")?;
@@ -85,12 +85,6 @@ impl Sentinel {
             Ok(new != old)
         })?;
         Ok(new)
-    }
-
-    /// The sentinel itself, to kill, pause and restart it.
-    #[must_use]
-    pub fn server_mut(&mut self) -> &mut RedisServer {
-        &mut self.server
     }
 
     /// Waits until the line about the master contains `part`.

@@ -12,7 +12,7 @@ use syncguard_test_services::proxy::FaultProxy;
 use syncguard_tests::polling::poll_times;
 use tokio::time::timeout;
 
-use super::stage::{SOON, Stage, deaf_without_signals, hears, watch, watch_in_time};
+use super::stage::{SOON, Stage, hears, unpolled, watch, watch_in_time};
 use crate::postgres::support::{MINUTE, connect, release, take};
 use crate::support::warnings::Warnings;
 
@@ -24,7 +24,7 @@ async fn hears_again(ours: &PostgresBackend, theirs: &PostgresBackend) -> Result
 /// A waiter that polls gets the lock without signals.
 async fn polls(ours: &PostgresBackend, theirs: &PostgresBackend) -> Result<()> {
     let patient = AcquisitionOptions::new().with_timeout(MINUTE);
-    let held = acquire(theirs, deaf_without_signals("polled")).await?;
+    let held = acquire(theirs, unpolled("polled")).await?;
     let waiting = tokio::spawn({
         let ours = ours.clone();
         let config = LockConfig::new("polled").with_acquisition(patient);

@@ -3,16 +3,14 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use syncguard_postgres::contract::{KeyWatch, WatchRequest};
+use syncguard_postgres::contract::KeyWatch;
 use syncguard_postgres::tokio_postgres::{Client, Config, NoTls};
-use syncguard_postgres::{
-    AcquisitionOptions, Backoff, Jitter, Key, LockBackend as _, LockConfig, PostgresBackend,
-    PostgresOptions, acquire,
-};
+use syncguard_postgres::{PostgresBackend, PostgresOptions, acquire};
 use syncguard_test_services::postgres::PostgresServer;
 use tokio::time::timeout;
 
-pub(super) use crate::postgres::support::SOON;
+pub(super) use syncguard_tests::calls::{SOON, unpolled, watch};
+
 use crate::postgres::support::{connect, release, take, until, url_of};
 
 /// A server of a test's own with the tables in place.
@@ -80,12 +78,9 @@ impl Stage {
         holder: &PostgresBackend,
         waiter: &PostgresBackend,
     ) -> Result<()> {
-        let held = acquire(holder, deaf_without_signals("handed over")).await?;
+        let held = acquire(holder, unpolled("handed over")).await?;
         let waiter = waiter.clone();
-        let waiting =
-            tokio::spawn(
-                async move { acquire(&waiter, deaf_without_signals("handed over")).await },
-            );
+        let waiting = tokio::spawn(async move { acquire(&waiter, unpolled("handed over")).await });
         self.watches(1).await?;
         held.release().await?;
         timeout(SOON, waiting).await???.release().await?;
@@ -95,10 +90,6 @@ impl Stage {
 
 const LISTENERS: &str = "FROM pg_stat_activity WHERE pid <> pg_backend_pid()
     AND (query LIKE '%pg_try_advisory_lock_shared%' OR query LIKE '%LISTEN syncguard_%')";
-
-pub(super) async fn watch(backend: &PostgresBackend, key: &str) -> Option<KeyWatch> {
-    backend.watch(WatchRequest::new(Key::new(key).expect("a key"))).await
-}
 
 /// Asks repeatedly, like a poller.
 pub(super) async fn watch_in_time(backend: &PostgresBackend, key: &str) -> Result<KeyWatch> {
@@ -118,18 +109,3 @@ pub(super) async fn hears(watch: &mut KeyWatch, by: &PostgresBackend, key: &str)
     ensure!(!watch.is_over(), "a lost watch");
     Ok(())
 }
-
-/// Waits for a lock with such long pauses that no poll can explain its arrival.
-pub(super) fn deaf_without_signals(key: &str) -> LockConfig {
-    let options = AcquisitionOptions::new()
-        .with_max_retries(u32::MAX)
-        .with_backoff(Backoff::Fixed)
-        .with_jitter(Jitter::None)
-        .with_retry_delay(POLL)
-        .with_max_retry_delay(POLL)
-        .with_timeout(2 * POLL);
-    LockConfig::new(key).with_ttl(2 * POLL).with_acquisition(options)
-}
-
-/// Far longer than [`SOON`].
-const POLL: Duration = Duration::from_secs(600);

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::postgres::support::{connect, until};
 
-use super::stage::{SOON, Stage, deaf_without_signals, watch, watch_in_time};
+use super::stage::{SOON, Stage, unpolled, watch, watch_in_time};
 
 /// A hundred keys with a waiter each use one connection. When all waiters have gone, nothing is locked, and the
 /// connection is closed soon.
@@ -21,13 +21,13 @@ async fn a_hundred_keys_share_one_connection_and_leave_nothing() -> Result<()> {
     let (ours, theirs) = (stage.backend().await?, stage.backend().await?);
     let mut guards = Vec::new();
     for number in 0..KEYS {
-        guards.push(acquire(&theirs, deaf_without_signals(&format!("k{number}"))).await?);
+        guards.push(acquire(&theirs, unpolled(&format!("k{number}"))).await?);
     }
     let mut waiting = JoinSet::new();
     for number in 0..KEYS {
         let ours = ours.clone();
         waiting.spawn(async move {
-            acquire(&ours, deaf_without_signals(&format!("k{number}"))).await?.release().await
+            acquire(&ours, unpolled(&format!("k{number}"))).await?.release().await
         });
     }
     stage.watches(KEYS).await?;

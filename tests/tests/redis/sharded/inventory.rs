@@ -4,10 +4,11 @@ use anyhow::Result;
 use syncguard_redis::Fence;
 use syncguard_redis::inventory::ListRequest;
 use syncguard_test_services::redis::RedisCluster;
-use syncguard_tests::inventory::{inventory, take_all};
+use syncguard_tests::inventory::inventory;
 use tokio::task::block_in_place;
 
 use super::{PREFIX, connect};
+use crate::redis::support::take;
 
 /// In the order of the keys, also after a shard has moved.
 #[tokio::test(flavor = "multi_thread")]
@@ -15,7 +16,9 @@ async fn locks_and_counters_of_all_shards_are_listed() -> Result<()> {
     const COUNT: usize = 300;
     let cluster = RedisCluster::start(3)?;
     let (backend, other) = (connect(&cluster).await?, connect(&cluster).await?);
-    take_all(&backend, "job:", COUNT).await?;
+    for number in 0..COUNT {
+        let _ = take(&backend, &format!("job:{number:06}"), 3_600_000).await;
+    }
     // Records that no lookup would find, and records of another prefix, are no locks.
     let node = cluster.owner_and_other("{app:63}")?.0;
     let record = node.cli(&["KEYS", "*:job:000*"])?;

@@ -2,9 +2,9 @@
 
 mod access;
 mod inventory;
+mod moved;
 mod nodes;
 mod operations;
-mod signals;
 
 use std::time::Duration;
 
@@ -74,8 +74,5 @@ fn proxies(cluster: &RedisCluster) -> Result<Vec<FaultProxy>> {
 
 /// `redis-cluster://` through these proxies.
 fn url_of(proxies: &[FaultProxy]) -> String {
-    let mut nodes = proxies.iter().map(|proxy| format!("127.0.0.1:{}", proxy.port()));
-    let first = nodes.next().unwrap_or_default();
-    let others: Vec<String> = nodes.map(|node| format!("node={node}")).collect();
-    format!("redis-cluster://{first}?{}", others.join("&"))
+    RedisCluster::url_of(proxies.iter().map(FaultProxy::port))
 }

@@ -12,6 +12,7 @@ use syncguard_redis::{
     RedisOptions, ReleaseResult, acquire,
 };
 use syncguard_test_services::redis::RedisCluster;
+use syncguard_tests::calls::all_at_once;
 
 use super::{connect, proxies, reset, scripts, sum, url_of};
 use crate::redis::support::{Raw, every_operation, patient, request, take};
@@ -170,16 +171,11 @@ async fn clients_that_cannot_reach_all_shards_are_refused() -> Result<()> {
     refused(error, "redis-cluster://");
     let client = Raw::connect(&url).await.0;
     let backend = RedisBackend::from_client(client, options(super::PREFIX))?;
-    let id = LockId::generate()?;
     for number in 0..8 {
-        let key = format!("k{number}");
-        refused(backend.acquire(request(&key, 1000)).await.map(drop).unwrap_err(), "");
-        refused(backend.is_locked(IsLockedRequest::new(&key)?).await.unwrap_err(), "");
-        refused(backend.lookup(LookupRequest::by_key(&key)?).await.unwrap_err(), "");
+        for result in all_at_once(&backend, &format!("k{number}"), LockId::generate()?).await {
+            refused(result.unwrap_err(), "");
+        }
     }
-    refused(backend.lookup(LookupRequest::by_lock_id(id)).await.unwrap_err(), "");
-    refused(backend.extend(ExtendRequest::new(id, MINUTE)?).await.unwrap_err(), "");
-    refused(backend.release(ReleaseRequest::new(id)).await.unwrap_err(), "");
 
     // A prefix with a brace and no tag.
     let client = Raw::connect(&cluster.url()).await.0;

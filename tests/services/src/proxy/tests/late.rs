@@ -1,5 +1,7 @@
 //! Requests that arrive late.
 
+use std::net::Shutdown;
+
 use rustix::net::sockopt::set_socket_linger;
 
 use super::*;
@@ -159,57 +161,6 @@ fn a_sever_ends_late_requests() {
         assert_eq!(stays.rest(), "");
         assert_eq!([next(&got), next(&got)], [Got::End, Got::End]);
         nothing(&got);
-    }
-}
-
-#[test]
-fn many_late_connections_are_delivered_each_in_order_and_nothing_twice() {
-    const CONNECTIONS: usize = 40;
-    const LINES: usize = 50;
-    let (proxy, got) = proxied();
-    // Earlier bytes are already forwarded and stay ahead.
-    proxy.set_latency(LATENCY, Duration::ZERO);
-    let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| Client::connect(&proxy)).collect();
-    for client in &mut clients {
-        client.send("hello\n");
-    }
-    for client in &mut clients {
-        assert_eq!(client.receive(6), "hello\n");
-        assert_eq!(next(&got), line("hello"));
-    }
-    let send = |clients: &mut [Client], lines: std::ops::Range<usize>| {
-        for (number, client) in clients.iter_mut().enumerate() {
-            for text in lines.clone() {
-                client.send(&format!("{number} {text}\n"));
-            }
-        }
-    };
-    send(&mut clients, 0..1);
-    let seen = || Ok(proxy.counters().flights == 2 * CONNECTIONS as u64);
-    crate::wait::until("the first lines", TIMEOUT, seen).unwrap();
-    proxy.hold(Hold::Open);
-    send(&mut clients, 1..LINES / 2);
-    wait_for_held(&proxy, CONNECTIONS);
-    send(&mut clients, LINES / 2..LINES - 1);
-    assert_eq!(proxy.deliver(), CONNECTIONS);
-    send(&mut clients, LINES - 1..LINES);
-    assert_eq!(proxy.counters().held, CONNECTIONS as u64);
-
-    let mut due = [0; CONNECTIONS];
-    for _ in 0..CONNECTIONS * LINES {
-        let Got::Line(text) = next(&got) else { panic!("an end") };
-        let (number, text) = text.split_once(' ').unwrap();
-        let due = &mut due[number.parse::<usize>().unwrap()];
-        assert_eq!(text.parse::<usize>().unwrap(), *due);
-        *due += 1;
-    }
-    assert_eq!(due, [LINES; CONNECTIONS]);
-    nothing(&got);
-    for (number, client) in clients.iter_mut().enumerate() {
-        for text in 0..LINES {
-            let reply = format!("{number} {text}\n");
-            assert_eq!(client.receive(reply.len()), reply);
-        }
     }
 }
 
