@@ -1,9 +1,13 @@
 //! The module `blocking` on real stores.
 
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use rayon::ThreadPoolBuilder;
+use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use syncguard::blocking;
 use syncguard::{AutoExtend, ErrorCode, LockConfig};
 use syncguard_test_services::postgres::PostgresServer;
@@ -32,6 +36,28 @@ fn a_program_leaves_no_lock_behind() -> Result<()> {
             ensure!(free.is_some(), "{ends} left the lock behind");
         }
     }
+    Ok(())
+}
+
+#[test]
+fn the_threads_of_rayon_share_the_connections_and_take_turns() -> Result<()> {
+    let server = RedisServer::start()?;
+    let locks = blocking::connect(&format!("{}?command_timeout_ms=20000", server.url()))?;
+    let (inside, worked) = (AtomicU32::new(0), AtomicU32::new(0));
+    let alone = |_| {
+        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+        thread::yield_now();
+        inside.fetch_sub(1, Ordering::SeqCst);
+        worked.fetch_add(1, Ordering::SeqCst);
+    };
+    let turn = |number| {
+        let patient = LockConfig::new("key").with_wait_up_to(Duration::from_secs(60));
+        // Calls within the work are allowed, for another key.
+        locks.lock(format!("{number}"), |_| locks.lock(patient, alone))?
+    };
+    let pool = ThreadPoolBuilder::new().num_threads(8).build()?;
+    pool.install(|| (0..200).into_par_iter().try_for_each(turn))?;
+    ensure!(worked.into_inner() == 200);
     Ok(())
 }
 

@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
-use rusqlite::types::Value as Cell;
-use rusqlite::{Connection, Row};
-use serde_json::{Map, Value as Json, json};
+use rusqlite::Connection;
+use serde_json::{Map, Value as Json};
 use sha2::{Digest as _, Sha256};
 use syncguard::authoring::{CLEAN_UP_GUARD, StorageLimits, make_fence_key, make_storage_key};
 use syncguard::contract::{Holder, TIME_TOLERANCE};
@@ -192,21 +191,14 @@ async fn etcd_has_the_records_of_the_page() -> Result<()> {
 
 /// The only row of a table.
 fn row(file: &Connection, table: &str) -> Result<Json> {
-    let mut statement = file.prepare(&format!("SELECT * FROM {table}"))?;
-    let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
-    let read = |row: &Row<'_>| {
-        let mut cells = Map::new();
-        for (index, column) in columns.iter().enumerate() {
-            let cell = match row.get(index)? {
-                Cell::Integer(number) => json!(number),
-                Cell::Text(text) => json!(text),
-                _ => Json::Null,
-            };
-            cells.insert(column.clone(), cell);
-        }
-        Ok(Json::Object(cells))
-    };
-    Ok(statement.query_one([], read)?)
+    let columns: String = file.query_row(
+        "SELECT group_concat(format('''%s'', %s', name, name)) FROM pragma_table_info(?1)",
+        [table],
+        |row| row.get(0),
+    )?;
+    let row = format!("SELECT json_object({columns}) FROM {table}");
+    let text: String = file.query_row(&row, [], |row| row.get(0))?;
+    Ok(serde_json::from_str(&text)?)
 }
 
 #[tokio::test]

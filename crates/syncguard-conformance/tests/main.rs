@@ -1,6 +1,5 @@
 //! The suite, on backends that keep the contract and on backends that break it.
 
-mod catalogue;
 mod memory;
 mod mutants;
 mod no_fence;

@@ -16,7 +16,7 @@ async fn on_the_real_clock() {
 }
 
 #[derive(Default)]
-struct Memory<const PAUSED: bool>(MemoryBackend);
+pub(crate) struct Memory<const PAUSED: bool>(MemoryBackend);
 
 impl<const PAUSED: bool> Harness for Memory<PAUSED> {
     type Backend = MemoryBackend;

@@ -2,11 +2,10 @@
 
 use syncguard_conformance::{Erased, Group, Harness, Suite, Verdict, conformance_tests};
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ExtendRequest, IsLockedRequest,
-    KeyWatch, LookupRequest, NoFence, ReleaseRequest, TimeAuthority, WatchRequest,
+    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, LookupRequest, NoFence,
+    TimeAuthority,
 };
-use syncguard_core::shared::ClientState;
-use syncguard_core::{ExtendResult, Fence, Key, LockBackend, LockError, LockInfo, ReleaseResult};
+use syncguard_core::{Fence, Key, LockBackend, LockError, LockInfo, forward};
 use syncguard_memory::MemoryBackend;
 
 conformance_tests!(bare, Unfenced::default());
@@ -58,18 +57,6 @@ impl LockBackend for Unfenced {
         })
     }
 
-    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
-        self.0.release(request).await
-    }
-
-    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
-        self.0.extend(request).await
-    }
-
-    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
-        self.0.is_locked(request).await
-    }
-
     async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo<NoFence>>, LockError> {
         Ok(self.0.lookup(request).await?.map(|info| {
             let (acquired_at, expires_at) = (info.acquired_at, info.expires_at);
@@ -78,15 +65,9 @@ impl LockBackend for Unfenced {
         }))
     }
 
-    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
-        self.0.watch(request).await
-    }
+    forward!(0: release, extend, is_locked, watch, client_state);
 
     fn capabilities(&self) -> BackendCapabilities {
         BackendCapabilities::new::<NoFence>("unfenced", TimeAuthority::Server)
-    }
-
-    fn client_state(&self) -> &ClientState {
-        self.0.client_state()
     }
 }

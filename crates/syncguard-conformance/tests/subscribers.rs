@@ -1,9 +1,10 @@
 //! Tests that install a `tracing` subscriber of their own, with and without the suite's layer.
 
-use syncguard_conformance::{Harness, LogWatch, Verdict, run};
-use syncguard_memory::{Fence, Key, MemoryBackend};
+use syncguard_conformance::{LogWatch, Verdict, run};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::Registry;
+
+use crate::memory::Memory;
 
 const CASES_ABOUT_LOGS: [&str; 2] =
     ["logs_hide_key_and_lock_id", "a_fence_above_the_warning_level_is_logged"];
@@ -12,7 +13,7 @@ const CASES_ABOUT_LOGS: [&str; 2] =
 async fn without_the_layer_the_cases_about_logs_do_not_apply() {
     let _guard = tracing::subscriber::set_default(Registry::default());
     for case in CASES_ABOUT_LOGS {
-        let verdict = run(case, &Memory::default()).await;
+        let verdict = run(case, &Memory::<true>::default()).await;
         assert!(matches!(verdict, Ok(Verdict::NotApplicable(_))), "{case}: {verdict:?}");
     }
 }
@@ -21,23 +22,6 @@ async fn without_the_layer_the_cases_about_logs_do_not_apply() {
 async fn with_the_layer_they_do() {
     let _guard = tracing::subscriber::set_default(Registry::default().with(LogWatch));
     for case in CASES_ABOUT_LOGS {
-        assert_eq!(run(case, &Memory::default()).await, Ok(Verdict::Passed), "{case}");
-    }
-}
-
-#[derive(Default)]
-struct Memory(MemoryBackend);
-
-impl Harness for Memory {
-    type Backend = MemoryBackend;
-
-    const PAUSED_CLOCK: bool = true;
-
-    async fn connect(&self) -> MemoryBackend {
-        self.0.clone()
-    }
-
-    async fn set_fence_counter(&self, key: &Key, last: Fence) {
-        self.0.set_fence_counter(key, last);
+        assert_eq!(run(case, &Memory::<true>::default()).await, Ok(Verdict::Passed), "{case}");
     }
 }

@@ -42,23 +42,14 @@ async fn the_lock_decides_before_the_locker_and_the_backend() {
     let both = key().with_note("n").with_holder("first").with_holder("h");
     assert_eq!(asked(&backend, both).await, Some(texts("h", Some("n"))));
 
+    let unnoted = Holder::new("backend").unwrap();
+    let other = FaultyBackend::with_client_state(ClientState::default().with_holder(unnoted));
+    let recipe = key().with_recipe("election");
+    assert_eq!(asked(&other, recipe).await, Some(texts("backend", Some("election"))));
+
     let locker = Locker::new(backend.clone()).with_holder("locker").with_note("");
     assert!(locker.try_acquire("key").await.unwrap().is_acquired());
     assert_eq!(last(&backend), Some(texts("locker", None)));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_recipe_is_the_note_of_a_lock_without_another_note() {
-    let holder = Holder::new("backend").unwrap();
-    let backend = FaultyBackend::with_client_state(ClientState::default().with_holder(holder));
-    let key = || LockConfig::new("key").with_recipe("election");
-    assert_eq!(asked(&backend, key()).await, Some(texts("backend", Some("election"))));
-    let named = key().with_holder("own");
-    assert_eq!(asked(&backend, named).await, Some(texts("own", Some("election"))));
-    let noted = key().with_note("own");
-    assert_eq!(asked(&backend, noted).await, Some(texts("backend", Some("own"))));
-    assert_eq!(asked(&backend, key().with_note("")).await, Some(texts("backend", None)));
-    assert_eq!(asked(&backend, key().without_holder()).await, Some(texts("", None)));
 }
 
 #[tokio::test]

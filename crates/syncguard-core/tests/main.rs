@@ -1,4 +1,4 @@
-//! The core, on a small store.
+//! The core, on the memory backend.
 
 mod cancel;
 mod clock_drift;
@@ -14,6 +14,5 @@ mod observer;
 mod properties;
 mod redaction;
 mod signals;
-mod signals_log;
 mod vectors;
 mod waiting;

@@ -5,10 +5,13 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::hub::{LIMITS, RESTED, Store, failure};
+use crate::common::log::Log;
+use syncguard_core::authoring::OutageLog;
 use syncguard_core::authoring::signals::{LockSeen, SignalEnd, SignalHub};
 use syncguard_core::contract::SignalStatus;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, advance, sleep, timeout};
+use tracing::Level;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -206,6 +209,33 @@ async fn a_hub_that_is_closed_ends_all_watches_and_may_be_used_again() {
     tokio::task::yield_now().await;
     assert!(session.end.is_closed() && store.status() == SignalStatus::Unused);
     let _open = store.open("k").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_and_its_end_are_logged_once() {
+    let log = Log::new();
+    let _here = tracing::subscriber::set_default(log.clone());
+    let outage = OutageLog::default();
+    let (mut here, mut there) =
+        (Store::with_outage(outage.clone()), Store::with_outage(outage.clone()));
+    for _ in 0..2 {
+        for store in [&mut here, &mut there] {
+            store.open("k").await.0.ends(Err(failure())).await;
+        }
+        advance(RESTED).await;
+    }
+    assert_eq!(log.take(), [Level::WARN]);
+    let (session, _watch) = here.open("k").await;
+    assert!(log.take().is_empty(), "the session may be lost again at once");
+    session.asks().await;
+    tokio::task::yield_now().await;
+    assert_eq!(log.take(), [Level::INFO]);
+    there.open("k").await.0.ends(Err(failure())).await;
+    session.asks().await;
+    tokio::task::yield_now().await;
+    assert_eq!(log.take(), [Level::WARN], "the end was logged once");
+    session.ends(Ok(SignalEnd::Closed)).await;
+    assert!(log.take().is_empty());
 }
 
 fn runtime() -> Runtime {

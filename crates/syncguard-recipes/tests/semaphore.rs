@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use crate::common::{Connection, is_locked, ms};
 use syncguard_core::contract::TIME_TOLERANCE;
-use syncguard_core::{AcquisitionOptions, ErrorCode, LockGuard, ReleaseResult, try_acquire};
+use syncguard_core::{
+    AcquisitionOptions, ErrorCode, LockError, LockGuard, ReleaseResult, try_acquire,
+};
 use syncguard_memory::MemoryBackend;
 use syncguard_recipes::{Permit, Semaphore};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep};
 
 const KEY: &str = "downloads";
@@ -19,6 +21,12 @@ const KEY: &str = "downloads";
 fn semaphore(line: &Connection, permits: u32) -> Semaphore<Connection> {
     let patient = AcquisitionOptions::new().with_timeout(ms(600_000));
     Semaphore::new(line.clone(), KEY, permits).unwrap().with_acquisition(patient)
+}
+
+/// Starts a task that waits for a permit.
+fn waiter(downloads: &Semaphore<Connection>) -> JoinHandle<Result<Permit<Connection>, LockError>> {
+    let downloads = downloads.clone();
+    tokio::spawn(async move { downloads.acquire().await })
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,17 +129,13 @@ async fn one_that_goes_away_passes_its_turn_on() {
     let line = Connection::new();
     let downloads = semaphore(&line, 1);
     let permit = downloads.acquire().await.unwrap();
-    let start = || {
-        let downloads = downloads.clone();
-        tokio::spawn(async move { downloads.acquire().await.unwrap() })
-    };
-    let (first, second) = (start(), start());
+    let (first, second) = (waiter(&downloads), waiter(&downloads));
     sleep(ms(100)).await;
     first.abort();
     sleep(ms(100)).await;
     let given_back = Instant::now();
     drop(permit);
-    drop(second.await.unwrap());
+    drop(second.await.unwrap().unwrap());
     assert!(given_back.elapsed() <= ms(10), "{:?}", given_back.elapsed());
     sleep(ms(50)).await;
     assert!(!is_locked(&line, "downloads:permit:0").await);
@@ -218,8 +222,7 @@ async fn a_release_elsewhere_is_heard_or_else_found_by_looking() {
         let permits = [held.acquire().await.unwrap(), held.acquire().await.unwrap()];
         let other = Connection::of(&line.store);
         other.counts.without_signals.store(without_signals, Ordering::Relaxed);
-        let waits = semaphore(&other, 2);
-        let waiting = tokio::spawn(async move { waits.acquire().await.unwrap() });
+        let waiting = waiter(&semaphore(&other, 2));
         sleep(ms(60_000)).await;
         let looks = other.counts.commands();
         // Without signals each slot is polled twice a second; with signals, one slot is polled.
@@ -227,7 +230,7 @@ async fn a_release_elsewhere_is_heard_or_else_found_by_looking() {
         let [first, second] = permits;
         let released = Instant::now();
         drop(first);
-        drop(waiting.await.unwrap());
+        drop(waiting.await.unwrap().unwrap());
         assert!(
             released.elapsed() <= ms(within),
             "without signals: {without_signals}, {:?}",
@@ -242,11 +245,10 @@ async fn the_number_changes_in_both_directions() {
     let line = Connection::new();
     let downloads = semaphore(&line, 2);
     let mut permits = vec![downloads.acquire().await.unwrap(), downloads.acquire().await.unwrap()];
-    let waits = downloads.clone();
-    let waiting = tokio::spawn(async move { waits.acquire().await.unwrap() });
+    let waiting = waiter(&downloads);
     sleep(ms(500)).await;
     downloads.set_permits(4).unwrap();
-    permits.push(waiting.await.unwrap());
+    permits.push(waiting.await.unwrap().unwrap());
     permits.push(downloads.acquire().await.unwrap());
     // A permit above the new number stays valid until it is given back, and is not granted again.
     downloads.set_permits(1).unwrap();
@@ -378,14 +380,11 @@ async fn each_slot_is_polled() {
         let mut others = held_elsewhere(&line.store, [1, 2]).await;
         let downloads = semaphore(&line, 3);
         let own = downloads.acquire().await.unwrap();
-        let waiter = {
-            let downloads = downloads.clone();
-            tokio::spawn(async move { downloads.acquire().await.unwrap() })
-        };
+        let waiter = waiter(&downloads);
         sleep(ms(1_000)).await;
         let _ = others.remove(released).release().await.unwrap();
         let started = Instant::now();
-        drop(waiter.await.unwrap());
+        drop(waiter.await.unwrap().unwrap());
         assert!(started.elapsed() <= ms(1_600), "{:?}", started.elapsed());
         drop((own, others));
     }
@@ -431,13 +430,9 @@ async fn the_last_waiter_ends_the_watches_in_whatever_order_they_go() {
     line.counts.is_deaf.store(true, Ordering::Relaxed);
     let _others = held_elsewhere(&line.store, 0..3).await;
     let downloads = semaphore(&line, 3);
-    let waiter = || {
-        let downloads = downloads.clone();
-        tokio::spawn(async move { downloads.acquire().await.map(drop) })
-    };
-    let head = waiter();
+    let head = waiter(&downloads);
     sleep(ms(100)).await;
-    let second = waiter();
+    let second = waiter(&downloads);
     sleep(ms(10)).await;
     let open = || line.counts.unsent.lock().unwrap().iter().filter(|it| !it.is_unheard()).count();
     assert_eq!(open(), 3);
@@ -455,13 +450,9 @@ async fn a_signal_is_not_spent_by_a_request_that_fails() {
     line.counts.is_deaf.store(true, Ordering::Relaxed);
     let mut others = held_elsewhere(&line.store, [0]).await;
     let downloads = semaphore(&line, 1);
-    let waiter = || {
-        let downloads = downloads.clone();
-        tokio::spawn(async move { downloads.acquire().await })
-    };
-    let first = waiter();
+    let first = waiter(&downloads);
     sleep(ms(200)).await;
-    let second = waiter();
+    let second = waiter(&downloads);
     sleep(ms(10)).await;
     line.cut(true);
     let _ = others.remove(0).release().await.unwrap();

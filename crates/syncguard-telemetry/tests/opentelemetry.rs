@@ -242,7 +242,7 @@ async fn no_key_and_no_lock_id_is_in_any_metric() {
     assert!(events.iter().any(|event| event.key().is_some_and(|key| key.expose() == KEY)));
     assert_eq!(metrics.0.len(), 12, "each instrument");
     for (name, _, data) in &metrics.0 {
-        for (attribute, value) in data.attributes().into_iter().flatten() {
+        for (attribute, value) in data.attributes() {
             assert!(ATTRIBUTES.contains(&attribute.as_str()), "{name}: {attribute}");
             assert!(!secrets.iter().any(|secret| value.contains(secret)), "{name}: {attribute}");
         }
@@ -259,7 +259,7 @@ async fn who_waits_and_who_holds_right_now() {
         .with_queue_capacity(1);
     let backend = with_telemetry(Store::default(), options);
     let now = |name: &str, unit: &str| exported.now().now(name, unit);
-    let families = |payment: i64, job: i64| {
+    let families = |payment: u64, job: u64| {
         let of =
             |family| sorted(&[("syncguard.backend", "memory"), ("syncguard.key_family", family)]);
         vec![(of("job"), job), (of("other"), 0), (of("payment"), payment)]

@@ -72,14 +72,6 @@ async fn hashes_are_there_where_key_or_lock_id_are_involved() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_duration_is_that_of_the_operation() {
-    let (backend, handle, seen) = observed(Store::slow(Duration::from_millis(250)));
-    let lock_id = take(&backend, KEY).await.lock_id;
-    let _ = backend.release(ReleaseRequest::new(lock_id)).await.unwrap();
-    assert_eq!(seen.lines(&handle).await, ["acquire ok 250ms", "release ok 250ms"]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_error_shows_its_code() {
     let store = Store::default();
     let (backend, handle, seen) = observed(store.clone());

@@ -198,13 +198,13 @@ fn in_prometheus(name: &str, unit: &str, data: &Data) -> Vec<(String, Labels)> {
         annotation => assert!(annotation.starts_with('{'), "{annotation}: a unit has a suffix"),
     }
     let mut labels = Labels::new();
-    for (label, value) in data.attributes().into_iter().flatten() {
+    for (label, value) in data.attributes() {
         labels.entry(label.replace('.', "_")).or_default().insert(value.clone());
     }
-    let suffixes: &[&str] = match data {
-        Data::Counter(_) => &["_total"],
-        Data::UpDown(_) | Data::Gauge(_) => &[""],
-        Data::Histogram(_) => &["_bucket", "_count", "_sum"],
+    let suffixes: &[&str] = match data.kind {
+        "counter" => &["_total"],
+        "histogram" => &["_bucket", "_count", "_sum"],
+        _ => &[""],
     };
     let named = suffixes.iter().map(|suffix| {
         let mut labels = labels.clone();

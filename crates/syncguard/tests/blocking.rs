@@ -94,29 +94,6 @@ fn a_lock_is_renewed_and_its_loss_is_noticed_while_the_caller_computes() -> Resu
 }
 
 #[test]
-fn threads_share_the_connections_and_take_turns() {
-    let (locks, inside) = (blocking::connect("memory:").unwrap(), AtomicU32::new(0));
-    thread::scope(|scope| {
-        for _ in 0..8 {
-            let locks = locks.clone();
-            let inside = &inside;
-            scope.spawn(move || {
-                for _ in 0..25 {
-                    let alone = |_| {
-                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
-                        thread::yield_now();
-                        inside.fetch_sub(1, Ordering::SeqCst);
-                    };
-                    locks.lock(LockConfig::new("key").with_wait_up_to(LONG), alone).unwrap();
-                }
-            });
-        }
-    });
-    // Calls within the work are allowed, for another key.
-    locks.lock("one", |_| locks.lock("another", |_| ()).unwrap()).unwrap();
-}
-
-#[test]
 fn calls_in_a_runtime_name_the_asynchronous_ones_and_drops_do_not_wait() {
     let store = TestStore::new();
     let (locks, other) = (over(&store), over(&store));

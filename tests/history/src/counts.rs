@@ -9,38 +9,28 @@ use serde::Serialize;
 use crate::event::{Answer, Entry, Fault};
 use crate::operation::Operation;
 
-/// The events of a run, counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Operations on locks that were answered.
     pub answered: u64,
-    /// Operations without a known outcome.
     pub unknown: u64,
-    /// Locks that were granted.
     pub granted: u64,
     /// Attempts that found the lock held by another caller.
     pub contended: u64,
     /// Attempts that their fence window refused.
     pub refused: u64,
-    /// Locks that were released.
     pub released: u64,
-    /// Locks that were extended.
     pub extended: u64,
     /// Extends whose expected expiry was wrong.
     pub mismatched: u64,
     /// Releases and extends that came too late.
     pub too_late: u64,
-    /// Writes that a register accepted.
     pub written: u64,
     /// Reads and writes that a register refused because of their fence.
     pub rejected: u64,
-    /// Attempts of ticks that were started.
     pub ticks: u64,
-    /// Notes of readers and writers.
     pub uses: u64,
-    /// Processes that took part.
     pub processes: u64,
-    /// Faults, by kind.
     pub faults: BTreeMap<Fault, u64>,
     /// The hashed names of the processes.
     #[serde(skip)]
@@ -48,19 +38,16 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// All operations, with any outcome.
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.answered + self.unknown + self.written + self.rejected
     }
 
-    /// All faults.
     #[must_use]
     pub fn all_faults(&self) -> u64 {
         self.faults.values().sum()
     }
 
-    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Self) {
         for (count, more) in [
             (&mut self.answered, other.answered),

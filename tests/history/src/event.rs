@@ -2,14 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One line of a history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
-    /// The time.
     pub at: Moment,
-    /// The process or task.
     pub process: String,
-    /// The event.
     pub entry: Entry,
 }
 
@@ -34,35 +30,25 @@ pub struct Moment {
     pub unix: u64,
 }
 
-/// The kinds of events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Entry {
-    /// An operation begins.
     Called {
         /// The number that its answer repeats.
         number: u64,
-        /// The operation.
         call: Call,
     },
-    /// An operation ends.
     Answered {
-        /// The number of its call.
         number: u64,
-        /// The answer.
         answer: Answer,
     },
-    /// A deliberate fault.
     Fault(Fault),
-    /// A process has ended.
     Ended {
-        /// Its name in the history.
         process: String,
     },
     /// A fault of the network or the server has ended.
     Healed,
     /// The state at the end, after all work has ended.
     Quiet {
-        /// Live records in the store.
         live: u64,
         /// Tasks that a program of the fleet still had when it wanted to end.
         tasks: u64,
@@ -71,9 +57,7 @@ pub enum Entry {
     },
     /// The number of permits of a semaphore, by one of its users.
     Semaphore {
-        /// Its key.
         key: String,
-        /// The number of permits.
         permits: u64,
     },
     /// The work of a leader was told to stop.
@@ -83,59 +67,42 @@ pub enum Entry {
     },
     /// The work of a scheduled tick begins.
     Tick {
-        /// The key of the schedule.
         key: String,
         /// The tick's time, in seconds since 1970.
         tick: u64,
-        /// The number of the attempt, from one.
         attempt: u64,
-        /// The number of attempts that the tick may have.
         attempts: u64,
     },
     /// A reader or writer of a read/write lock relies on it from now on.
     Uses {
-        /// The key of the lock.
         key: String,
         /// The number of this use, with which it is noted again: when its time has grown, and at its end.
         number: u64,
-        /// Whether it writes.
         writes: bool,
-        /// Its fence.
         fence: u64,
         /// Until when it relies on the lock without another note, in microseconds of the steady clock; zero at its end.
         until: u64,
     },
     /// The final contents of a register.
     Register {
-        /// Its name.
         register: String,
-        /// Its value.
         value: u64,
-        /// The number of accepted writes.
         writes: u64,
     },
 }
 
-/// The deliberate faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Fault {
-    /// A process was killed.
     Killed,
     /// A process was stopped, for longer than its locks last.
     Stopped,
-    /// A connection was cut within a reply.
     Cut,
-    /// All bytes were delayed.
     Delayed,
-    /// All bytes were swallowed.
     Frozen,
-    /// All connections were closed.
     Severed,
     /// A request arrived at the store after its sender had been told of a failure.
     Late,
-    /// A request or its reply was lost on the network.
     Lost,
-    /// A request arrived at the store twice.
     Doubled,
     /// The server was restarted: operations in progress are lost.
     Restarted,
@@ -145,7 +112,6 @@ pub enum Fault {
     ServerRestarted,
     /// The pooler in front of the server was killed and started again.
     PoolerRestarted,
-    /// A replica took over from its master.
     FailedOver,
     /// Slots were moved from one server to another.
     Resharded,
@@ -153,7 +119,6 @@ pub enum Fault {
     Silent,
     /// A server's first address gave no answer to new connections.
     Hidden,
-    /// The store was emptied.
     Emptied,
     /// The server refused writes, as a replica or with a full disk.
     Refusing,
@@ -163,7 +128,6 @@ pub enum Fault {
 
 /// An operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "they are the fields of the requests")]
 pub enum Call {
     /// `LockBackend::acquire`; the TTL in milliseconds.
     Acquire { key: String, lock: String, ttl: u64 },
@@ -185,7 +149,6 @@ pub enum Call {
 
 /// The answer to an operation. Times are the store's, in milliseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "they are the fields of the results")]
 pub enum Answer {
     /// The lock was granted.
     Acquired { fence: u64, expires_at: u64 },

@@ -6,20 +6,15 @@ use crate::event::Fault;
 /// The minimum of each count for a valid run.
 #[derive(Clone, Debug)]
 pub struct Floors {
-    /// Operations on locks that were answered.
     pub answered: u64,
-    /// Locks that were granted.
     pub granted: u64,
-    /// Writes that registers accepted.
     pub written: u64,
-    /// Reads and writes that registers refused.
     pub rejected: u64,
     /// Faults that fired, of each of these kinds.
     pub faults: Vec<(Fault, u64)>,
 }
 
 impl Floors {
-    /// The missing counts.
     #[must_use]
     pub fn missing(&self, counts: &Counts) -> Vec<String> {
         let fired = |fault| counts.faults.get(fault).copied().unwrap_or_default();

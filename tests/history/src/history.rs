@@ -9,7 +9,6 @@ use crate::event::{Entry, Line, Moment};
 use crate::invariant::{Limits, Violation};
 use crate::operation::Operation;
 
-/// The complete record of a run.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     /// In the order of the calls.

@@ -82,9 +82,7 @@ impl Default for Limits {
 /// A broken invariant, with the operations that prove it.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// The invariant.
     pub invariant: Invariant,
-    /// A description.
     pub what: String,
     /// The calls and answers that prove it.
     pub proof: Vec<Operation>,

@@ -6,6 +6,8 @@
 //! without faults proves little: [`Floors`] says what a run must have done. [`shrink`] reduces a history with a
 //! violation to the few operations that show it.
 
+#![allow(missing_docs, reason = "most names say what the item is")]
+
 mod checker;
 mod counts;
 mod event;

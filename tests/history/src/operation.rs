@@ -5,20 +5,16 @@ use crate::event::{Answer, Call, Moment};
 /// An operation in the view of its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// The caller.
     pub process: String,
     /// The number of the operation among the caller's.
     pub number: u64,
-    /// The request.
     pub call: Call,
-    /// The time of the call.
     pub called: Moment,
     /// The answer and its time. `None` if the caller did not live to see it.
     pub answered: Option<(Moment, Answer)>,
 }
 
 impl Operation {
-    /// The answer, if there is one.
     #[must_use]
     pub fn answer(&self) -> Option<&Answer> {
         self.answered.as_ref().map(|(_, answer)| answer)

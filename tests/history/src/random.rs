@@ -7,7 +7,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
@@ -23,7 +22,6 @@ impl Random {
         })
     }
 
-    /// The next number of the sequence.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -36,7 +34,6 @@ impl Random {
         self.number() % bound.max(1)
     }
 
-    /// One of several values.
     pub fn choose<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[usize::try_from(self.below(of.len() as u64)).unwrap_or_default()]
     }

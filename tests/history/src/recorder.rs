@@ -32,12 +32,6 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// Tokio's clock, from now on.
-    #[must_use]
-    pub fn tokio() -> Self {
-        Self::Tokio { at: Instant::now(), steady: Duration::ZERO, unix: SystemTime::now() }
-    }
-
     fn now(&self) -> Moment {
         let (steady, unix) = match self {
             Self::Machine => {
@@ -144,7 +138,6 @@ impl Recorder {
         self.is_silent.store(true, Ordering::Relaxed);
     }
 
-    /// Records the start of an operation.
     #[must_use]
     pub fn call(&self, call: Call) -> Pending {
         let number = self.shared.numbers.fetch_add(1, Ordering::Relaxed);
@@ -152,7 +145,6 @@ impl Recorder {
         Pending { recorder: self.clone(), number, answered: false }
     }
 
-    /// Records another event.
     pub fn note(&self, entry: Entry) {
         if self.is_silent.load(Ordering::Relaxed) {
             return;
@@ -163,18 +155,15 @@ impl Recorder {
         sink.write(line);
     }
 
-    /// The time.
     #[must_use]
     pub fn now(&self) -> Moment {
         self.clock.now()
     }
 
-    /// Writes a ready-made line.
     pub fn write(&self, line: Line) {
         self.sink().write(line);
     }
 
-    /// The record in memory so far.
     #[must_use]
     pub fn history(&self) -> History {
         match &*self.sink() {
@@ -196,7 +185,6 @@ impl Recorder {
     }
 }
 
-/// An operation in progress.
 #[derive(Debug)]
 pub struct Pending {
     recorder: Recorder,
@@ -205,7 +193,6 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Records the answer.
     pub fn answer(mut self, answer: Answer) {
         self.answered = true;
         self.recorder.note(Entry::Answered { number: self.number, answer });

@@ -84,6 +84,27 @@ impl Script {
         self.call(at, call, at + 1, answer)
     }
 
+    /// Events of locks, such as `0 a gets 1, 5 b is refused, 9 a extends, 10 a frees`. A `?` is an answer that was lost,
+    /// and a `!` the answer that the lock is not held.
+    fn then(&mut self, events: &str) -> &mut Self {
+        for event in events.split(", ") {
+            let words: Vec<&str> = event.split(' ').collect();
+            let (at, lock) = (words[0].parse().unwrap(), words[1]);
+            match words[2..] {
+                ["gets", fence] => self.acquire(at, lock, fence.parse().unwrap()),
+                ["gets?"] => self.ask(at, lock, failed()),
+                ["is", "refused"] => self.ask(at, lock, Answer::Locked),
+                ["extends"] => self.extend(at, lock, extended(at)),
+                ["extends?"] => self.extend(at, lock, failed()),
+                ["frees"] => self.release(at, lock, Answer::Released),
+                ["frees?"] => self.release(at, lock, failed()),
+                ["frees!"] => self.release(at, lock, Answer::NotHeld),
+                _ => panic!("{event}"),
+            };
+        }
+        self
+    }
+
     fn claim(&mut self, at: u64, fence: u64, answer: Answer) -> &mut Self {
         self.call(at, Call::Claim { register: "r".to_owned(), fence }, at + 1, answer)
     }
@@ -132,6 +153,11 @@ impl Script {
     }
 }
 
+/// The invariants that these events break, wherever the history is cut.
+fn broken(events: &str) -> Vec<Invariant> {
+    Script::new().then(events).broken()
+}
+
 fn failed() -> Answer {
     Answer::Failed { code: "NetworkTimeout".to_owned(), unknown: true }
 }
@@ -142,28 +168,19 @@ fn extended(at: u64) -> Answer {
 
 #[test]
 fn turns_that_follow_each_other_are_fine() {
-    let mut script = Script::new();
-    script.acquire(0, "a", 1).extend(50, "a", extended(50)).release(60, "a", Answer::Released);
-    script.acquire(62, "b", 2).ask(70, "c", Answer::Locked);
     // `b` expires, and is taken over after the tolerance.
-    script.ask(1100, "d", Answer::Locked).acquire(1162, "d", 3).release(1163, "b", Answer::NotHeld);
-    script.release(1164, "d", failed()).acquire(1170, "e", 4).release(1172, "e", Answer::Released);
-    script.release(1180, "d", Answer::NotHeld);
-    assert_eq!(script.broken(), []);
+    let events = "0 a gets 1, 50 a extends, 60 a frees, 62 b gets 2, 70 c is refused, 1100 d is refused, \
+                  1162 d gets 3, 1163 b frees!, 1164 d frees?, 1170 e gets 4, 1172 e frees, 1180 d frees!";
+    assert_eq!(broken(events), []);
 }
 
 #[test]
 fn one_holders_do_not_overlap() {
-    let mut script = Script::new();
     // The lock is extended, then taken over before the end of the extension.
-    script.acquire(0, "a", 1).extend(90, "a", extended(90)).acquire(150, "b", 2);
-    let broken = script.broken();
-    assert_eq!(broken, [Invariant::HoldersTakeTurns, Invariant::LocksTakeTurns]);
-
+    let two = [Invariant::HoldersTakeTurns, Invariant::LocksTakeTurns];
+    assert_eq!(broken("0 a gets 1, 90 a extends, 150 b gets 2"), two);
     // An unconfirmed extend does not prolong the holder's time.
-    let mut script = Script::new();
-    script.acquire(0, "a", 1).extend(90, "a", failed()).acquire(1101, "b", 2);
-    assert_eq!(script.broken(), []);
+    assert_eq!(broken("0 a gets 1, 90 a extends?, 1101 b gets 2"), []);
 }
 
 /// An extend for `ttl` that expects the last expiry of the store.
@@ -220,15 +237,15 @@ fn a_mismatch_changes_nothing_and_says_that_the_lock_is_held() {
 fn seven_a_server_that_is_stopped_serves_nobody() {
     let mut script = Script::new();
     script.note(100, Entry::Healed);
-    script.ask(200, "a", failed()).ask(300, "a", failed());
+    script.then("200 a gets?, 300 a gets?");
     assert_eq!(script.broken(), [], "they may have been lost");
-    script.ask(400, "a", failed());
+    script.then("400 a gets?");
     assert_eq!(script.broken(), [Invariant::BackInTime]);
     script.note(1900, Entry::Fault(Fault::ServerStopped));
     assert_eq!(script.broken(), []);
     // The answer counts from then on.
     script.note(8000, Entry::Healed);
-    script.ask(8100, "b", failed()).ask(8200, "b", failed()).ask(8300, "b", failed());
+    script.then("8100 b gets?, 8200 b gets?, 8300 b gets?");
     assert_eq!(script.broken(), [Invariant::BackInTime]);
 }
 
@@ -250,53 +267,37 @@ fn one_confirmed_too_late_is_relied_on_from_then_on() {
 
 #[test]
 fn two_the_tolerance_is_part_of_a_locks_life() {
-    let mut script = Script::new();
-    script.acquire(0, "a", 1).acquire(1099, "b", 2);
-    assert_eq!(script.broken(), [Invariant::LocksTakeTurns]);
-    let mut script = Script::new();
-    script.acquire(0, "a", 1).acquire(1100, "b", 2);
-    assert_eq!(script.broken(), []);
+    assert_eq!(broken("0 a gets 1, 1099 b gets 2"), [Invariant::LocksTakeTurns]);
+    assert_eq!(broken("0 a gets 1, 1100 b gets 2"), []);
 
-    // A lock that only a lookup has seen counts as well.
-    let found = |at: u64| Answer::Found {
-        lock: "a".to_owned(),
-        fence: 1,
-        acquired_at: EPOCH + at,
-        expires_at: EPOCH + at + TTL,
-    };
-    let look = || Call::LookupKey { key: "k".to_owned() };
-    let mut script = Script::new();
-    script.ask(0, "a", failed()).acquire(500, "b", 2).call(600, look(), 601, found(0));
-    assert_eq!(script.broken(), [Invariant::LocksTakeTurns]);
-
-    // The lock has no holder, so the backend may have released it since.
-    let mut script = Script::new();
-    script.ask(0, "a", failed()).call(20, look(), 21, found(0)).acquire(500, "b", 2);
-    assert_eq!(script.broken(), []);
+    // A lock that only a lookup has seen counts as well. It has no holder, so the backend may have released it since.
+    for (seen, is_broken) in [(600, true), (20, false)] {
+        let found = Answer::Found {
+            lock: "a".to_owned(),
+            fence: 1,
+            acquired_at: EPOCH,
+            expires_at: EPOCH + TTL,
+        };
+        let mut script = Script::new();
+        script.then("0 a gets?, 500 b gets 2");
+        script.call(seen, Call::LookupKey { key: "k".to_owned() }, seen + 1, found);
+        assert_eq!(script.broken() == [Invariant::LocksTakeTurns], is_broken, "{seen}");
+        assert_eq!(script.broken().is_empty(), !is_broken, "{seen}");
+    }
 }
 
 #[test]
 fn three_fences_are_unique_and_grow() {
-    let mut script = Script::new();
-    script.acquire(0, "a", 1).release(10, "a", Answer::Released);
-    script.acquire(20, "b", 1).release(30, "b", Answer::Released);
-    assert_eq!(script.broken(), [Invariant::FencesGrow]);
-
-    let mut script = Script::new();
-    script.acquire(0, "a", 2).release(10, "a", Answer::Released).acquire(20, "b", 1);
-    assert_eq!(script.broken(), [Invariant::FencesGrow]);
-
+    let grow = [Invariant::FencesGrow];
+    assert_eq!(broken("0 a gets 1, 10 a frees, 20 b gets 1, 30 b frees"), grow);
+    assert_eq!(broken("0 a gets 2, 10 a frees, 20 b gets 1"), grow);
     // The same lock, asked for again.
     let mut script = Script::new();
     script.acquire(0, "a", 1);
     script.ask(10, "a", Answer::Acquired { fence: 2, expires_at: EPOCH + 100 });
-    assert_eq!(script.broken(), [Invariant::FencesGrow]);
-
+    assert_eq!(script.broken(), grow);
     // Concurrent releases may have either order.
-    let mut script = Script::new();
-    script.ask(0, "a", Answer::Locked).acquire(0, "b", 2).release(1, "b", Answer::Released);
-    script.acquire(2, "c", 3).release(3, "c", Answer::Released);
-    assert_eq!(script.broken(), []);
+    assert_eq!(broken("0 a is refused, 0 b gets 2, 1 b frees, 2 c gets 3, 3 c frees"), []);
 }
 
 #[test]
@@ -306,31 +307,22 @@ fn four_a_lock_is_released_once() {
     script.call(10, Call::Release { lock: "a".to_owned() }, 30, Answer::Released);
     script.call(11, Call::Release { lock: "a".to_owned() }, 31, Answer::Released);
     assert_eq!(script.broken(), [Invariant::ReleasedOnce]);
-
     // After a release without an answer, the first or the second may have succeeded.
-    let mut script = Script::new();
-    script.acquire(0, "a", 1).release(10, "a", failed()).release(20, "a", Answer::Released);
-    assert_eq!(script.broken(), []);
+    assert_eq!(broken("0 a gets 1, 10 a frees?, 20 a frees"), []);
 }
 
 #[test]
 fn five_what_is_over_stays_over() {
-    for end in [Answer::Released, Answer::NotHeld] {
-        let mut script = Script::new();
-        script.acquire(0, "a", 1).release(10, "a", end).extend(20, "a", extended(20));
-        assert_eq!(script.broken(), [Invariant::OverForGood]);
-    }
+    let over = [Invariant::OverForGood];
+    assert_eq!(broken("0 a gets 1, 10 a frees, 20 a extends"), over);
+    assert_eq!(broken("0 a gets 1, 10 a frees!, 20 a extends"), over);
     // Another caller has the key: then the unanswered release has succeeded, or the lock has expired.
-    let mut script = Script::new();
-    script.acquire(0, "a", 1).release(10, "a", failed()).acquire(40, "b", 2);
-    script.release(50, "a", Answer::Released);
-    assert_eq!(script.broken(), [Invariant::OverForGood]);
+    assert_eq!(broken("0 a gets 1, 10 a frees?, 40 b gets 2, 50 a frees"), over);
 
     // An extend that crossed the release may have come first.
     let mut script = Script::new();
-    script.acquire(0, "a", 1).release(10, "a", Answer::Released);
     let extend = Call::Extend { lock: "a".to_owned(), ttl: TTL, expected: None };
-    script.call(9, extend, 20, extended(9));
+    script.then("0 a gets 1, 10 a frees").call(9, extend, 20, extended(9));
     assert_eq!(script.broken(), []);
 }
 
@@ -372,19 +364,14 @@ fn seven_orphans_go_in_time() {
     assert_eq!(stopped(7599), []);
     assert_eq!(stopped(7601), late);
 
-    let forgotten =
-        |seen: u64| Script::new().acquire(0, "a", 1).ask(seen, "b", Answer::Locked).broken();
-    assert_eq!(forgotten(1600), []);
-    assert_eq!(forgotten(1602), late);
+    assert_eq!(broken("0 a gets 1, 1600 b is refused"), []);
+    assert_eq!(broken("0 a gets 1, 1602 b is refused"), late);
 
     let mut script = Script::new();
-    script.acquire(0, "a", 1).release(10, "a", Answer::Released);
+    script.then("0 a gets 1, 10 a frees");
     script.call(12, Call::IsLocked { key: "k".to_owned() }, 13, Answer::Is(true));
     assert_eq!(script.broken(), late, "released, and still there");
-
-    let mut script = Script::new();
-    script.ask(10, "a", Answer::Locked);
-    assert_eq!(script.broken(), late, "locked, by nobody");
+    assert_eq!(broken("10 a is refused"), late, "locked, by nobody");
 }
 
 /// A lock that is undone because no replica confirms it existed for a moment.
@@ -410,8 +397,7 @@ fn seven_service_comes_back_in_time() {
         let mut script = Script::new();
         script.note(100, Entry::Fault(Fault::Severed));
         script.note(200, Entry::Healed);
-        script.ask(210, "a", failed()).ask(220, "a", failed()).ask(230, "a", failed());
-        script.acquire(served, "b", 1);
+        script.then("210 a gets?, 220 a gets?, 230 a gets?").acquire(served, "b", 1);
         (script.broken(), checked(&script.history(), &Limits::new()).longest_outage_ms())
     };
     assert_eq!(healed(2198), (vec![], 1999));

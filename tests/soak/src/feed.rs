@@ -5,9 +5,9 @@
 //! an event and its write, its line comes later than those of other processes, so the checker examines a line only
 //! when no earlier line can come any more.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
@@ -15,16 +15,18 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use syncguard_history::{Checker, Entry, Line};
+use serde_json::Deserializer;
+use syncguard_history::{Checker, Entry, History, Line};
 
-use crate::kept::Kept;
 use crate::outcomes::Outcomes;
 
 /// How much older than the newest line a line may be: processes are stopped for at most two seconds, also between a
 /// look at the clock and the write, and a busy machine lets them go on some seconds later.
 pub(crate) const BEHIND: Duration = Duration::from_secs(12);
 
-/// The lines of all processes.
+/// How many of the newest lines are kept, to examine a violation.
+const KEPT: usize = 300_000;
+
 pub(crate) struct Feed {
     pipe: PathBuf,
     lines: Receiver<Result<Line>>,
@@ -33,10 +35,10 @@ pub(crate) struct Feed {
     looked: u64,
     alive: HashSet<String>,
     outcomes: Outcomes,
+    kept: VecDeque<Line>,
 }
 
 impl Feed {
-    /// A pipe in this folder, which also keeps the newest lines.
     pub(crate) fn open(folder: &Path) -> Result<Self> {
         let pipe = folder.join("record");
         mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
@@ -44,23 +46,20 @@ impl Feed {
         let reading = File::options().read(true).write(true).open(&pipe)?;
         // More room, so that no process waits for the reader. If the system does not allow it, some will wait.
         let _ = rustix::pipe::fcntl_setpipe_size(&reading, 1 << 20);
-        let kept = Kept::new(folder)?;
         let (sender, lines) = sync_channel(100_000);
         thread::spawn(move || {
-            let mut reading = Reading { pipe: BufReader::with_capacity(1 << 16, reading), kept };
-            loop {
-                let line = reading.next();
+            let reading = BufReader::with_capacity(1 << 16, reading);
+            for line in Deserializer::from_reader(reading).into_iter() {
                 let is_over = line.is_err();
-                if sender.send(line).is_err() || is_over {
+                if sender.send(line.context("a line")).is_err() || is_over {
                     return;
                 }
             }
         });
-        let (alive, outcomes) = (HashSet::new(), Outcomes::default());
-        Ok(Self { pipe, lines, newest: 0, looked: 0, alive, outcomes })
+        let (alive, outcomes, kept) = (HashSet::new(), Outcomes::default(), VecDeque::new());
+        Ok(Self { pipe, lines, newest: 0, looked: 0, alive, outcomes, kept })
     }
 
-    /// The path of the pipe.
     pub(crate) fn pipe(&self) -> &Path {
         &self.pipe
     }
@@ -94,6 +93,10 @@ impl Feed {
         let late = Duration::from_micros(self.looked.saturating_sub(line.at.steady));
         ensure!(late.is_zero(), "a line of {} is {late:?} too late to be looked at", line.process);
         self.outcomes.note(line);
+        self.kept.push_back(line.clone());
+        if self.kept.len() > KEPT {
+            self.kept.pop_front();
+        }
         match &line.entry {
             Entry::Ended { process } => drop(self.alive.remove(process)),
             Entry::Quiet { .. } => drop(self.alive.remove(&line.process)),
@@ -103,31 +106,34 @@ impl Feed {
         Ok(())
     }
 
-    /// The outcome of the recipes.
     pub(crate) fn outcomes(&self) -> &Outcomes {
         &self.outcomes
+    }
+
+    /// Writes the newest lines into a file of this folder.
+    pub(crate) fn write(&self, folder: &Path) -> Result<()> {
+        let mut file = BufWriter::new(File::create(folder.join("history.jsonl"))?);
+        for line in &self.kept {
+            serde_json::to_writer(&mut file, line)?;
+            file.write_all(b"\n")?;
+        }
+        Ok(file.flush()?)
+    }
+
+    /// The newest lines, without answers to older calls.
+    pub(crate) fn history(&self) -> Result<History> {
+        let mut called = HashSet::new();
+        let lines = self.kept.iter().filter(|line| match &line.entry {
+            Entry::Called { number, .. } => called.insert((&line.process, *number)),
+            Entry::Answered { number, .. } => called.remove(&(&line.process, *number)),
+            _ => true,
+        });
+        History::new(lines.cloned())
     }
 
     /// Processes that wrote lines and neither ended in order nor were killed.
     pub(crate) fn unaccounted(&self) -> Vec<&str> {
         self.alive.iter().map(String::as_str).collect()
-    }
-}
-
-struct Reading {
-    pipe: BufReader<File>,
-    kept: Kept,
-}
-
-impl Reading {
-    fn next(&mut self) -> Result<Line> {
-        if self.pipe.buffer().is_empty() {
-            self.kept.flush()?;
-        }
-        let mut text = String::new();
-        self.pipe.read_line(&mut text)?;
-        self.kept.keep(&text)?;
-        serde_json::from_str(&text).with_context(|| format!("a line: {text:?}"))
     }
 }
 
@@ -138,7 +144,6 @@ mod tests {
     use syncguard_history::{Answer, Call, Invariant, Limits, Recorder};
 
     use super::*;
-    use crate::kept;
 
     /// A run that never finds a violation would prove nothing.
     #[test]
@@ -159,12 +164,9 @@ mod tests {
             ensure!(started.elapsed() < Duration::from_secs(60), "no end");
         }
         assert_eq!(feed.unaccounted(), ["another"]);
+        assert_eq!(feed.history()?.operations.len(), 2);
         let broken: Vec<_> = checker.finish().violations.iter().map(|it| it.invariant).collect();
         assert!(broken.contains(&Invariant::FencesGrow), "{broken:?}");
-        // The reader writes the newest lines into the file when the pipe is empty.
-        while kept::history(folder.path())?.operations.len() < 2 {
-            ensure!(started.elapsed() < Duration::from_secs(60), "no lines");
-        }
         Ok(())
     }
 }

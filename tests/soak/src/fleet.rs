@@ -13,7 +13,6 @@ use syncguard_test_services::process::ServerProcess;
 
 use crate::member::{Member, Role};
 
-/// The processes, each in its place.
 pub(crate) struct Fleet {
     plan: Plan,
     recorder: Recorder,
@@ -31,7 +30,6 @@ pub(crate) struct Plan {
     pub(crate) member: Member,
     /// The URL of the locks for each place. The processes in the last places use the recipes.
     pub(crate) locks: Vec<String>,
-    /// The average pause between two actions.
     pub(crate) calm: Duration,
     pub(crate) log: PathBuf,
 }
@@ -93,7 +91,6 @@ impl Fleet {
         Ok(())
     }
 
-    /// Runs the actions that are due.
     fn tick(&mut self) -> Result<()> {
         let now = Instant::now();
         for number in 0..self.places.len() {
@@ -138,7 +135,6 @@ impl Fleet {
         Ok(Worker { name, process: ServerProcess::spawn("member", command, &self.plan.log)? })
     }
 
-    /// Kills or stops a process.
     fn strike(&mut self) -> Result<()> {
         let works = |number: &usize| matches!(self.places[*number].now, Now::Works(_));
         let working: Vec<usize> = (0..self.places.len()).filter(works).collect();

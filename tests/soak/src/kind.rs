@@ -103,16 +103,3 @@ impl Kind {
         floors.missing(counts)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_run_in_which_nothing_happened_does_not_count() {
-        let missing = Kind::Postgres.missing(Duration::from_secs(60), &Counts::default());
-        for what in ["answered", "granted", "Killed", "Cut", "ServerRestarted"] {
-            assert!(missing.iter().any(|it| it.starts_with(what)), "{what}: {missing:?}");
-        }
-    }
-}

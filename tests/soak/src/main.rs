@@ -9,7 +9,6 @@
 mod connect;
 mod feed;
 mod fleet;
-mod kept;
 mod kind;
 mod member;
 mod outcomes;
@@ -74,9 +73,6 @@ pub(crate) struct Options {
     /// The folder for the reports: `STORE.json`
     #[arg(long)]
     reports: Option<PathBuf>,
-    /// The folder for the history if a violation is found, instead of the system's folder for temporary files
-    #[arg(long)]
-    folder: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {

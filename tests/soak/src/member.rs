@@ -18,32 +18,25 @@ use crate::registers::Registers;
 use crate::skew::Skew;
 use crate::work::{Plan, work};
 
-/// The configuration of a process.
 #[allow(clippy::unsafe_derive_deserialize, reason = "the unsafe code is in a macro of tokio")]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Member {
-    /// Its name in the history.
     pub(crate) name: String,
     pub(crate) role: Role,
-    /// The URL of the locks.
     pub(crate) locks: String,
-    /// The URL of the registers.
     pub(crate) registers: String,
     /// The pipe for its part of the history.
     pub(crate) record: PathBuf,
-    /// The seed of all random decisions.
     pub(crate) seed: u64,
     /// The number of keys that the fleet shares.
     pub(crate) keys: u64,
     /// The TTL in milliseconds.
     pub(crate) ttl: u64,
-    /// The number of its tasks.
     pub(crate) tasks: u64,
     /// The largest error of its clock in milliseconds, for stores whose locks depend on the clocks of clients.
     pub(crate) skew: u64,
 }
 
-/// The work of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Role {
     /// Increments registers: see [`work`].
@@ -116,7 +109,7 @@ impl Member {
 }
 
 /// The network may be broken just when a program starts. `None` if the process is told to stop first.
-async fn patiently<T, F: Future<Output = Result<T>>>(
+pub(crate) async fn patiently<T, F: Future<Output = Result<T>>>(
     stop: &CancellationToken,
     mut connect: impl FnMut() -> F,
 ) -> Result<Option<T>> {

@@ -31,7 +31,6 @@ pub(crate) const ACCOUNTS: u64 = 5;
 
 /// How many schedules have ticks. Those of the first half run each tick at most once, the others until it is done.
 const SCHEDULES: u64 = 6;
-/// The period of the schedules.
 const EACH: Duration = Duration::from_secs(1);
 /// The attempts of the ticks that have several.
 const ATTEMPTS: u16 = 50;
@@ -48,7 +47,6 @@ pub(crate) struct Recipes {
     pub(crate) backend: Recording<DynBackend>,
     /// The registers that the sets of locks protect.
     pub(crate) registers: Registers,
-    /// The recorder for further events.
     pub(crate) recorder: Recorder,
     pub(crate) ttl: Duration,
     pub(crate) stop: CancellationToken,

@@ -11,7 +11,6 @@ use syncguard_history::Counts;
 
 use crate::store::Store;
 
-/// The report of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) store: String,
@@ -19,7 +18,6 @@ pub(crate) struct Report {
     /// The start, in UTC.
     pub(crate) began: String,
     pub(crate) seconds: u64,
-    /// The counts of the checker.
     #[serde(flatten)]
     pub(crate) counts: Counts,
     pub(crate) longest_outage_ms: u64,

@@ -8,7 +8,9 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result, ensure};
-use syncguard_history::{Checker, Counts, Limits, Random, Recorder, Violation, check, shrink};
+use syncguard_history::{
+    Checker, Counts, History, Limits, Random, Recorder, Violation, check, shrink,
+};
 use syncguard_test_services::redis::RedisServer;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
@@ -22,7 +24,7 @@ use crate::report::{Report, Versions};
 use crate::settle::settle;
 use crate::store::Store;
 use crate::ways::Ways;
-use crate::{Options, kept, servers};
+use crate::{Options, servers};
 
 /// The number of keys that the processes share. It is larger than the number of locks at a time, so that killed and
 /// stopped processes do not hold all keys.
@@ -60,10 +62,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 /// Returns true if the run found no violation.
 fn run_on(kind: Kind, seed: u64, options: &Options, asked: &AtomicBool) -> Result<bool> {
     println!("{kind}, seed {seed}: starts");
-    let folder = match &options.folder {
-        Some(parent) => tempfile::Builder::new().prefix("soak-").tempdir_in(parent)?,
-        None => tempfile::Builder::new().prefix("soak-").tempdir()?,
-    };
+    let folder = tempfile::Builder::new().prefix("soak-").tempdir()?;
     let result = soaked(kind, seed, options, (folder.path(), asked));
     if !matches!(&result, Ok(report) if report.violations.is_empty()) {
         println!("the newest part of the history is in {}", folder.keep().display());
@@ -123,7 +122,7 @@ fn soaked(
     let (began, started, flags) = (SystemTime::now(), Instant::now(), Flags::default());
     let mut watch = Watch { feed, checker: Checker::new(kind.limits()), told: started };
     let server_random = Random::new(random.number());
-    thread::scope(|scope| -> Result<()> {
+    let ran = thread::scope(|scope| -> Result<()> {
         let (flags, store, registers, recorder) = (&flags, &store, registers.url(), &recorder);
         let faults = scope.spawn(move || {
             let result = servers::break_until(store, recorder, server_random, &flags.over);
@@ -166,7 +165,9 @@ fn soaked(
         };
         flags.over.store(true, Ordering::SeqCst);
         joined(ending).and(watched)
-    })?;
+    });
+    watch.feed.write(folder)?;
+    ran?;
     let unaccounted = watch.feed.unaccounted();
     ensure!(unaccounted.is_empty(), "{unaccounted:?} ended without a word, see {}", log.display());
     ensure!(watch.checker.refused() == 0, "{} answers without a call", watch.checker.refused());
@@ -174,7 +175,7 @@ fn soaked(
     let verdict = watch.checker.finish();
     let mut violations = Vec::new();
     for violation in verdict.violations.iter().take(SHOWN) {
-        violations.push(smallest(folder, violation, &kind.limits())?);
+        violations.push(smallest(&watch.feed.history()?, violation, &kind.limits()));
     }
     violations.extend(watch.feed.outcomes().violations(kind.limits().clocks));
     let judged = lasted.min(options.lasts.max(ONCE));
@@ -238,12 +239,11 @@ fn missing(kind: Kind, ran: Duration, counts: &Counts, feed: &Feed) -> Vec<Strin
 }
 
 /// A violation as text, with the few operations that show it.
-fn smallest(folder: &Path, violation: &Violation, limits: &Limits) -> Result<String> {
-    let history = kept::history(folder)?;
-    let shrunk = shrink(&history, violation, limits);
+fn smallest(history: &History, violation: &Violation, limits: &Limits) -> String {
+    let shrunk = shrink(history, violation, limits);
     let shown = check(&shrunk, limits).into_iter().find(|it| it.invariant == violation.invariant);
     let fewest = shown.map(|it| format!("\n  the fewest operations that show it:\n{it}"));
-    Ok(format!("{violation}{}", fewest.unwrap_or_default()))
+    format!("{violation}{}", fewest.unwrap_or_default())
 }
 
 /// Set by Ctrl-C and SIGTERM.

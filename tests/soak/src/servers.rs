@@ -13,7 +13,6 @@ use syncguard_history::{Entry, Fault, Random, Recorder};
 
 use crate::store::Store;
 
-/// A fault of a server.
 pub(super) struct Action {
     pub(super) fault: Fault,
     /// The pause before the next fault, in milliseconds.

@@ -2,12 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
-use syncguard::LockBackend as _;
+use anyhow::{Context as _, Result};
 use syncguard::contract::{LookupRequest, TIME_TOLERANCE};
+use syncguard::inventory::ListRequest;
+use syncguard::{CancellationToken, DynBackend, LockBackend as _};
 use syncguard_history::{Entry, Recorder, Recording};
 
-use crate::connect::{Connected, connect};
+use crate::connect::connect;
+use crate::member::patiently;
 use crate::recipes::{ACCOUNTS, account};
 use crate::registers::Registers;
 use crate::store::Store;
@@ -20,7 +22,10 @@ pub(crate) async fn settle(
     (keys, ttl): (u64, Duration),
     recorder: &Recorder,
 ) -> Result<()> {
-    let connected = patiently(&store.direct()).await?;
+    let url = store.direct();
+    // A pooler takes a moment to notice that its server is back.
+    let connected = patiently(&CancellationToken::new(), || connect(&url, None)).await?;
+    let connected = connected.context("nobody stops this")?;
     let backend = Recording::new(connected.backend.clone(), recorder.clone());
     let registers = Registers::connect(registers, recorder.clone()).await?;
     let deadline = Instant::now() + longest_ttl(ttl) + TIME_TOLERANCE + Duration::from_secs(10);
@@ -35,25 +40,29 @@ pub(crate) async fn settle(
         }
     }
     registers.close().await;
-    drop((backend, connected));
-    let (mut live, mut borrowed) = store.leftovers()?;
-    while (live, borrowed) != (0, 0) && Instant::now() < deadline {
+    let mut listed = count(&connected.backend).await?;
+    while listed > 0 && Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        (live, borrowed) = store.leftovers()?;
+        listed = count(&connected.backend).await?;
     }
-    recorder.note(Entry::Quiet { live, tasks: 0, borrowed });
+    drop((backend, connected));
+    let (mut records, mut borrowed) = store.leftovers()?;
+    while (records, borrowed) != (0, 0) && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        (records, borrowed) = store.leftovers()?;
+    }
+    recorder.note(Entry::Quiet { live: listed + records, tasks: 0, borrowed });
     Ok(())
 }
 
-/// A pooler takes a moment to notice that its server is back.
-async fn patiently(url: &str) -> Result<Connected> {
-    let started = Instant::now();
-    loop {
-        match connect(url, None).await {
-            Err(_) if started.elapsed() < Duration::from_secs(10) => {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-            done => return done,
-        }
+/// The locks that the store lists, and the records that make no sense.
+async fn count(backend: &DynBackend) -> Result<u64> {
+    let inventory = backend.inventory().context("an inventory")?;
+    let (mut next, mut count) = (Some(ListRequest::new()), 0);
+    while let Some(request) = next {
+        let page = inventory.list_locks(request).await?;
+        count += page.entries.len() + page.corrupt.len();
+        next = page.next;
     }
+    Ok(count as u64)
 }

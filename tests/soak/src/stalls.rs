@@ -52,16 +52,3 @@ impl Drop for Stalls {
         self.task.abort();
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_blocked_thread_is_a_stall() {
-        let stalls = Stalls::watch();
-        sleep(Duration::from_millis(20)).await;
-        std::thread::sleep(Duration::from_millis(200));
-        assert!(stalls.longest() >= Duration::from_millis(190));
-    }
-}

@@ -36,7 +36,6 @@ impl Ways {
         Ok(Self { ways: ways.collect::<Result<_>>()? })
     }
 
-    /// The port of each proxy.
     pub(crate) fn ports(&self) -> Vec<u16> {
         self.ways.iter().map(|way| way.proxy.port()).collect()
     }
@@ -125,7 +124,6 @@ impl Way {
         }
     }
 
-    /// Ends the current fault.
     fn lift(&mut self) {
         self.proxy.set_reply_cut(ReplyCut::Never);
         self.proxy.set_latency(Duration::ZERO, Duration::ZERO);

@@ -15,14 +15,11 @@ use syncguard_history::Random;
 
 use crate::registers::Registers;
 
-/// The work and its random decisions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     /// The number of keys that the fleet shares, each with a register of its own.
     pub(crate) keys: u64,
-    /// The TTL of locks.
     pub(crate) ttl: Duration,
-    /// The seed of all random decisions.
     pub(crate) seed: u64,
 }
 

@@ -15,10 +15,8 @@ use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::proxy::FaultProxy;
 
 use crate::etcd::support::{eventually, shared};
-use crate::field::runtimes;
-use crate::field::silent::Silent;
-
-const MINUTE: Duration = Duration::from_secs(60);
+use crate::field::silent::{Silent, drops_packets};
+use crate::field::{MINUTE, runtimes, take};
 
 async fn backend(port: u16, prefix: &str) -> Result<EtcdBackend> {
     // Patient with a busy machine; the calls that fail take this long.
@@ -26,11 +24,6 @@ async fn backend(port: u16, prefix: &str) -> Result<EtcdBackend> {
     let options = options.with_operation_timeout(Duration::from_secs(20));
     let url = format!("etcd://127.0.0.1:{port}/field-{prefix}");
     Ok(EtcdBackend::connect_with(&url, options).await?)
-}
-
-async fn take(backend: &EtcdBackend, key: &str) -> Result<LockId> {
-    let acquired = backend.acquire(AcquireRequest::new(key, MINUTE)?).await?;
-    Ok(acquired.acquired().context("a free key")?.lock_id)
 }
 
 /// A full database refuses new locks and renewals, keeps what it has, and serves again when there is room.
@@ -77,22 +70,8 @@ async fn an_open_connection_that_drops_packets_costs_no_call() -> Result<()> {
     let proxy = FaultProxy::start(shared().port(0))?;
     let ours = backend(proxy.port(), "silent").await?;
     let other = backend(shared().port(0), "silent").await?;
-    let lock = take(&ours, "key").await?;
-    // A waiter listens over the same connection.
-    let held = acquire(&other, LockConfig::new("held").with_ttl(10 * MINUTE)).await?;
-    let options = AcquisitionOptions::new().with_timeout(5 * MINUTE).with_retry_delay(MINUTE);
-    let config = LockConfig::new("held").with_acquisition(options);
-    let waiting = tokio::spawn({
-        let ours = ours.clone();
-        async move { acquire(&ours, config).await }
-    });
-    eventually("heard", async || ours.signals() == SignalStatus::Working).await;
-    proxy.silence();
-    ensure!(ours.extend(ExtendRequest::new(lock, MINUTE)?).await?.is_extended());
-    let released = std::time::Instant::now();
-    held.release().await?;
-    waiting.await??.release().await?;
-    ensure!(released.elapsed() < 2 * MINUTE, "the waiter heard nothing");
+    let hears = || ours.signals() == SignalStatus::Working;
+    ensure!(drops_packets(&ours, &other, &proxy, hears).await? == 0);
     Ok(())
 }
 

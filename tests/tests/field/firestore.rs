@@ -10,8 +10,6 @@ use syncguard_firestore::contract::{AcquireRequest, ExtendRequest, ReleaseReques
 use syncguard_firestore::{FirestoreBackend, FirestoreOptions, LockBackend as _, LockId};
 use syncguard_test_services::firestore::FirestoreEmulator;
 
-const MINUTE: Duration = Duration::from_secs(60);
-
 fn shared() -> &'static FirestoreEmulator {
     static EMULATOR: OnceLock<FirestoreEmulator> = OnceLock::new();
     EMULATOR.get_or_init(|| FirestoreEmulator::start().expect("a Firestore emulator"))
@@ -35,9 +33,4 @@ async fn backend(
     }
     let options = options.with_emulator(address);
     Ok(FirestoreBackend::connect_with(&format!("firestore://{project}"), options).await?)
-}
-
-async fn take(backend: &FirestoreBackend, key: &str) -> Result<LockId> {
-    let acquired = backend.acquire(AcquireRequest::new(key, MINUTE)?).await?;
-    Ok(acquired.acquired().context("a free key")?.lock_id)
 }

@@ -12,22 +12,13 @@ const BEFORE_A_RENEWAL: Duration = Duration::from_secs(9);
 /// With the time before, longer than the lock lives without a renewal.
 const AFTERWARDS: Duration = Duration::from_secs(36);
 
-/// Holds the lock `held` while the trouble lasts, and longer than the TTL.
+/// Holds a lock with this name while the trouble lasts, and longer than the TTL.
 pub(crate) async fn outlives<B: LockBackend>(
     backend: &B,
     name: &str,
     trouble: impl AsyncFnOnce() -> Result<()>,
 ) -> Result<()> {
-    key_outlives(backend, "held", name, trouble).await
-}
-
-async fn key_outlives<B: LockBackend>(
-    backend: &B,
-    key: &str,
-    name: &str,
-    trouble: impl AsyncFnOnce() -> Result<()>,
-) -> Result<()> {
-    let config = LockConfig::new(key).with_auto_extend(AutoExtend::new());
+    let config = LockConfig::new(name).with_auto_extend(AutoExtend::new());
     let guard = acquire(backend, config).await?;
     sleep(BEFORE_A_RENEWAL).await;
     trouble().await?;
@@ -43,55 +34,37 @@ pub(crate) async fn outlives_troubles_of_connections<B: LockBackend>(
     server: u16,
     connect: impl AsyncFn(u16, &str) -> Result<B>,
 ) -> Result<()> {
-    let held = async |trouble: Trouble| {
+    let held = async |name: &str| {
         let proxy = FaultProxy::start(server)?;
-        let backend = connect(proxy.port(), trouble.name()).await?;
-        let name = trouble.name();
-        // The backends may share a server, so each has a key of its own.
-        key_outlives(&backend, name, name, async || trouble.happens(&proxy).await).await
+        let backend = connect(proxy.port(), name).await?;
+        outlives(&backend, name, async || happens(name, &proxy).await).await
     };
+    // The backends may share a server, so each has a key of its own.
     tokio::try_join!(
-        held(Trouble::OpenConnectionsAreSilent),
-        held(Trouble::AllConnectionsAreSilent),
-        held(Trouble::ConnectionsAreRefused),
+        held("open-connections-are-silent"),
+        held("all-connections-are-silent"),
+        held("connections-are-refused"),
     )?;
     Ok(())
 }
 
-#[derive(Clone, Copy)]
-enum Trouble {
-    /// Open connections carry nothing any more, as if a firewall had forgotten them; new ones work.
-    OpenConnectionsAreSilent,
-    /// Nothing is carried for 12 s, and nothing on the old connections afterwards.
-    AllConnectionsAreSilent,
-    ConnectionsAreRefused,
-}
-
-impl Trouble {
-    fn name(self) -> &'static str {
-        match self {
-            Self::OpenConnectionsAreSilent => "open-connections-are-silent",
-            Self::AllConnectionsAreSilent => "all-connections-are-silent",
-            Self::ConnectionsAreRefused => "connections-are-refused",
+async fn happens(name: &str, proxy: &FaultProxy) -> Result<()> {
+    match name {
+        // As if a firewall had forgotten them; new ones work.
+        "open-connections-are-silent" => proxy.silence(),
+        // Nothing is carried for a while, and nothing on the old connections afterwards.
+        "all-connections-are-silent" => {
+            proxy.freeze(true);
+            sleep(Duration::from_secs(12)).await;
+            proxy.silence();
+            proxy.freeze(false);
+        }
+        _ => {
+            proxy.refuse();
+            proxy.sever();
+            sleep(Duration::from_secs(15)).await;
+            proxy.accept()?;
         }
     }
-
-    async fn happens(self, proxy: &FaultProxy) -> Result<()> {
-        match self {
-            Self::OpenConnectionsAreSilent => proxy.silence(),
-            Self::AllConnectionsAreSilent => {
-                proxy.freeze(true);
-                sleep(Duration::from_secs(12)).await;
-                proxy.silence();
-                proxy.freeze(false);
-            }
-            Self::ConnectionsAreRefused => {
-                proxy.refuse();
-                proxy.sever();
-                sleep(Duration::from_secs(15)).await;
-                return proxy.accept();
-            }
-        }
-        Ok(())
-    }
+    Ok(())
 }

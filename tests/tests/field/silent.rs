@@ -1,11 +1,15 @@
 //! Addresses of this machine that take connections and never answer.
 
 use std::net::Ipv4Addr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
+use syncguard::{AcquisitionOptions, LockBackend, LockConfig, acquire};
+use syncguard_test_services::proxy::FaultProxy;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
+
+use super::{MINUTE, failures_before_an_extend, take};
 
 /// A port that is silent while this lives.
 pub(crate) struct Silent {
@@ -47,4 +51,32 @@ impl Silent {
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
+}
+
+/// The open connections of a backend drop packets, over which it holds a lock, and listens for the release of another
+/// one. Returns how many calls fail.
+pub(crate) async fn drops_packets<B: LockBackend>(
+    ours: &B,
+    other: &B,
+    proxy: &FaultProxy,
+    hears: impl Fn() -> bool,
+) -> Result<usize> {
+    let lock = take(ours, "key").await?;
+    let held = acquire(other, LockConfig::new("held").with_ttl(10 * MINUTE)).await?;
+    let options = AcquisitionOptions::new().with_timeout(5 * MINUTE).with_retry_delay(MINUTE);
+    let config = LockConfig::new("held").with_acquisition(options);
+    let waiting = tokio::spawn({
+        let ours = ours.clone();
+        async move { acquire(&ours, config).await }
+    });
+    while !hears() {
+        sleep(Duration::from_millis(10)).await;
+    }
+    proxy.silence();
+    let failures = failures_before_an_extend(ours, lock).await?;
+    let released = Instant::now();
+    held.release().await?;
+    waiting.await??.release().await?;
+    ensure!(released.elapsed() < 2 * MINUTE, "the waiter heard nothing");
+    Ok(failures)
 }

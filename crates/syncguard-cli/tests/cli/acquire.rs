@@ -233,27 +233,3 @@ fn a_lock_that_nobody_extends_ends() -> Result<()> {
     ensure!(!Path::new(&path).exists(), "the lock is over");
     Ok(())
 }
-
-#[test]
-fn bad_texts_of_a_holder_lock_nothing() -> Result<()> {
-    let harness = Harness::file()?;
-    let long = "x".repeat(129);
-    for (option, text, says) in [
-        ("--holder", long.as_str(), "128"),
-        ("--note", long.as_str(), "128"),
-        ("--holder", "a\u{202e}b", "invisible"),
-    ] {
-        for arguments in [
-            &["run", option, text, "k", "--", "true"][..],
-            &["acquire", option, text, "k", "--json"],
-        ] {
-            let done = harness.run(arguments)?.expect(64)?;
-            ensure!(done.stderr.contains(says), "{arguments:?}: {done:?}");
-        }
-    }
-    let mut command = harness.command(&["run", "k", "--", "true"]);
-    let done = Finished::of(&command.env("SYNCGUARD_NOTE", "a\nb").output()?).expect(64)?;
-    ensure!(done.stderr.contains("note"), "{done:?}");
-    ensure!(fs::metadata(harness.url.trim_start_matches("sqlite://")).is_err(), "before any I/O");
-    Ok(())
-}

@@ -213,13 +213,12 @@ pub(crate) fn until_gone(pids: &[u32]) -> Result<()> {
     wait::until("the processes", LONG, || Ok(!pids.iter().any(|pid| is_running(*pid))))
 }
 
-/// Waits until a process catches the signals that a command is ended by.
-pub(crate) fn until_caught(pid: u32) -> Result<()> {
+/// Waits until a process catches this signal.
+pub(crate) fn until_caught(pid: u32, signal: Signal) -> Result<()> {
     wait::until("the signal handlers", LONG, || {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
         let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
         let mask = u64::from_str_radix(mask.context("a mask")?.trim(), 16)?;
-        // SIGCHLD is the last signal that is set up.
-        Ok(mask >> (Signal::CHILD.as_raw() - 1) & 1 == 1)
+        Ok(mask >> (signal.as_raw() - 1) & 1 == 1)
     })
 }

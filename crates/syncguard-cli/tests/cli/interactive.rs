@@ -6,18 +6,6 @@ use crate::harness::Harness;
 use crate::terminal::Terminal;
 
 #[test]
-fn a_command_reads_from_the_terminal() -> Result<()> {
-    let harness = Harness::file()?;
-    let script =
-        "$SYNCGUARD run k -- sh -c 'echo ready; read -r line; echo got $line'; echo status $?";
-    let terminal = Terminal::start(&harness, script)?;
-    terminal.until("the command", |screen| screen.contains("ready"))?;
-    terminal.keys("hello")?;
-    terminal.keys("Enter")?;
-    terminal.until("its line", |screen| screen.contains("got hello") && screen.contains("status 0"))
-}
-
-#[test]
 fn ctrl_c_is_for_the_command() -> Result<()> {
     let harness = Harness::file()?;
     let script = "$SYNCGUARD run k -- sh -c 'trap \"echo caught; exit 4\" INT; echo ready; while :; do sleep 0.1; done'; \

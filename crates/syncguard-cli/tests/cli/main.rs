@@ -22,6 +22,7 @@ mod other_languages;
 mod other_users;
 mod processes;
 mod recipes;
+mod ride_out;
 mod run;
 mod saved_locks;
 mod schema;

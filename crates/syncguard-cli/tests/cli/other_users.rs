@@ -39,11 +39,12 @@ fn a_command_of_another_user_is_said_to_go_on() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let log = folder.path().join("log");
     let url = format!("SYNCGUARD_STORE={}", server.url());
-    for (line, loss, says) in [
-        (format!("echo $$; exec {OTHER}"), Loss::Released, "cannot be ended"),
-        (format!("echo $$; exec {OTHER}"), Loss::Killed, "the lock is over"),
-        (format!("{OTHER} & echo $!; wait"), Loss::Released, "runs as another user"),
-        (format!("{OTHER} & echo $!; wait"), Loss::Killed, "the lock is over"),
+    // Or `syncguard` is killed, and the watchdog says it.
+    for (line, is_killed, says) in [
+        (format!("echo $$; exec {OTHER}"), false, "cannot be ended"),
+        (format!("echo $$; exec {OTHER}"), true, "the lock is over"),
+        (format!("{OTHER} & echo $!; wait"), false, "runs as another user"),
+        (format!("{OTHER} & echo $!; wait"), true, "the lock is over"),
     ] {
         let mut command = as_root(install::require(&tools::SETPRIV)?);
         command.args(["--bounding-set", "-kill", "--inh-caps", "-kill", "env", &url]);
@@ -57,9 +58,10 @@ fn a_command_of_another_user_is_said_to_go_on() -> Result<()> {
         wait::until("the other user", LONG, || {
             Ok(fs::read_to_string(format!("/proc/{pid}/status"))?.contains("Uid:\t65534\t65534"))
         })?;
-        match loss {
-            Loss::Released => harness.run(&["release", "--force", "k"])?.expect(0).map(drop)?,
-            Loss::Killed => signal(syncguard(&child)?, Signal::KILL)?,
+        if is_killed {
+            signal(syncguard(&child)?, Signal::KILL)?;
+        } else {
+            harness.run(&["release", "--force", "k"])?.expect(0)?;
         }
         wait::until(says, LONG, || {
             let said = fs::read_to_string(&log)?;
@@ -70,17 +72,10 @@ fn a_command_of_another_user_is_said_to_go_on() -> Result<()> {
         signal(pid, Signal::KILL)?;
         until_gone(&[pid])?;
         let status = child.wait()?;
-        ensure!(loss != Loss::Released || status.code() == Some(76), "{line}: {status}");
+        ensure!(is_killed || status.code() == Some(76), "{line}: {status}");
         harness.run(&["release", "--force", "k"])?.expect(0)?;
     }
     Ok(())
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Loss {
-    Released,
-    /// `syncguard` is killed, and the watchdog says it.
-    Killed,
 }
 
 /// The process of `syncguard`, which `sudo` may have started.

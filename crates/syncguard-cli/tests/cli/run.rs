@@ -99,8 +99,8 @@ fn interrupted_while_waiting(harness: &Harness) -> Result<()> {
     let holder = harness.holder("interrupted", &[])?;
     for (signal, status) in [(Signal::TERM, 143), (Signal::INT, 130)] {
         let waiter = harness.start(&["run", "interrupted", "--", "echo", "mine"])?;
-        // The waiter catches signals before it asks for the lock.
-        until_caught(waiter.pid()?)?;
+        // The waiter catches signals before it asks for the lock, and this one last.
+        until_caught(waiter.pid()?, Signal::CHILD)?;
         waiter.signal(signal)?;
         let done = waiter.ended()?.expect(status)?;
         ensure!(done.stdout.is_empty());

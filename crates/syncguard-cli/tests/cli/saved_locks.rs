@@ -142,11 +142,3 @@ fn extends_at_once_all_succeed() -> Result<()> {
     ensure!(fs::read_dir(folder.path())?.count() == 1);
     harness.run(&["release", "--from", &path])?.expect(0).map(drop)
 }
-
-#[test]
-fn standard_output_is_no_file() -> Result<()> {
-    let harness = Harness::file()?;
-    let done = harness.run(&["acquire", "k", "--save", "-"])?.expect(64)?;
-    ensure!(done.stderr.contains("--json") && !Path::new("-").exists(), "{done:?}");
-    Ok(())
-}

@@ -10,7 +10,7 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 use syncguard_test_services::wait;
 
-use crate::harness::{Finished, Harness, LONG};
+use crate::harness::{Finished, Harness, LONG, until_caught};
 
 /// As behind `| head -1`.
 #[test]
@@ -89,14 +89,7 @@ fn a_reader_of_a_watch_that_stands_still_holds_up_no_signal() -> Result<()> {
     let (reader, writer) = full_pipe()?;
     let watch = ["watch", "--json", "-i", "100ms"];
     let child = harness.command(&watch).stdout(writer).spawn()?;
-    // It catches signals by then.
-    let caught = format!("/proc/{}/status", child.id());
-    wait::until("its handlers", LONG, || {
-        let status = std::fs::read_to_string(&caught)?;
-        let mask =
-            status.lines().find_map(|line| line.strip_prefix("SigCgt:")).context("a mask")?;
-        Ok(u64::from_str_radix(mask.trim(), 16)? >> (Signal::TERM.as_raw() - 1) & 1 == 1)
-    })?;
+    until_caught(child.id(), Signal::TERM)?;
     ends_with(child, 143)?;
     drop(reader);
     Ok(())

@@ -1,6 +1,5 @@
 //! `syncguard run --tick` and `syncguard tick`, on a file.
 
-use std::fs;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -221,28 +220,6 @@ fn a_lock_that_was_taken_away_as_the_command_ended_is_lost() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn of_three_loops_one_runs_each_tick() -> Result<()> {
-    let harness = Harness::file()?;
-    let folder = tempfile::tempdir()?;
-    let file = folder.path().join("ticks");
-    let line = format!("echo $SYNCGUARD_FENCE >> {}", file.display());
-    let options = ["run", "--loop", "--missed", "each", "--tick", "* * * * * *"];
-    let arguments = [&options[..], &["job", "--", "sh", "-c", &line]].concat();
-    let loops =
-        [harness.start(&arguments)?, harness.start(&arguments)?, harness.start(&arguments)?];
-    let ran = || fs::read_to_string(&file).unwrap_or_default();
-    wait::until("eight ticks", LONG, || Ok(ran().lines().count() >= 8))?;
-    for running in loops {
-        running.signal(Signal::TERM)?;
-        running.ended()?.expect(0)?;
-    }
-    let ran = ran();
-    let seconds = ran.lines().map(second_of).collect::<Result<Vec<_>>>()?;
-    ensure!(seconds.windows(2).all(|pair| pair[1] == pair[0] + 1), "{ran}");
-    Ok(())
-}
-
 /// The signal comes while the store has not answered.
 #[test]
 fn a_tick_that_is_granted_as_the_signal_comes_is_run() -> Result<()> {
@@ -315,50 +292,6 @@ fn an_overdue_tick_is_a_status() -> Result<()> {
     let early = tick(&["--exit-code", "--grace", "9years"])?.expect(0)?;
     ensure!(!early.stdout.contains("overdue"), "{early:?}");
     harness.run(&["tick", "job", "--exit-code"])?.expect(64).map(drop)
-}
-
-#[test]
-fn a_store_that_is_away_is_ridden_out() -> Result<()> {
-    let mut server = RedisServer::start()?;
-    let away = Harness::at(server.url(), None);
-    server.kill()?;
-    for options in [&["--no-wait"][..], &[], &LEAP_DAY] {
-        let run = |ride_out| {
-            let arguments =
-                [&["run", "--ride-out", ride_out], options, &["job", "--", "echo", "ran"]];
-            away.start(&arguments.concat())
-        };
-        run("0")?.end()?.expect(69)?;
-        let ends = run("200ms")?.end()?.expect(69)?;
-        ensure!(ends.stderr.contains("asks again for up to 200ms"), "{ends:?}");
-        let rides = run("10m")?;
-        server.restart()?;
-        ensure!(rides.end()?.expect(0)?.stdout == "ran\n");
-        server.kill()?;
-    }
-    Ok(())
-}
-
-#[test]
-fn wrong_options_lock_nothing() -> Result<()> {
-    let harness = Harness::file()?;
-    for options in [
-        &["--attempts", "2"][..],
-        &["--loop"],
-        &["--tick", "* * *"],
-        &["--tick", "0 0 31 2 *"],
-        &["--tick", "* * * * *", "--tz", "Europe/Nowhere"],
-        &["--tick", "* * * * *", "--attempts", "1000"],
-        &["--tick", "* * * * *", "--wait", "1s"],
-        &["--tick", "* * * * *", "--permits", "2"],
-        &["--retry-after", "1s"],
-        &["--ride-out", "101years"],
-    ] {
-        let arguments = [&["run"], options, &["job", "--", "true"]].concat();
-        harness.run(&arguments)?.expect(64)?;
-    }
-    ensure!(state(&harness)?["last"].is_null());
-    Ok(())
 }
 
 /// A machine whose clock is an hour ahead uses up no coming tick. Redis keeps its own clock.

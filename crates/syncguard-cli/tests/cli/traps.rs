@@ -29,18 +29,6 @@ fn a_line_for_a_shell_is_answered_with_sh_c() -> Result<()> {
     Ok(())
 }
 
-/// As `flock -w 10`. Other durations still need a unit.
-#[test]
-fn a_bare_number_to_wait_is_in_seconds() -> Result<()> {
-    let harness = Harness::file()?;
-    harness.run(&["run", "-w", "10", "k", "--", "true"])?.expect(0)?;
-    let holder = harness.holder("k", &[])?;
-    let done = harness.run(&["run", "-w", "1", "k", "--", "true"])?.expect(75)?;
-    ensure!(done.stderr.contains("after 1s"), "{done:?}");
-    harness.run(&["run", "--ttl", "10", "k", "--", "true"])?.expect(64)?;
-    holder.end()?.expect(0).map(drop)
-}
-
 #[test]
 fn setup_creates_tables_if_there_are_any() -> Result<()> {
     let done = Harness::file()?.run(&["setup"])?.expect(0)?;

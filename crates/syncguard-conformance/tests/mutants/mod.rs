@@ -53,6 +53,7 @@ fn every_case_catches_a_flaw() {
     let caught: HashSet<&str> =
         CAUGHT.iter().flat_map(|(_, cases)| *cases).copied().chain(GUARD_THE_CORE).collect();
     let all: HashSet<&str> = cases().iter().map(|case| case.name).collect();
+    assert_eq!(all.len(), cases().len(), "two cases with one name");
     let idle: Vec<_> = all.symmetric_difference(&caught).collect();
     assert!(idle.is_empty(), "without a flaw to catch, or not a case: {idle:?}");
 }

@@ -1,8 +1,6 @@
 //! The metrics, as an exporter gets them.
 
-use opentelemetry_sdk::metrics::data::{
-    AggregatedMetrics, HistogramDataPoint, MetricData, SumDataPoint,
-};
+use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData, ScopeMetrics};
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
 use syncguard_memory::LockBackend;
 use syncguard_telemetry::opentelemetry::KeyValue;
@@ -57,113 +55,92 @@ pub(crate) fn sorted(attributes: &[(&str, &str)]) -> Attributes {
 /// The metrics that were exported: name, unit and values.
 pub(crate) struct Metrics(pub(crate) Vec<(String, String, Data)>);
 
-pub(crate) enum Data {
-    Counter(Vec<(Attributes, u64)>),
-    UpDown(Vec<(Attributes, i64)>),
-    Gauge(Vec<(Attributes, f64)>),
-    Histogram(Vec<(Attributes, u64, f64)>),
+pub(crate) struct Data {
+    /// `counter`, `up-down`, `gauge` or `histogram`.
+    pub(crate) kind: &'static str,
+    /// Attributes, count and sum.
+    points: Vec<(Attributes, u64, f64)>,
 }
 
 impl Metrics {
-    pub(crate) fn of(exporter: &InMemoryMetricExporter) -> Self {
+    fn of(exporter: &InMemoryMetricExporter) -> Self {
         let mut metrics = Vec::new();
         for resource in exporter.get_finished_metrics().unwrap() {
-            for scope in resource.scope_metrics() {
-                for metric in scope.metrics() {
-                    let data = Data::of(metric.data());
-                    metrics.push((metric.name().to_owned(), metric.unit().to_owned(), data));
-                }
+            for metric in resource.scope_metrics().flat_map(ScopeMetrics::metrics) {
+                let data = Data::of(metric.data());
+                metrics.push((metric.name().to_owned(), metric.unit().to_owned(), data));
             }
         }
         Self(metrics)
     }
 
-    fn find(&self, name: &str, unit: &str) -> &Data {
+    fn find(&self, name: &str, unit: &str, kind: &str) -> Vec<(Attributes, u64, f64)> {
         let found = self.0.iter().find(|(found, ..)| found == name);
         let (_, found, data) = found.unwrap_or_else(|| panic!("no {name}"));
-        assert_eq!(found, unit, "{name}");
-        data
+        assert_eq!((found.as_str(), data.kind), (unit, kind), "{name}");
+        data.points.clone()
     }
 
     pub(crate) fn histogram(&self, name: &str, unit: &str) -> Vec<(Attributes, u64, f64)> {
-        let Data::Histogram(points) = self.find(name, unit) else { panic!("{name}") };
-        points.clone()
+        self.find(name, unit, "histogram")
     }
 
     pub(crate) fn counter(&self, name: &str, unit: &str) -> Vec<(Attributes, u64)> {
-        let Data::Counter(points) = self.find(name, unit) else { panic!("{name}") };
-        points.clone()
+        self.find(name, unit, "counter").into_iter().map(|point| (point.0, point.1)).collect()
     }
 
-    pub(crate) fn now(&self, name: &str, unit: &str) -> Vec<(Attributes, i64)> {
-        let Data::UpDown(points) = self.find(name, unit) else { panic!("{name}") };
-        points.clone()
+    pub(crate) fn now(&self, name: &str, unit: &str) -> Vec<(Attributes, u64)> {
+        self.find(name, unit, "up-down").into_iter().map(|point| (point.0, point.1)).collect()
     }
 
     /// The value of the gauge with this attribute.
     pub(crate) fn gauge(&self, name: &str, unit: &str, attribute: (&str, &str)) -> f64 {
-        let Data::Gauge(points) = self.find(name, unit) else { panic!("{name}") };
         let attribute = (attribute.0.to_owned(), attribute.1.to_owned());
-        let mut found = points.iter().filter(|(attributes, _)| attributes.contains(&attribute));
-        found.next().unwrap_or_else(|| panic!("no {attribute:?}")).1
+        let points = self.find(name, unit, "gauge");
+        let mut found = points.iter().filter(|(attributes, ..)| attributes.contains(&attribute));
+        found.next().unwrap_or_else(|| panic!("no {attribute:?}")).2
     }
 }
 
 impl Data {
-    pub(crate) fn attributes(&self) -> Vec<&Attributes> {
-        match self {
-            Self::Counter(points) => points.iter().map(|(attributes, _)| attributes).collect(),
-            Self::UpDown(points) => points.iter().map(|(attributes, _)| attributes).collect(),
-            Self::Gauge(points) => points.iter().map(|(attributes, _)| attributes).collect(),
-            Self::Histogram(points) => points.iter().map(|(attributes, ..)| attributes).collect(),
-        }
+    pub(crate) fn attributes(&self) -> impl Iterator<Item = &(String, String)> {
+        self.points.iter().flat_map(|(attributes, ..)| attributes)
     }
 
     fn of(metric: &AggregatedMetrics) -> Self {
-        match metric {
-            AggregatedMetrics::F64(MetricData::Histogram(histogram)) => {
-                Self::histogram(histogram.data_points(), |sum| sum)
+        #[allow(clippy::cast_precision_loss, reason = "a handful of attempts")]
+        let (kind, mut points): (_, Vec<_>) = match metric {
+            AggregatedMetrics::F64(MetricData::Histogram(it)) => {
+                let rounded = |sum: f64| (sum * 1e6).round() / 1e6;
+                let points = it.data_points();
+                let points =
+                    points.map(|it| (texts(it.attributes()), it.count(), rounded(it.sum())));
+                ("histogram", points.collect())
             }
-            #[allow(clippy::cast_precision_loss, reason = "a handful of attempts")]
-            AggregatedMetrics::U64(MetricData::Histogram(histogram)) => {
-                Self::histogram(histogram.data_points(), |sum| sum as f64)
+            AggregatedMetrics::U64(MetricData::Histogram(it)) => {
+                let points = it.data_points();
+                let points = points.map(|it| (texts(it.attributes()), it.count(), it.sum() as f64));
+                ("histogram", points.collect())
             }
-            AggregatedMetrics::U64(MetricData::Sum(sum)) => {
-                assert!(sum.is_monotonic());
-                Self::Counter(values(sum.data_points()))
+            AggregatedMetrics::U64(MetricData::Sum(it)) if it.is_monotonic() => {
+                let points = it.data_points().map(|it| (texts(it.attributes()), it.value(), 0.0));
+                ("counter", points.collect())
             }
-            AggregatedMetrics::I64(MetricData::Sum(sum)) => {
-                assert!(!sum.is_monotonic());
-                Self::UpDown(values(sum.data_points()))
+            AggregatedMetrics::I64(MetricData::Sum(it)) if !it.is_monotonic() => {
+                let value = |value: i64| u64::try_from(value).unwrap();
+                let points = it.data_points();
+                let points = points.map(|it| (texts(it.attributes()), value(it.value()), 0.0));
+                ("up-down", points.collect())
             }
-            AggregatedMetrics::F64(MetricData::Gauge(gauge)) => {
-                let points = gauge.data_points();
-                Self::Gauge(points.map(|it| (texts(it.attributes()), it.value())).collect())
+            AggregatedMetrics::F64(MetricData::Gauge(it)) => {
+                let points = it.data_points().map(|it| (texts(it.attributes()), 0, it.value()));
+                ("gauge", points.collect())
             }
             other => panic!("{other:?}"),
-        }
-    }
-
-    fn histogram<'a, T: Copy + 'a>(
-        points: impl Iterator<Item = &'a HistogramDataPoint<T>>,
-        seconds: impl Fn(T) -> f64,
-    ) -> Self {
-        let rounded = |sum: f64| (sum * 1e6).round() / 1e6;
-        let point = |point: &HistogramDataPoint<T>| {
-            (texts(point.attributes()), point.count(), rounded(seconds(point.sum())))
         };
-        let mut points: Vec<_> = points.map(point).collect();
         points.sort_by(|one, other| one.0.cmp(&other.0));
-        Self::Histogram(points)
+        Self { kind, points }
     }
-}
-
-fn values<'a, T: Copy + Ord + 'a>(
-    points: impl Iterator<Item = &'a SumDataPoint<T>>,
-) -> Vec<(Attributes, T)> {
-    let mut values: Vec<_> = points.map(|it| (texts(it.attributes()), it.value())).collect();
-    values.sort();
-    values
 }
 
 fn texts<'a>(attributes: impl Iterator<Item = &'a KeyValue>) -> Attributes {

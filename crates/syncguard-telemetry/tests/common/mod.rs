@@ -11,12 +11,12 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use syncguard_memory::contract::{
-    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ExtendRequest, IsLockedRequest,
-    LookupRequest, ReleaseRequest,
+    AcquireRequest, AcquireResult, Acquired, ExtendRequest, IsLockedRequest, LookupRequest,
+    ReleaseRequest,
 };
-use syncguard_memory::shared::ClientState;
 use syncguard_memory::{
     ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockInfo, MemoryBackend, ReleaseResult,
+    forward,
 };
 use syncguard_telemetry::{
     LockEvent, Telemetry, TelemetryHandle, TelemetryOptions, with_telemetry,
@@ -146,13 +146,7 @@ impl LockBackend for Store {
         self.inner.lookup(request).await
     }
 
-    fn capabilities(&self) -> BackendCapabilities {
-        self.inner.capabilities()
-    }
-
-    fn client_state(&self) -> &ClientState {
-        self.inner.client_state()
-    }
+    forward!(inner: capabilities, client_state);
 }
 
 /// Makes this layer the only one of this thread.

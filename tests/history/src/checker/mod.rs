@@ -70,32 +70,25 @@ type Caller = (u64, u64);
 /// The sizes of a checker's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retained {
-    /// Lines that are not examined yet.
     pub ahead: usize,
-    /// Operations in progress.
     pub open: usize,
-    /// Lock ids.
     pub locks: usize,
     /// The rest of forgotten locks, and of registers, and the starts of ticks.
     pub carried: usize,
 }
 
 impl Retained {
-    /// All of it.
     #[must_use]
     pub fn all(&self) -> usize {
         self.ahead + self.open + self.locks + self.carried
     }
 }
 
-/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// The violations, sorted by invariant: the first hundred of each.
     pub violations: Vec<Violation>,
-    /// The number of all violations.
     pub violated: u64,
-    /// The counts of the run.
     pub counts: Counts,
     /// The longest time from the end of a fault to the answer of the first call made after it that was
     /// served, in milliseconds.
@@ -103,7 +96,6 @@ pub struct Verdict {
 }
 
 impl Checker {
-    /// A checker without lines.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
@@ -157,7 +149,6 @@ impl Checker {
         &self.found.violations
     }
 
-    /// The counts so far.
     #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts
@@ -176,7 +167,6 @@ impl Checker {
         self.refused
     }
 
-    /// The size of its memory.
     #[must_use]
     pub fn retained(&self) -> Retained {
         let (locks, carried) = self.locks.retained();
@@ -185,7 +175,6 @@ impl Checker {
         Retained { ahead: self.ahead.len(), open: self.open.len(), locks, carried }
     }
 
-    /// The end of the history.
     #[must_use]
     pub fn finish(mut self) -> Verdict {
         self.advance(u64::MAX);

@@ -94,10 +94,7 @@ impl Registers {
     }
 
     fn register(&mut self, name: &str) -> &mut Register {
-        if !self.0.contains_key(name) {
-            self.0.insert(name.to_owned(), Register::default());
-        }
-        self.0.get_mut(name).expect("it was put there")
+        self.0.entry(name.to_owned()).or_default()
     }
 }
 

@@ -36,10 +36,7 @@ impl Ticks {
         if at.unix + millis(limits.clocks) < tick * 1000 {
             broken("it starts before its time".to_owned());
         }
-        if !self.0.contains_key(key) {
-            self.0.insert(key.to_owned(), BTreeMap::new());
-        }
-        let Some(ticks) = self.0.get_mut(key) else { return };
+        let ticks = self.0.entry(key.to_owned()).or_default();
         if let Some(first) = ticks.entry(tick).or_default().insert(attempt, at) {
             broken(format!("attempt {attempt} has started before, at {first:?}"));
         }

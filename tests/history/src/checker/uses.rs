@@ -39,10 +39,7 @@ impl Uses {
             let what = format!("{key:?} at {at:?}: {} {what}", of.name());
             found.add(Invariant::WritersAreAlone, what, []);
         };
-        if !self.0.contains_key(key) {
-            self.0.insert(key.to_owned(), OfKey::default());
-        }
-        let Some(of_key) = self.0.get_mut(key) else { return };
+        let of_key = self.0.entry(key.to_owned()).or_default();
         let known = of_key.uses.len();
         of_key.uses.retain(|other| other.number != of.number);
         let is_new = known == of_key.uses.len();

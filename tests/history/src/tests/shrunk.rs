@@ -28,39 +28,24 @@ fn around(flaw: impl Fn(&mut Script, u64)) -> Script {
     script
 }
 
-fn left(script: &Script) -> (usize, usize) {
-    let history = script.history();
-    let violation = check(&history, &Limits::new()).remove(0);
-    let shrunk = shrink(&history, &violation, &Limits::new());
-    let again = check(&shrunk, &Limits::new());
-    assert!(again.iter().any(|it| it.invariant == violation.invariant));
-    (history.operations.len(), shrunk.operations.len())
-}
-
 #[test]
-fn two_holders_are_two_operations() {
-    let script = around(|script, at| {
+fn a_violation_is_left_with_the_few_operations_that_show_it() {
+    let two_holders: fn(&mut Script, u64) = |script, at| {
         script.acquire(at, "thief", 1000).release(at + 5, "thief", failed());
-    });
-    assert_eq!(left(&script), (302, 2));
-}
-
-#[test]
-fn a_lock_that_is_held_again_is_its_proof() {
-    let script = around(|script, at| {
+    };
+    let held_again: fn(&mut Script, u64) = |script, at| {
         script.release(at, "lock-30", Answer::Released).extend(at + 3, "lock-30", extended(at));
-    });
-    let (before, after) = left(&script);
-    assert_eq!(before, 302);
-    assert!(after <= 4, "{after}");
-}
-
-#[test]
-fn a_key_with_locked_by_nobody_is_its_proof() {
-    let script = around(|script, at| {
+    };
+    let locked_by_nobody: fn(&mut Script, u64) = |script, at| {
         script.release(at, "lock-30", Answer::Released).ask(at + 3, "late", Answer::Locked);
-    });
-    let (before, after) = left(&script);
-    assert_eq!(before, 302);
-    assert!(after <= 6, "{after}");
+    };
+    for (flaw, fewest) in [(two_holders, 2), (held_again, 4), (locked_by_nobody, 6)] {
+        let history = around(flaw).history();
+        let violation = check(&history, &Limits::new()).remove(0);
+        let shrunk = shrink(&history, &violation, &Limits::new());
+        let again = check(&shrunk, &Limits::new());
+        assert!(again.iter().any(|it| it.invariant == violation.invariant));
+        assert_eq!(history.operations.len(), 302);
+        assert!(shrunk.operations.len() <= fewest, "{:?}", shrunk.operations);
+    }
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use anyhow::Result;
 use rusqlite::Connection;
-use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
 
 /// A lock file in a folder of its own.
@@ -39,14 +38,5 @@ impl SqliteFile {
     /// Closes the connection in the middle of its write, which is lost.
     pub(super) fn resume(&mut self) {
         self.writer = None;
-    }
-
-    pub(super) fn live(&self) -> Result<u64> {
-        let now = clock_gettime(ClockId::Boottime);
-        let millis = now.tv_sec * 1000 + now.tv_nsec / 1_000_000;
-        let sql = "SELECT count(*) FROM locks WHERE expires_ms + 1000 > ?1";
-        let count =
-            Connection::open(self.path())?.query_row(sql, [millis], |row| row.get::<_, i64>(0));
-        Ok(count?.unsigned_abs())
     }
 }

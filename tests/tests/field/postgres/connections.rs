@@ -4,17 +4,15 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use syncguard_postgres::contract::{AcquireRequest, ExtendRequest, ReleaseRequest};
+use syncguard_postgres::contract::{ExtendRequest, ReleaseRequest};
 use syncguard_postgres::{
     ErrorCode, LockBackend as _, LockError, LockId, PostgresBackend, PostgresOptions,
 };
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 use syncguard_test_services::proxy::FaultProxy;
 
-use crate::field::runtimes;
 use crate::field::silent::Silent;
-
-const MINUTE: Duration = Duration::from_secs(60);
+use crate::field::{MINUTE, failures_before_an_extend, runtimes, take};
 
 fn shared() -> &'static PostgresServer {
     static SERVER: OnceLock<PostgresServer> = OnceLock::new();
@@ -32,11 +30,6 @@ fn url(hosts: &str, name: &str) -> String {
          &fence_table={name}_fences&application_name={name}",
         PostgresServer::PASSWORD
     )
-}
-
-async fn take(backend: &PostgresBackend, key: &str) -> Result<LockId> {
-    let acquired = backend.acquire(AcquireRequest::new(key, MINUTE)?).await?;
-    Ok(acquired.acquired().context("a free key")?.lock_id)
 }
 
 async fn extend(backend: &PostgresBackend, lock: LockId) -> Result<(), LockError> {
@@ -57,16 +50,6 @@ async fn open(backend: &PostgresBackend, connections: usize) -> Result<()> {
         opened.push(backend.pool().get().await?);
     }
     Ok(())
-}
-
-/// How many calls fail until the lock is extended.
-async fn failures_before_an_extend(backend: &PostgresBackend, lock: LockId) -> usize {
-    let mut failures = 0;
-    while let Err(error) = extend(backend, lock).await {
-        failures += 1;
-        assert!(error.is_retryable() && failures < 100, "{error:?}");
-    }
-    failures
 }
 
 /// The old sessions are those of a demoted server, and new sessions lead to the new primary: a failover behind one name,
@@ -187,7 +170,7 @@ mod long {
         let lock = take(&backend, "key").await?;
         open(&backend, CONNECTIONS).await?;
         proxy.silence();
-        let failures = failures_before_an_extend(&backend, lock).await;
+        let failures = failures_before_an_extend(&backend, lock).await?;
         ensure!(failures == 1, "{failures} calls failed");
         release(&backend, lock).await
     }
@@ -204,7 +187,7 @@ mod long {
             shared().psql(&format!(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '{name}'"
             ))?;
-            let failures = failures_before_an_extend(&backend, lock).await;
+            let failures = failures_before_an_extend(&backend, lock).await?;
             ensure!(failures <= 1, "{failures} calls failed");
             release(&backend, lock).await?;
         }
@@ -228,7 +211,7 @@ mod long {
         proxy.sever();
         // A log-in takes several round trips, and so longer than each caller waits.
         proxy.set_latency(Duration::from_millis(150), Duration::from_millis(150));
-        let failures = failures_before_an_extend(&backend, lock).await;
+        let failures = failures_before_an_extend(&backend, lock).await?;
         ensure!(failures > 0, "the opening was too fast to prove anything");
         Ok(())
     }
@@ -256,7 +239,7 @@ mod long {
         ensure!((2..=seconds + 2).contains(&looks), "{looks} new connections in {seconds} s");
         server.psql("ALTER SYSTEM RESET default_transaction_read_only")?;
         server.psql("SELECT pg_reload_conf()")?;
-        failures_before_an_extend(&backend, lock).await;
+        failures_before_an_extend(&backend, lock).await?;
         Ok(())
     }
 }

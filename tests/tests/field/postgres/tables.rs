@@ -1,7 +1,5 @@
 //! Tables whose rows the database hides, changes or drops, and tables that somebody else has made.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result, ensure};
 use syncguard::contract::{
     AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
@@ -17,7 +15,7 @@ use syncguard::{
 };
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 
-const MINUTE: Duration = Duration::from_secs(60);
+use crate::field::{MINUTE, take};
 
 /// A server with the tables, whose owner is `postgres`, and with a role that may use them.
 fn server() -> Result<PostgresServer> {
@@ -37,11 +35,6 @@ fn url(server: &PostgresServer, role: &str) -> String {
 fn pool(url: &str) -> Result<Pool> {
     let manager = Manager::new(url.parse::<Config>()?, NoTls);
     Ok(Pool::builder(manager).max_size(4).runtime(Runtime::Tokio1).build()?)
-}
-
-async fn take(backend: &PostgresBackend, key: &str) -> Result<LockId> {
-    let result = backend.acquire(AcquireRequest::new(key, MINUTE)?).await?;
-    Ok(result.acquired().context("a free key")?.lock_id)
 }
 
 /// Runs each operation on a lock that is held; the results are errors, or true if the operation has seen the lock.
