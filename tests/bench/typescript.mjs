@@ -7,20 +7,20 @@ import { pathToFileURL } from "node:url";
 
 const folder = process.env.SYNCGUARD_TYPESCRIPT;
 const require = createRequire(`${folder}/`);
-const [store, { Contest: contest }] = JSON.parse(process.argv.at(-1));
+const [url, { Contest: contest }] = JSON.parse(process.argv.at(-1));
 const library = (name) => import(pathToFileURL(`${folder}/${name}/index.js`));
 
 /** The library on the store, and what ends its connections. */
 async function connect() {
-  if (store.Redis) {
+  if (url.startsWith("redis:")) {
     const { Redis } = require("ioredis");
-    const redis = new Redis(store.Redis.url);
+    const redis = new Redis(url);
     const { createLock } = await library("redis");
     return [createLock(redis), () => redis.disconnect()];
   }
-  if (store.Postgres) {
+  if (url.startsWith("postgres:")) {
     const postgres = require("postgres");
-    const sql = postgres(store.Postgres.url, { max: contest.waiters, onnotice: () => {} });
+    const sql = postgres(url, { max: contest.waiters, onnotice: () => {} });
     const { createLock } = await library("postgres");
     return [createLock(sql), () => sql.end()];
   }

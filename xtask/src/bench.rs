@@ -30,6 +30,8 @@ enum Name {
     Postgres,
     /// The Firestore backend beside transactions and the bare calls
     Firestore,
+    /// The etcd backend beside keys with leases, and the calls and writes of each operation
+    Etcd,
     /// Many waiters for one key, in one process and in several, on each store
     Waiting,
     /// The SQLite backend beside the same SQL on a bare connection
@@ -68,6 +70,7 @@ impl Name {
             Self::Redis => vec![program("redis")],
             Self::Postgres => vec![program("postgres")],
             Self::Firestore => vec![program("firestore")],
+            Self::Etcd => vec![program("etcd")],
             Self::Waiting => vec![program("waiting")],
             Self::Sqlite => vec![program("sqlite")],
             Self::Plot => vec![program("plot")],

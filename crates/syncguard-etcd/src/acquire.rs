@@ -14,11 +14,14 @@ use crate::layout::Names;
 use crate::record::{self, Held, Record, digits, if_counter, last_fence, seen_as_deadline};
 use crate::retry::Attempt;
 use crate::settle::settle;
-use crate::txn::{Change, Version};
+use crate::txn::Change;
 use crate::wire::KeyValue;
 
 /// How many races an acquire may lose against rivals before it answers that the lock is busy.
 const RACES: u32 = 4;
+
+/// The pause of a planted flaw.
+const LATER: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// Sends one transaction for a key that this backend left free, else a read and a transaction.
 ///
@@ -44,7 +47,7 @@ pub(crate) async fn acquire(
         index: inner.layout.index(request.lock_id),
     };
     let mut attempts = inner.attempts();
-    let mut seen = inner.known_free(&request.key).map(Seen::left_free);
+    let mut seen = inner.memory.free.take(&request.key).map(Seen::left_free);
     let mut races = 0;
     loop {
         let attempt = attempts.attempt();
@@ -134,7 +137,10 @@ async fn once(
         // The caller may ask again with the same lock id, and this takes away what it is granted then.
         let unsettled = Unsettled::new(target.request, stated, attempt.call_bound());
         let inner = Arc::clone(inner);
-        tokio::spawn(async move { settle(&inner, &unsettled).await });
+        tokio::spawn(async move {
+            tokio::time::sleep(LATER).await;
+            settle(&inner, &unsettled).await
+        });
         return Ok(Step::Decided(result));
     }
     match (earlier, decided) {
@@ -299,8 +305,7 @@ async fn take(
     caller.sends(seen_as_deadline(counter)?, attempt.call_bound());
     match inner.change(change, attempt).await? {
         Changed::Done(revision) => {
-            let version = Version { revision, value };
-            inner.memory.remember(Held { record, version });
+            inner.remember(record, value, revision);
             fence.warn_near_limit("etcd", key);
             let acquired = Acquired::new(lock_id, expires_at, fence);
             Ok(Step::Decided(AcquireResult::Acquired(acquired)))

@@ -58,19 +58,13 @@ impl Client {
         .await
     }
 
-    /// A call of [`paths`].
-    pub(crate) async fn ask<M, A>(
-        &self,
-        path: &'static str,
-        message: M,
-        deadline: Instant,
-    ) -> Result<A, Fault>
+    /// A call of [`paths`] whose request is empty.
+    pub(crate) async fn ask<A>(&self, path: &'static str, deadline: Instant) -> Result<A, Fault>
     where
-        M: Message + Clone + 'static,
         A: Message + Default + 'static,
     {
         self.call(Rpc::Read, deadline, |service, token| {
-            let request = request(message.clone(), token, Some(deadline));
+            let request = request((), token, Some(deadline));
             async move { service.ask(path, request).await }
         })
         .await

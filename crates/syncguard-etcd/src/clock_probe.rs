@@ -62,14 +62,6 @@ impl ClockProbe {
         self.first.get_or_init(ask).await;
     }
 
-    /// Measures until the bounds are narrow or the time is not told.
-    pub(crate) async fn measure(&self) {
-        for _ in 0..Self::PROBES {
-            let Some(pause) = self.step().await else { return };
-            sleep(pause).await;
-        }
-    }
-
     /// One request, and how long to wait before the next one, if there should be one.
     async fn step(&self) -> Option<Duration> {
         self.ask().await?;
@@ -99,8 +91,8 @@ impl ClockProbe {
     }
 }
 
-/// As [`ClockProbe::measure`], until the backend is gone.
-async fn narrow(probe: Weak<ClockProbe>) {
+/// Measures until the bounds are narrow, the time is not told, or the backend is gone.
+pub(crate) async fn narrow(probe: Weak<ClockProbe>) {
     for _ in 0..ClockProbe::PROBES {
         let Some(strong) = probe.upgrade() else { return };
         let Some(pause) = strong.step().await else { return };

@@ -4,10 +4,9 @@
 //! is known. No text leaves this file, because that of a proxy may contain anything.
 
 use std::error::Error;
-use std::fmt;
 use std::io;
 
-use syncguard_core::authoring::FailureSubject;
+use syncguard_core::authoring::{CallSource, FailureSubject, is_unknown_name, sources};
 use syncguard_core::{ErrorCode, LockError};
 use tonic::{Code, ConnectError, Status, TimeoutExpired};
 
@@ -91,75 +90,27 @@ impl From<LockError> for Fault {
 struct Meaning(ErrorCode, Outcome, FailureSubject, &'static str);
 
 /// etcd's own errors, by the beginning of their texts.
+#[rustfmt::skip]
 const ANSWERS: &[(&str, Meaning)] = &[
-    (
-        "etcdserver: no leader",
-        Meaning(ServiceUnavailable, Refused, Server, "the member of etcd knows no leader"),
-    ),
-    (
-        // Two texts more begin so: "…, possibly due to previous leader failure" and "… to connection lost".
-        "etcdserver: request timed out",
-        Meaning(NetworkTimeout, Unknown, Server, "etcd's members did not agree in time"),
-    ),
-    (
-        "etcdserver: leader changed",
-        Meaning(ServiceUnavailable, Unknown, Server, "etcd's leader has changed"),
-    ),
-    (
-        "etcdserver: server stopped",
-        Meaning(ServiceUnavailable, Unknown, Server, "the member of etcd stops"),
-    ),
-    (
-        "etcdserver: too many requests",
-        Meaning(RateLimited, Refused, Request, "etcd lags behind and takes no more requests"),
-    ),
-    (
-        // The write that crosses the quota is carried out.
-        "etcdserver: mvcc: database space exceeded",
-        Meaning(
-            ServiceUnavailable,
-            Unknown,
-            Request,
-            "etcd's database has reached its quota and refuses writes",
-        ),
-    ),
-    (
-        "etcdserver: rpc not supported for learner",
-        Meaning(ServiceUnavailable, Refused, Server, "the member of etcd is a learner"),
-    ),
-    (
-        "etcdserver: not capable",
-        Meaning(ServiceUnavailable, Refused, Server, "the member of etcd is not ready yet"),
-    ),
-    (
-        "etcdserver: unhealthy cluster",
-        Meaning(ServiceUnavailable, Refused, Server, "etcd's cluster is not healthy"),
-    ),
-    (
-        "etcdserver: corrupt",
-        Meaning(ServiceUnavailable, Unknown, Request, "etcd has found its data corrupt"),
-    ),
-    (
-        "etcdserver: permission denied",
-        Meaning(AuthFailed, Refused, Request, "the user may not use the records of locks in etcd"),
-    ),
-    (
-        "etcdserver: authentication failed",
-        Meaning(AuthFailed, Refused, Request, "etcd refused the user name or the password"),
-    ),
+    ("etcdserver: no leader", Meaning(ServiceUnavailable, Refused, Server, "the member of etcd knows no leader")),
+    // Two texts more begin so: "…, possibly due to previous leader failure" and "… to connection lost".
+    ("etcdserver: request timed out", Meaning(NetworkTimeout, Unknown, Server, "etcd's members did not agree in time")),
+    ("etcdserver: leader changed", Meaning(ServiceUnavailable, Unknown, Server, "etcd's leader has changed")),
+    ("etcdserver: server stopped", Meaning(ServiceUnavailable, Unknown, Server, "the member of etcd stops")),
+    ("etcdserver: too many requests", Meaning(RateLimited, Refused, Request, "etcd lags behind and takes no more requests")),
+    // The write that crosses the quota is carried out.
+    ("etcdserver: mvcc: database space exceeded", Meaning(ServiceUnavailable, Unknown, Request, "etcd's database has reached its quota and refuses writes")),
+    ("etcdserver: rpc not supported for learner", Meaning(ServiceUnavailable, Refused, Server, "the member of etcd is a learner")),
+    ("etcdserver: not capable", Meaning(ServiceUnavailable, Refused, Server, "the member of etcd is not ready yet")),
+    ("etcdserver: unhealthy cluster", Meaning(ServiceUnavailable, Refused, Server, "etcd's cluster is not healthy")),
+    ("etcdserver: corrupt", Meaning(ServiceUnavailable, Unknown, Request, "etcd has found its data corrupt")),
+    ("etcdserver: permission denied", Meaning(AuthFailed, Refused, Request, "the user may not use the records of locks in etcd")),
+    ("etcdserver: authentication failed", Meaning(AuthFailed, Refused, Request, "etcd refused the user name or the password")),
     (NO_USER, Meaning(AuthFailed, Refused, Request, "etcd wants a user name and a password")),
     (OLD_TOKEN, Meaning(AuthFailed, Refused, Request, TOKEN)),
     (OLD_REVISION, Meaning(AuthFailed, Refused, Request, TOKEN)),
     (NO_USERS, Meaning(AuthFailed, Refused, Request, "etcd's cluster has no users")),
-    (
-        "etcdserver: too many operations in txn request",
-        Meaning(
-            InvalidArgument,
-            Refused,
-            Request,
-            "etcd allows too few operations in a transaction; locks need --max-txn-ops of 4 or more",
-        ),
-    ),
+    ("etcdserver: too many operations in txn request", Meaning(InvalidArgument, Refused, Request, "etcd allows too few operations in a transaction; locks need --max-txn-ops of 4 or more")),
 ];
 
 /// The token has expired, or the member was started again since.
@@ -172,32 +123,19 @@ const NO_USERS: &str = "etcdserver: authentication is not enabled";
 const TOKEN: &str = "etcd does not know the user's token any more";
 
 /// The table of codes, for texts that are not known.
+#[rustfmt::skip]
 fn by_code(code: Code) -> Meaning {
     match code {
         Code::Unavailable => Meaning(ServiceUnavailable, Unknown, Server, UNREACHABLE),
-        Code::Internal | Code::Unknown | Code::Aborted => {
-            Meaning(ServiceUnavailable, Unknown, Request, "etcd reported an internal error")
-        }
+        Code::Internal | Code::Unknown | Code::Aborted => Meaning(ServiceUnavailable, Unknown, Request, "etcd reported an internal error"),
         Code::Cancelled => Meaning(ServiceUnavailable, Unknown, Connection, "the call was cut off"),
         Code::DeadlineExceeded => Meaning(NetworkTimeout, Unknown, Server, TIMED_OUT),
-        Code::PermissionDenied | Code::Unauthenticated => {
-            Meaning(AuthFailed, Refused, Request, "etcd refused the user")
-        }
-        Code::ResourceExhausted => {
-            Meaning(RateLimited, Unknown, Request, "etcd has reached a limit")
-        }
-        Code::InvalidArgument => {
-            Meaning(InvalidArgument, Refused, Request, "etcd refused the request as invalid")
-        }
-        Code::FailedPrecondition => {
-            Meaning(ServiceUnavailable, Unknown, Server, "the member of etcd cannot serve this")
-        }
-        Code::Unimplemented => {
-            Meaning(InvalidArgument, Refused, Request, "the address is not that of an etcd server")
-        }
-        Code::NotFound | Code::AlreadyExists | Code::OutOfRange | Code::DataLoss | Code::Ok => {
-            Meaning(Internal, Unknown, Request, "etcd answered with an unexpected status")
-        }
+        Code::PermissionDenied | Code::Unauthenticated => Meaning(AuthFailed, Refused, Request, "etcd refused the user"),
+        Code::ResourceExhausted => Meaning(RateLimited, Unknown, Request, "etcd has reached a limit"),
+        Code::InvalidArgument => Meaning(InvalidArgument, Refused, Request, "etcd refused the request as invalid"),
+        Code::FailedPrecondition => Meaning(ServiceUnavailable, Unknown, Server, "the member of etcd cannot serve this"),
+        Code::Unimplemented => Meaning(InvalidArgument, Refused, Request, "the address is not that of an etcd server"),
+        Code::NotFound | Code::AlreadyExists | Code::OutOfRange | Code::DataLoss | Code::Ok => Meaning(Internal, Unknown, Request, "etcd answered with an unexpected status"),
     }
 }
 
@@ -208,21 +146,17 @@ const UNREACHABLE: &str = "etcd cannot be reached";
 pub(crate) fn from_status(status: &Status, rpc: Rpc) -> Fault {
     let cause = Cause::of(status);
     let known = ANSWERS.iter().find(|(text, _)| status.message().starts_with(text));
+    let not_sent = |message| Meaning(ServiceUnavailable, Refused, Connection, message);
     let Meaning(code, outcome, subject, message) = match cause {
         Cause::Timeout => Meaning(NetworkTimeout, Unknown, Connection, TIMED_OUT),
-        Cause::UnknownName => {
-            let message = "the name of etcd's host cannot be resolved";
-            Meaning(ServiceUnavailable, Refused, Connection, message)
-        }
-        Cause::NotConnected | Cause::RuntimeEnded => {
-            Meaning(ServiceUnavailable, Refused, Connection, UNREACHABLE)
-        }
+        Cause::UnknownName => not_sent("the name of etcd's host cannot be resolved"),
+        Cause::NotConnected | Cause::RuntimeEnded => not_sent(UNREACHABLE),
         Cause::Transport => {
             Meaning(ServiceUnavailable, Unknown, Connection, "the connection to etcd failed")
         }
         Cause::Server => known.map_or_else(|| by_code(status.code()), |(_, meaning)| *meaning),
     };
-    let error = LockError::new(code, message).with_source(&Origin::of(status, rpc));
+    let error = LockError::new(code, message).with_source(&source(status, rpc));
     let is_open = rpc == Rpc::Write && outcome == Unknown;
     let error = if is_open { error.with_unknown_outcome() } else { error };
     let finding = match (cause, known.map(|(text, _)| *text)) {
@@ -265,33 +199,20 @@ enum Cause {
 
 impl Cause {
     fn of(status: &Status) -> Self {
-        let mut source = status.source();
-        if source.is_none() {
+        if status.source().is_none() {
             return if status.message() == NOT_READY { Self::RuntimeEnded } else { Self::Server };
         }
-        while let Some(error) = source {
-            if error.is::<TimeoutExpired>() {
-                return Self::Timeout;
-            }
-            if error.is::<ConnectError>() {
-                return Self::of_connecting(error);
-            }
-            source = error.source();
-        }
-        Self::Transport
+        let known = |error: &(dyn Error + 'static)| {
+            let is_timeout = error.is::<TimeoutExpired>();
+            let connecting = || error.is::<ConnectError>().then(|| Self::of_connecting(error));
+            is_timeout.then_some(Self::Timeout).or_else(connecting)
+        };
+        sources(status).find_map(known).unwrap_or(Self::Transport)
     }
 
-    fn of_connecting(error: &dyn Error) -> Self {
-        // The standard library has no kind for this, only these words.
-        const UNKNOWN_NAME: &str = "failed to lookup address information";
-        let mut source = error.source();
-        while let Some(error) = source {
-            if error.is::<io::Error>() && error.to_string().starts_with(UNKNOWN_NAME) {
-                return Self::UnknownName;
-            }
-            source = error.source();
-        }
-        Self::NotConnected
+    fn of_connecting(error: &(dyn Error + 'static)) -> Self {
+        let mut errors = sources(error).filter_map(|source| source.downcast_ref::<io::Error>());
+        if errors.any(is_unknown_name) { Self::UnknownName } else { Self::NotConnected }
     }
 }
 
@@ -303,37 +224,11 @@ pub(crate) fn not_ready() -> Status {
 
 const NOT_READY: &str = "syncguard: the channel is not ready";
 
-/// The parts of a status that may be shown: its code, the call, and the kind of an I/O error below it.
-#[derive(Debug)]
-struct Origin {
-    code: Code,
-    rpc: Rpc,
-    io: Option<io::ErrorKind>,
+/// What may be shown of a status.
+fn source(status: &Status, rpc: Rpc) -> CallSource {
+    let code = status.code();
+    CallSource::new(format!("gRPC {code:?} ({}) of a {rpc:?}", code as i32), status)
 }
-
-impl Origin {
-    fn of(status: &Status, rpc: Rpc) -> Self {
-        let mut source = status.source();
-        let mut io = None;
-        while let Some(error) = source {
-            io = error.downcast_ref::<io::Error>().map(io::Error::kind).or(io);
-            source = error.source();
-        }
-        Self { code: status.code(), rpc, io }
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "gRPC {:?} ({:?}) of a {:?}", self.code, self.code as i32, self.rpc)?;
-        match self.io {
-            Some(kind) => write!(f, ": {kind}"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Error for Origin {}
 
 #[cfg(test)]
 mod tests {

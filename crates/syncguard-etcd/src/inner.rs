@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use syncguard_core::authoring::Attempts;
 use syncguard_core::authoring::signals::SignalHub;
 use syncguard_core::shared::ClientState;
 use syncguard_core::{Fence, LockError, LockId, Timestamp};
@@ -16,7 +17,7 @@ use crate::layout::Layout;
 use crate::members::Members;
 use crate::memory::Memory;
 use crate::record::{self, Held, Record};
-use crate::retry::{Attempt, Attempts};
+use crate::retry::{self, Attempt};
 use crate::signals;
 use crate::txn::{self, Version};
 use crate::wire::{KeyValue, TxnRequest, TxnResponse};
@@ -94,8 +95,8 @@ impl Inner {
         self.probe.keep_fresh();
     }
 
-    pub(crate) fn attempts(&self) -> Attempts {
-        Attempts::new(self.request_timeout, self.operation_timeout)
+    pub(crate) fn attempts(&self) -> Attempts<impl FnMut(&Fault) -> bool + Send + use<>> {
+        retry::attempts(self.request_timeout, self.operation_timeout)
     }
 
     /// Reads these records as one step.
@@ -158,19 +159,9 @@ impl Inner {
         self.memory.remember(Held { record, version: Version { revision, value } });
     }
 
-    /// Remembers that the key of a lock is free now, with this counter.
-    pub(crate) fn remember_free(&self, record: Record, counter: Fence) {
-        self.memory.free.put(record.key, counter);
-    }
-
-    /// Takes the counter of a key that this backend left free out of the memory.
-    pub(crate) fn known_free(&self, key: &syncguard_core::Key) -> Option<Fence> {
-        self.memory.free.take(key)
-    }
-
     /// Takes a remembered lock out of the memory; `None` if the lock has expired by it.
     pub(crate) fn known_live(&self, lock_id: LockId) -> Result<Option<Held>, LockError> {
         let now = self.now()?;
-        Ok(self.memory.locks.take(lock_id).filter(|held| held.is_live(now)))
+        Ok(self.memory.locks.take(&lock_id).filter(|held| held.is_live(now)))
     }
 }

@@ -51,16 +51,19 @@
 //!
 //! A read is linearizable. A transaction whose conditions do not hold costs what a write costs.
 //!
-//! # Why no leases
+//! # How a lock is stored
 //!
-//! A lease should end by itself, and it does not end when it should. If a leader is stopped and continues, it revokes leases
-//! that its successor has renewed meanwhile: 9 of 10 locks were gone in a test. After the death of a leader, leases end up to
-//! 33 seconds late. A lease also has whole seconds of at least 2, and costs a write of its own.
+//! A lease should end by itself, and it does not end when it should: a leader that was stopped and continues revokes leases
+//! that its successor has renewed, and the death of a leader lets leases live for up to 33 seconds more. So a lock is a
+//! record with its expiry, and every write is a transaction with conditions on **every** record that the decision was based
+//! on. `prefix/l/key` is the lock, as JSON. `prefix/f/key` is the fence counter, 15 digits that only grow. `prefix/i/lock id`
+//! has the key of a lock. A condition compares the revision and the value, since a snapshot that is restored gives revisions
+//! out a second time.
 //!
-//! So a lock is a record with its expiry, and every write is a transaction with conditions on **every** record that the
-//! decision was based on. `prefix/l/key` is the lock, as JSON. `prefix/f/key` is the fence counter, 15 digits that
-//! only grow. `prefix/i/lock id` has the key of a lock. A condition compares the revision and the value, since a snapshot
-//! that is restored gives revisions out a second time.
+//! Because of its conditions, a transaction that arrives long after its sender has given it up needs no deadline. A late
+//! acquire is void once the counter has moved or the lock was written, a late extend once a later one was confirmed, and a
+//! late release once the lock was extended or released. An acquire that no caller wants any more ends in the background: the
+//! backend deletes its lock, or raises the counter by one. So fences grow, but may skip numbers.
 //!
 //! # Members
 //!
@@ -68,31 +71,16 @@
 //! learner, or without a leader, the backend goes on to the next one at once. An operation is tried again until its
 //! [operation timeout](EtcdOptions::with_operation_timeout), which is longer than an election.
 //!
-//! # Requests that arrive late
-//!
-//! etcd may carry out a transaction long after its sender has given it up. The transaction needs no deadline against that,
-//! because of its conditions:
-//!
-//! - a late acquire is void once the key's counter has moved, or the lock was written;
-//! - a late extend is void once a later extend was confirmed;
-//! - a late release is void once the lock was extended or released, and so frees no successor.
-//!
-//! One case is left: an acquire that no caller wants any more and whose transaction may still arrive, on a key that no
-//! client touches meanwhile. The backend ends this acquire in the background, with pauses while the cluster is away. If the
-//! lock of the acquire is there, the backend deletes it. Otherwise the backend raises the fence counter by one, unless the
-//! counter has moved since the acquire saw it. So fences grow, but may skip numbers.
-//!
 //! # What the cluster needs
 //!
-//! - **Auto-compaction**, which is off by default. A cycle of acquire and release adds some 600 bytes to the history, so
-//!   some three million cycles fill the default quota of 2 GB, and then the cluster refuses writes. Set
-//!   `--auto-compaction-retention`, and defragment from time to time.
+//! - **Auto-compaction**, which is off by default: some three million cycles fill the default quota of 2 GB, and then the
+//!   cluster refuses writes.
 //! - **Three or five members.** A single one loses its locks with its disk.
-//! - **Never delete the counters** below `prefix/f/`: a deleted counter starts again at one, and fences repeat. After a
-//!   snapshot was restored, raise the counters, because locks of the time after the snapshot are forgotten.
+//! - **The counters** below `prefix/f/`, one for each key for ever: if one is deleted, fences repeat. After a snapshot was
+//!   restored, raise them, because locks of the time after the snapshot are forgotten.
 //! - In a cluster with users, a role with `readwrite` on the names that begin with `prefix/`.
 //!
-//! Each key costs a counter for ever. `syncguard doctor` checks these points.
+//! `syncguard doctor` checks these points, and the guide's page on etcd has the commands.
 //!
 //! # In logs
 //!

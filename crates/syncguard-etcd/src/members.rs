@@ -106,21 +106,18 @@ impl Members {
 
     /// The Unix second that the current member's clock shows, where its `/version` can be reached.
     pub(crate) async fn date(&self) -> Option<i64> {
-        let member = self.current.borrow().member;
-        match &self.maker {
-            Maker::Grpc(connector) => {
-                http_date::of_answer(&connector.get(member, "/version").await?)
-            }
-            #[cfg(feature = "test-util")]
-            Maker::Simulated(calls) => calls.date().await.ok(),
+        #[cfg(feature = "test-util")]
+        if let Maker::Simulated(calls) = &self.maker {
+            return calls.date().await.ok();
         }
+        http_date::of_answer(&self.get("/version").await?)
     }
 
-    /// The metrics of the current member, where they can be reached.
-    pub(crate) async fn metrics(&self) -> Option<String> {
+    /// What the current member answers over HTTP, where it can be reached.
+    pub(crate) async fn get(&self, path: &str) -> Option<String> {
         let member = self.current.borrow().member;
         match &self.maker {
-            Maker::Grpc(connector) => connector.get(member, "/metrics").await,
+            Maker::Grpc(connector) => connector.get(member, path).await,
             #[cfg(feature = "test-util")]
             Maker::Simulated(_) => None,
         }

@@ -44,7 +44,7 @@ async fn once(
     let (change, counter) = raise(inner, request, &held, change, &attempt).await?;
     match inner.change(change.or_read(&[&name]), &attempt).await? {
         Changed::Done(_) => {
-            inner.remember_free(held.record, counter);
+            inner.memory.free.put(held.record.key, counter);
             Ok(ReleaseResult::Released)
         }
         Changed::Refused([lock]) => match judge(inner, &held.record.key, lock_id, lock)? {

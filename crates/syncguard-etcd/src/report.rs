@@ -1,17 +1,17 @@
 //! The report of the cluster on itself, for health checks.
 
+use std::sync::Arc;
+
 use syncguard_core::LockError;
 use syncguard_core::authoring::ClockDrift;
 
+use crate::clock_probe::narrow;
 use crate::error::{Fault, Rpc};
 use crate::inner::Inner;
 use crate::retry::Attempt;
 use crate::service::paths;
 use crate::txn;
-use crate::wire::{
-    AlarmRequest, AlarmResponse, MemberListRequest, MemberListResponse, RangeRequest,
-    StatusRequest, StatusResponse,
-};
+use crate::wire::{AlarmResponse, MemberListResponse, RangeRequest, StatusResponse};
 
 /// The state of a cluster: the answer of [`EtcdBackend::report`](crate::EtcdBackend::report).
 #[derive(Clone, Debug)]
@@ -46,20 +46,19 @@ pub struct ClusterReport {
 
 /// Asks the current member. Measuring the clock takes some seconds.
 pub(crate) async fn report(inner: &Inner) -> Result<ClusterReport, LockError> {
-    let (report, ()) =
-        tokio::join!(inner.attempts().run(|attempt| once(inner, attempt)), inner.probe.measure());
+    let measure = narrow(Arc::downgrade(&inner.probe));
+    let (report, ()) = tokio::join!(inner.attempts().run(|attempt| once(inner, attempt)), measure);
     Ok(ClusterReport { clock_drift: inner.probe.gauge().drift(), ..report? })
 }
 
 async fn once(inner: &Inner, attempt: Attempt) -> Result<ClusterReport, Fault> {
     let deadline = attempt.call_deadline();
     let ask = &inner.client;
-    let status: StatusResponse = ask.ask(paths::STATUS, StatusRequest {}, deadline).await?;
-    let members: MemberListResponse =
-        ask.ask(paths::MEMBER_LIST, MemberListRequest {}, deadline).await?;
-    let alarms: AlarmResponse = ask.ask(paths::ALARM, AlarmRequest {}, deadline).await?;
+    let status: StatusResponse = ask.ask(paths::STATUS, deadline).await?;
+    let members: MemberListResponse = ask.ask(paths::MEMBER_LIST, deadline).await?;
+    let alarms: AlarmResponse = ask.ask(paths::ALARM, deadline).await?;
     let (revision, was_never_compacted) = history(inner, &attempt).await?;
-    let metrics = tokio::time::timeout_at(deadline, inner.client.members().metrics()).await;
+    let metrics = tokio::time::timeout_at(deadline, inner.client.members().get("/metrics")).await;
     let learners = members.members.iter().filter(|member| member.is_learner).count();
     let has = |kind| alarms.alarms.iter().any(|alarm| alarm.alarm == kind);
     Ok(ClusterReport {

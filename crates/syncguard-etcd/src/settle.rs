@@ -34,7 +34,7 @@ pub(crate) async fn settle(inner: &Inner, acquire: &Unsettled) -> Result<Settled
 }
 
 async fn once(inner: &Inner, acquire: &Unsettled, attempt: Attempt) -> Result<(), Fault> {
-    let known = inner.memory.locks.take(acquire.lock_id);
+    let known = inner.memory.locks.take(&acquire.lock_id);
     if let Some(known) = known.filter(|known| known.record.key == acquire.key)
         && remove(inner, &known, &attempt).await?
     {

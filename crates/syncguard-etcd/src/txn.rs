@@ -4,8 +4,8 @@ use syncguard_core::LockError;
 
 use crate::error;
 use crate::wire::{
-    Compare, CompareTarget, DeleteRangeRequest, KeyValue, PutRequest, RangeRequest, RangeResponse,
-    Request, RequestOp, Response, Target, TxnRequest, TxnResponse,
+    Compare, DeleteRangeRequest, KeyValue, MOD_REVISION, PutRequest, RangeRequest, RangeResponse,
+    Request, RequestOp, Target, TxnRequest, TxnResponse, VALUE,
 };
 
 /// One state of a record.
@@ -49,17 +49,16 @@ impl Change {
 
     /// The record still has this version.
     pub(crate) fn if_unchanged(self, name: &str, seen: &Version) -> Self {
-        self.when(name, CompareTarget::Mod, Target::ModRevision(seen.revision))
-            .if_value(name, &seen.value)
+        self.when(name, Target::ModRevision(seen.revision)).if_value(name, &seen.value)
     }
 
     /// The record has this value.
     pub(crate) fn if_value(self, name: &str, value: &[u8]) -> Self {
-        self.when(name, CompareTarget::Value, Target::Value(value.to_vec()))
+        self.when(name, Target::Value(value.to_vec()))
     }
 
     pub(crate) fn if_absent(self, name: &str) -> Self {
-        self.when(name, CompareTarget::Mod, Target::ModRevision(0))
+        self.when(name, Target::ModRevision(0))
     }
 
     pub(crate) fn put(mut self, name: &str, value: Vec<u8>) -> Self {
@@ -88,9 +87,12 @@ impl Change {
         self
     }
 
-    fn when(mut self, name: &str, target: CompareTarget, value: Target) -> Self {
-        let (target, target_union) = (target.into(), Some(value));
-        self.0.compare.push(Compare { target, key: name.into(), target_union });
+    fn when(mut self, name: &str, value: Target) -> Self {
+        let target = match value {
+            Target::ModRevision(_) => MOD_REVISION,
+            Target::Value(_) => VALUE,
+        };
+        self.0.compare.push(Compare { target, key: name.into(), target_union: Some(value) });
         self
     }
 }
@@ -130,8 +132,5 @@ pub(crate) fn revision(answer: &TxnResponse) -> Result<i64, LockError> {
 }
 
 fn ranges(answer: TxnResponse) -> impl Iterator<Item = RangeResponse> {
-    answer.responses.into_iter().filter_map(|response| match response.response {
-        Some(Response::Range(range)) => Some(range),
-        _ => None,
-    })
+    answer.responses.into_iter().filter_map(|response| response.range)
 }

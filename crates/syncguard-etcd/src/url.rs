@@ -88,24 +88,12 @@ fn with_parameters(
     mut options: EtcdOptions,
     url: &BackendUrl<'_>,
 ) -> Result<EtcdOptions, LockError> {
-    if let Some(timeout) = url.millis("request_timeout_ms")? {
-        options = options.with_request_timeout(timeout);
-    }
-    if let Some(timeout) = url.millis("operation_timeout_ms")? {
-        options = options.with_operation_timeout(timeout);
-    }
-    if let Some(timeout) = url.millis("connect_timeout_ms")? {
-        options = options.with_connect_timeout(timeout);
-    }
-    if let Some(locks) = url.number("remembered_locks", 0..=10_000_000)? {
-        options = options.with_remembered_locks(locks);
-    }
-    if let Some(strict) = url.flag("strict_clock")? {
-        options = options.with_strict_clock(strict);
-    }
-    if let Some(cleanup) = url.flag("cleanup_in_is_locked")? {
-        options = options.with_cleanup_in_is_locked(cleanup);
-    }
+    set(&mut options.request_timeout, url.millis("request_timeout_ms")?);
+    set(&mut options.operation_timeout, url.millis("operation_timeout_ms")?);
+    set(&mut options.connect_timeout, url.millis("connect_timeout_ms")?);
+    set(&mut options.remembered_locks, url.number("remembered_locks", 0..=10_000_000)?);
+    set(&mut options.strict_clock, url.flag("strict_clock")?);
+    set(&mut options.cleanup_in_is_locked, url.flag("cleanup_in_is_locked")?);
     options.client.read_url(url)?;
     match url.text("sslrootcert")? {
         None => Ok(options),
@@ -113,6 +101,12 @@ fn with_parameters(
             "the parameter sslrootcert of the URL needs TLS, and so a URL that starts with etcds",
         )),
         Some(path) => with_root_certificates(options, &path),
+    }
+}
+
+fn set<T>(option: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *option = value;
     }
 }
 
@@ -149,23 +143,15 @@ mod tests {
 
     #[test]
     fn urls_have_members_and_may_have_a_user_and_a_prefix() {
-        for (url, members, user, prefix) in [
+        #[rustfmt::skip]
+        let right = [
             ("etcd://h", &[("h", 2379)][..], None, "syncguard"),
             ("etcd://h/", &[("h", 2379)], None, "syncguard"),
-            (
-                "etcds://a:1,b,[::1],[::1]:3/p",
-                &[("a", 1), ("b", 2379), ("[::1]", 2379), ("[::1]", 3)],
-                None,
-                "p",
-            ),
-            (
-                "etcd://u:p%40%2C@10.0.0.1//apps/%C3%A9?strict_clock=true",
-                &[("10.0.0.1", 2379)],
-                Some(("u", "p@,")),
-                "/apps/é",
-            ),
+            ("etcds://a:1,b,[::1],[::1]:3/p", &[("a", 1), ("b", 2379), ("[::1]", 2379), ("[::1]", 3)], None, "p"),
+            ("etcd://u:p%40%2C@10.0.0.1//apps/%C3%A9?strict_clock=true", &[("10.0.0.1", 2379)], Some(("u", "p@,")), "/apps/é"),
             ("etcd://u:@h/a/b", &[("h", 2379)], Some(("u", "")), "a/b"),
-        ] {
+        ];
+        for (url, members, user, prefix) in right {
             let read = read(url).unwrap();
             let members: Vec<_> =
                 members.iter().map(|(host, port)| ((*host).to_owned(), *port)).collect();
@@ -177,30 +163,10 @@ mod tests {
             assert_eq!(read.user, user.map(|(u, p)| (u.to_owned(), p.to_owned())));
             assert_eq!(read.key_prefix, prefix);
         }
-        for url in [
-            "",
-            "h",
-            "http://h",
-            "etcd:h",
-            "etcd://",
-            "etcd:///p",
-            "etcd://h,",
-            "etcd://h:",
-            "etcd://h:0",
-            "etcd://h:65536",
-            "etcd://h:+1",
-            "etcd://a:1:2",
-            "etcd://::1",
-            "etcd://[::1",
-            "etcd://[h]",
-            "etcd://h;x",
-            "etcd://hunter2@h",
-            "etcd://:hunter2@h",
-            "etcd://u:%zz@h",
-            "etcd://h/%zz",
-            "etcd://bücher",
-            "etcd://u:p@v:q@h",
-        ] {
+        let wrong = "h http://h etcd:h etcd:// etcd:///p etcd://h, etcd://h: etcd://h:0 etcd://h:65536 etcd://h:+1 \
+                     etcd://a:1:2 etcd://::1 etcd://[::1 etcd://[h] etcd://h;x etcd://hunter2@h etcd://:hunter2@h \
+                     etcd://u:%zz@h etcd://h/%zz etcd://bücher etcd://u:p@v:q@h";
+        for url in wrong.split(' ').chain([""]) {
             let says = refusal(url);
             assert!(
                 says.contains("etcd://user:password@host1") && !says.contains("hunter2"),

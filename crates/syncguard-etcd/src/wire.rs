@@ -4,14 +4,10 @@
 #![allow(missing_docs, reason = "the names are etcd's")]
 #![allow(unreachable_pub, reason = "the simulation reads and writes the messages")]
 
-use prost::{Enumeration, Message, Oneof};
+use prost::{Message, Oneof};
 
 #[derive(Clone, PartialEq, Message)]
 pub struct ResponseHeader {
-    #[prost(uint64, tag = "1")]
-    pub cluster_id: u64,
-    #[prost(uint64, tag = "2")]
-    pub member_id: u64,
     /// The revision of the store when the request was applied.
     #[prost(int64, tag = "3")]
     pub revision: i64,
@@ -59,16 +55,10 @@ pub struct PutRequest {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct PutResponse {}
-
-#[derive(Clone, PartialEq, Message)]
 pub struct DeleteRangeRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub key: Vec<u8>,
 }
-
-#[derive(Clone, PartialEq, Message)]
-pub struct DeleteRangeResponse {}
 
 #[derive(Clone, PartialEq, Message)]
 pub struct RequestOp {
@@ -86,26 +76,18 @@ pub enum Request {
     DeleteRange(DeleteRangeRequest),
 }
 
+/// Changes have answers too, without anything in them that locks need.
 #[derive(Clone, PartialEq, Message)]
 pub struct ResponseOp {
-    #[prost(oneof = "Response", tags = "1, 2, 3")]
-    pub response: Option<Response>,
-}
-
-#[derive(Clone, PartialEq, Oneof)]
-pub enum Response {
-    #[prost(message, tag = "1")]
-    Range(RangeResponse),
-    #[prost(message, tag = "2")]
-    Put(PutResponse),
-    #[prost(message, tag = "3")]
-    DeleteRange(DeleteRangeResponse),
+    #[prost(message, optional, tag = "1")]
+    pub range: Option<RangeResponse>,
 }
 
 /// A condition of a transaction: always an equality here, which is `result` 0.
 #[derive(Clone, PartialEq, Message)]
 pub struct Compare {
-    #[prost(enumeration = "CompareTarget", tag = "2")]
+    /// [`MOD_REVISION`] or [`VALUE`].
+    #[prost(int32, tag = "2")]
     pub target: i32,
     #[prost(bytes = "vec", tag = "3")]
     pub key: Vec<u8>,
@@ -113,14 +95,8 @@ pub struct Compare {
     pub target_union: Option<Target>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Enumeration)]
-#[repr(i32)]
-pub enum CompareTarget {
-    Version = 0,
-    Create = 1,
-    Mod = 2,
-    Value = 3,
-}
+pub const MOD_REVISION: i32 = 2;
+pub const VALUE: i32 = 3;
 
 #[derive(Clone, PartialEq, Oneof)]
 pub enum Target {
@@ -166,34 +142,27 @@ pub enum WatchUnion {
     Cancel(WatchCancelRequest),
     /// Asks for a sign of life.
     #[prost(message, tag = "3")]
-    Progress(WatchProgressRequest),
+    Progress(()),
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub struct WatchCreateRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub key: Vec<u8>,
-    #[prost(enumeration = "Filter", repeated, tag = "5")]
+    #[prost(int32, repeated, tag = "5")]
     pub filters: Vec<i32>,
     #[prost(int64, tag = "7")]
     pub watch_id: i64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Enumeration)]
-#[repr(i32)]
-pub enum Filter {
-    NoPut = 0,
-    NoDelete = 1,
-}
+/// A filter: no events of writes.
+pub const NO_PUT: i32 = 0;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct WatchCancelRequest {
     #[prost(int64, tag = "1")]
     pub watch_id: i64,
 }
-
-#[derive(Clone, PartialEq, Message)]
-pub struct WatchProgressRequest {}
 
 #[derive(Clone, PartialEq, Message)]
 pub struct WatchResponse {
@@ -209,16 +178,12 @@ pub struct WatchResponse {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct Event {
-    #[prost(enumeration = "EventType", tag = "1")]
+    /// 0 for a write, [`DELETE`] for a deletion.
+    #[prost(int32, tag = "1")]
     pub r#type: i32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Enumeration)]
-#[repr(i32)]
-pub enum EventType {
-    Put = 0,
-    Delete = 1,
-}
+pub const DELETE: i32 = 1;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct AuthenticateRequest {
@@ -235,9 +200,6 @@ pub struct AuthenticateResponse {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct StatusRequest {}
-
-#[derive(Clone, PartialEq, Message)]
 pub struct StatusResponse {
     #[prost(string, tag = "2")]
     pub version: String,
@@ -252,9 +214,6 @@ pub struct StatusResponse {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct MemberListRequest {}
-
-#[derive(Clone, PartialEq, Message)]
 pub struct MemberListResponse {
     #[prost(message, repeated, tag = "2")]
     pub members: Vec<Member>,
@@ -265,9 +224,6 @@ pub struct Member {
     #[prost(bool, tag = "5")]
     pub is_learner: bool,
 }
-
-#[derive(Clone, PartialEq, Message)]
-pub struct AlarmRequest {}
 
 #[derive(Clone, PartialEq, Message)]
 pub struct AlarmResponse {

@@ -4,12 +4,11 @@
 //! contain more. No such text leaves this file: the classification uses the code and the source errors.
 
 use std::error::Error;
-use std::fmt;
 use std::io;
 
 use gcloud_sdk::error::{Error as SdkError, ErrorKind as SdkErrorKind};
 use gcloud_sdk::tonic::{Code, ConnectError, Status, TimeoutExpired};
-use syncguard_core::authoring::FailureSubject;
+use syncguard_core::authoring::{CallSource, FailureSubject, is_unknown_name, sources};
 use syncguard_core::{ErrorCode, LockError};
 
 use FailureSubject::{Connection, Request, Server};
@@ -144,7 +143,7 @@ pub(crate) fn from_status(status: &Status, rpc: Rpc) -> Fault {
     };
     let is_conflict = rpc == Rpc::Commit && cause == Cause::Server && is_conflict(server);
     let error = if is_conflict { conflicts() } else { LockError::new(code, message) };
-    let error = error.with_source(&Origin::of(status, rpc));
+    let error = error.with_source(&source(status, rpc));
     // A reset by the transport has a code that the server did not choose.
     let is_open = cause == Cause::Transport || is_outcome_open(server);
     let error = if cause.was_sent() && rpc == Rpc::Commit && is_open {
@@ -249,17 +248,9 @@ impl Cause {
         Self::Transport
     }
 
-    fn of_connecting(error: &dyn Error) -> Self {
-        // The standard library has no kind for this, only these words.
-        const UNKNOWN_NAME: &str = "failed to lookup address information";
-        let mut source = error.source();
-        while let Some(error) = source {
-            if error.is::<io::Error>() && error.to_string().starts_with(UNKNOWN_NAME) {
-                return Self::UnknownName;
-            }
-            source = error.source();
-        }
-        Self::NotConnected
+    fn of_connecting(error: &(dyn Error + 'static)) -> Self {
+        let mut errors = sources(error).filter_map(|source| source.downcast_ref::<io::Error>());
+        if errors.any(is_unknown_name) { Self::UnknownName } else { Self::NotConnected }
     }
 
     /// True if the server may have got the call.
@@ -268,37 +259,11 @@ impl Cause {
     }
 }
 
-/// The parts of a status that may be shown: its code, the call, and the kind of an I/O error below it.
-#[derive(Debug)]
-struct Origin {
-    code: Code,
-    rpc: Rpc,
-    io: Option<io::ErrorKind>,
+/// What may be shown of a status.
+fn source(status: &Status, rpc: Rpc) -> CallSource {
+    let code = status.code();
+    CallSource::new(format!("gRPC {code:?} ({}) of a {rpc:?}", code as i32), status)
 }
-
-impl Origin {
-    fn of(status: &Status, rpc: Rpc) -> Self {
-        let mut source = status.source();
-        let mut io = None;
-        while let Some(error) = source {
-            io = error.downcast_ref::<io::Error>().map(io::Error::kind).or(io);
-            source = error.source();
-        }
-        Self { code: status.code(), rpc, io }
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "gRPC {:?} ({:?}) of a {:?}", self.code, self.code as i32, self.rpc)?;
-        match self.io {
-            Some(kind) => write!(f, ": {kind}"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Error for Origin {}
 
 #[cfg(test)]
 mod tests {

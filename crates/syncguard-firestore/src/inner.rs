@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gcloud_sdk::google::firestore::v1::{CommitResponse, Write};
+use syncguard_core::authoring::Attempts;
 use syncguard_core::authoring::signals::SignalHub;
 use syncguard_core::contract::is_live;
 use syncguard_core::shared::ClientState;
@@ -17,7 +18,7 @@ use crate::config::FirestoreOptions;
 use crate::document::{Counter, Version};
 use crate::error::Fault;
 use crate::names::Layout;
-use crate::retry::{Attempt, Attempts};
+use crate::retry::{self, Attempt};
 use crate::signals;
 
 /// The client, the names of the documents, the remembered locks, and the options.
@@ -76,8 +77,8 @@ impl Inner {
         if self.strict_clock { self.client.gauge().check() } else { Ok(()) }
     }
 
-    pub(crate) fn attempts(&self) -> Attempts {
-        Attempts::new(self.conflict_retries, self.request_timeout, self.operation_timeout)
+    pub(crate) fn attempts(&self) -> Attempts<impl FnMut(&Fault) -> bool + Send + use<>> {
+        retry::attempts(self.conflict_retries, self.request_timeout, self.operation_timeout)
     }
 
     pub(crate) async fn commit(

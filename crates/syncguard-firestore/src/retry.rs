@@ -2,82 +2,48 @@
 
 use std::time::Duration;
 
+use syncguard_core::Jitter;
 pub(crate) use syncguard_core::authoring::Attempt;
+use syncguard_core::authoring::Attempts;
 use syncguard_core::authoring::pause::Backoff;
-use syncguard_core::{Jitter, LockError, authoring};
 
 use crate::error::Fault;
 
-/// The retries and the time that an operation has left.
-pub(crate) struct Attempts {
-    attempts: authoring::Attempts,
-    retries: Retries,
-}
+/// The retries after broken connections. The calls after a broken call may still fail with the end of the same connection:
+/// on a busy machine, the second to the fifth call did.
+const RECONNECTS: u32 = 6;
 
-/// The retries after conflicts and after broken connections.
-struct Retries {
-    conflicts: u32,
-    reconnects: u32,
-}
+const PAUSES: Backoff = Backoff {
+    first: Duration::from_millis(5),
+    longest: Duration::from_millis(400),
+    jitter: Jitter::Full,
+};
 
-impl Retries {
-    /// Whether the operation may start over after this fault.
-    fn may_help(&mut self, fault: &Fault) -> bool {
+/// The attempts of an operation, with so many retries after conflicts.
+pub(crate) fn attempts(
+    mut conflicts: u32,
+    request_timeout: Duration,
+    total: Duration,
+) -> Attempts<impl FnMut(&Fault) -> bool + Send + use<>> {
+    let mut reconnects = RECONNECTS;
+    Attempts::new(PAUSES, request_timeout, total, move |fault: &Fault| {
         let tries = if fault.is_conflict {
-            &mut self.conflicts
+            &mut conflicts
         } else if fault.subject.needs_new_connection() && !fault.is_timeout() {
-            &mut self.reconnects
+            &mut reconnects
         } else {
             return false;
         };
         let left = tries.checked_sub(1);
         *tries = left.unwrap_or_default();
         left.is_some()
-    }
-}
-
-impl Attempts {
-    /// The calls after a broken call may still fail with the end of the same connection: on a busy machine,
-    /// the second to the fifth call did.
-    const RECONNECTS: u32 = 6;
-    const PAUSES: Backoff = Backoff {
-        first: Duration::from_millis(5),
-        longest: Duration::from_millis(400),
-        jitter: Jitter::Full,
-    };
-
-    pub(crate) fn new(conflicts: u32, request_timeout: Duration, total: Duration) -> Self {
-        Self {
-            attempts: authoring::Attempts::new(Self::PAUSES, request_timeout, total),
-            retries: Retries { conflicts, reconnects: Self::RECONNECTS },
-        }
-    }
-
-    /// Returns the current attempt.
-    pub(crate) fn attempt(&self) -> Attempt {
-        self.attempts.attempt()
-    }
-
-    /// Runs an operation, and runs it again after faults that allow a retry: see [`authoring::Attempts::run`].
-    pub(crate) async fn run<T, F>(self, operation: impl FnMut(Attempt) -> F) -> Result<T, LockError>
-    where
-        F: Future<Output = Result<T, Fault>>,
-    {
-        let Self { attempts, mut retries } = self;
-        attempts.run(operation, |fault| retries.may_help(fault)).await
-    }
-
-    /// Waits, and returns if the operation should start over with a read: see [`authoring::Attempts::again`].
-    pub(crate) async fn again(&mut self, fault: Fault) -> Result<(), LockError> {
-        let may_help = self.retries.may_help(&fault);
-        self.attempts.again(fault.into(), may_help).await
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use syncguard_core::ErrorCode;
     use syncguard_core::authoring::FailureSubject;
+    use syncguard_core::{ErrorCode, LockError};
 
     use super::*;
 
@@ -91,14 +57,11 @@ mod tests {
 
     const CONFLICT: Option<FailureSubject> = None;
     const DISCONNECTED: Option<FailureSubject> = Some(FailureSubject::Connection);
-
-    fn attempts(conflicts: u32) -> Attempts {
-        Attempts::new(conflicts, Duration::from_secs(1), Duration::from_secs(10))
-    }
+    const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test]
     async fn conflicts_are_counted() {
-        let mut attempts = attempts(3);
+        let mut attempts = attempts(3, SECOND, SECOND * 10);
         for _ in 0..3 {
             attempts.again(fault(CONFLICT, false)).await.unwrap();
         }
@@ -108,9 +71,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_lost_commit_is_not_forgotten() {
-        let mut attempts = attempts(3);
+        let mut attempts = attempts(3, SECOND, SECOND * 10);
         attempts.again(fault(DISCONNECTED, true)).await.unwrap();
-        for _ in 1..Attempts::RECONNECTS {
+        for _ in 1..RECONNECTS {
             attempts.again(fault(DISCONNECTED, false)).await.unwrap();
         }
         assert!(attempts.attempt().lost.is_some());
@@ -120,7 +83,6 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_starts_over_without_time() {
-        let mut attempts = Attempts::new(9, Duration::from_secs(1), Duration::ZERO);
-        assert!(attempts.again(fault(CONFLICT, false)).await.is_err());
+        assert!(attempts(9, SECOND, Duration::ZERO).again(fault(CONFLICT, false)).await.is_err());
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 
 use deadpool_postgres::{HookError, PoolError, TimeoutType};
 use syncguard_core::authoring::FailureSubject::{self, Connection, Request, Server};
-use syncguard_core::authoring::LOCK_ID_IN_USE;
+use syncguard_core::authoring::{LOCK_ID_IN_USE, is_unknown_name};
 use syncguard_core::{ErrorCode, LockError};
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, ErrorPosition, Severity, SqlState};
@@ -362,12 +362,6 @@ fn from_driver(error: &Error, phase: Phase) -> Failure {
 }
 
 const UNKNOWN_NAME: &str = "the host name of the database cannot be resolved: there is no such name, or the name server is away";
-
-/// True if the system could not look a host name up. The standard library has no kind for it, only these words.
-fn is_unknown_name(error: &io::Error) -> bool {
-    error.raw_os_error().is_none()
-        && error.to_string().starts_with("failed to lookup address information")
-}
 
 /// The message for an answer to another statement.
 const OTHER_ANSWER: &str = "the answer was to another statement; PgBouncer before 1.21 mixes up its clients \

@@ -1,5 +1,8 @@
 //! The drivers without the library.
 
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
+
 use anyhow::Result;
 use fred::interfaces::ClientLike as _;
 use fred::types::config::{Config as RedisConfig, ConnectionConfig, TcpConfig};
@@ -33,4 +36,13 @@ pub fn postgres_config(port: u16) -> tokio_postgres::Config {
     config.host("127.0.0.1").port(port).user("postgres").dbname("postgres");
     config.password(PostgresServer::PASSWORD);
     config
+}
+
+/// The sum of the lines of etcd's metrics that begin so.
+pub fn etcd_metric(port: u16, begins: &str) -> Result<f64> {
+    let (mut stream, mut text) = (TcpStream::connect((Ipv4Addr::LOCALHOST, port))?, String::new());
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
+    stream.read_to_string(&mut text)?;
+    let values = text.lines().filter(|line| line.starts_with(begins));
+    Ok(values.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
 }

@@ -1,5 +1,7 @@
 //! Ways to take and give back a lock, measured beside each other.
 
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
@@ -7,98 +9,143 @@ use syncguard_core::LockBackend;
 use syncguard_core::contract::{AcquireRequest, ReleaseRequest};
 use tokio::task::JoinSet;
 
+use crate::Report;
+
 const ROUNDS: usize = 5;
 const TTL: Duration = Duration::from_secs(60);
 
 /// One way to lock.
-pub trait Way: Clone + Send + Sync + 'static {
-    fn name(&self) -> &'static str;
+pub struct Way {
+    name: &'static str,
+    runs: Runs,
+}
 
-    /// Takes and gives back a lock that no other task takes.
-    fn cycle(&self, task: usize) -> impl Future<Output = Result<()>> + Send;
+enum Runs {
+    /// Each takes and gives back the lock of a key, which no other task takes.
+    Cycles { cycle: Arc<dyn Fn(String) -> Cycle + Send + Sync>, block: bool },
+    /// A program that takes callers and a time, and answers with its cycles a second.
+    ByItself(Box<dyn Fn(usize, Duration) -> Result<f64>>),
+}
 
-    /// True if cycles block their thread.
-    fn blocks(&self) -> bool {
-        false
+type Cycle = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
+
+impl Way {
+    pub fn new<C: Clone + Send + Sync + 'static, F>(
+        name: &'static str,
+        client: C,
+        cycle: impl Fn(C, String) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<()>> + Send + 'static,
+    {
+        let cycle = move |key| -> Cycle { Box::pin(cycle(client.clone(), key)) };
+        Self { name, runs: Runs::Cycles { cycle: Arc::new(cycle), block: false } }
     }
 
-    /// Finishes what the last round has left to do.
-    fn settle(&self) {}
+    pub fn backend(name: &'static str, backend: impl LockBackend) -> Self {
+        Self::new(name, backend, |backend, key| async move { cycle(&backend, &key).await })
+    }
 
-    /// The cycles a second of a program that runs by itself.
-    fn run_by_itself(&self, _tasks: usize, _time: Duration) -> Option<Result<f64>> {
-        None
+    pub fn by_itself(
+        name: &'static str,
+        run: impl Fn(usize, Duration) -> Result<f64> + 'static,
+    ) -> Self {
+        Self { name, runs: Runs::ByItself(Box::new(run)) }
+    }
+
+    /// Its cycles block their thread.
+    pub fn that_blocks(mut self) -> Self {
+        if let Runs::Cycles { block, .. } = &mut self.runs {
+            *block = true;
+        }
+        self
+    }
+
+    /// The cycles a second of so many callers.
+    async fn round(&self, callers: usize, time: Duration) -> Result<f64> {
+        let (cycle, block) = match &self.runs {
+            Runs::Cycles { cycle, block } => (cycle, *block),
+            Runs::ByItself(run) => return tokio::task::block_in_place(|| run(callers, time)),
+        };
+        let (started, mut running) = (Instant::now(), JoinSet::new());
+        for caller in 0..callers {
+            let cycle = Arc::clone(cycle);
+            let cycles = async move {
+                let (key, mut count) = (format!("order:{caller:012}"), 0_u32);
+                while started.elapsed() < time {
+                    cycle(key.clone()).await?;
+                    count += 1;
+                }
+                anyhow::Ok(count)
+            };
+            if block {
+                let runtime = tokio::runtime::Handle::current();
+                running.spawn_blocking(move || runtime.block_on(cycles));
+            } else {
+                running.spawn(cycles);
+            }
+        }
+        let all = running.join_all().await.into_iter().sum::<Result<u32>>()?;
+        Ok(f64::from(all) / started.elapsed().as_secs_f64())
     }
 }
 
 /// Rounds of several ways.
-pub struct Table<W> {
-    tasks: usize,
+pub struct Table {
+    callers: usize,
+    title: String,
     /// With the cycles a second of each round.
-    ways: Vec<(W, Vec<f64>)>,
+    ways: Vec<(Way, Vec<f64>)>,
 }
 
-impl<W: Way> Table<W> {
-    /// Measures all ways by turns, several times, so that other work of the machine affects all of them.
-    pub async fn measure(ways: Vec<W>, tasks: usize, time: Duration) -> Result<Self> {
+impl Table {
+    /// Measures all ways by turns, several times, so that other work of the machine affects all of them, and prints the
+    /// median of each.
+    pub async fn measure(
+        ways: Vec<Way>,
+        callers: usize,
+        title: &str,
+        time: Duration,
+    ) -> Result<Self> {
         let mut ways: Vec<_> = ways.into_iter().map(|way| (way, Vec::new())).collect();
         for (way, _) in &ways {
-            round(way, tasks, time / 4).await?; // connections, statements, pages
+            way.round(callers, time / 4).await?; // connections, statements, pages
         }
         for _ in 0..ROUNDS {
             for (way, rounds) in &mut ways {
-                way.settle();
-                rounds.push(round(way, tasks, time).await?);
+                // What the last round has left to do.
+                rustix::fs::sync();
+                rounds.push(way.round(callers, time).await?);
             }
         }
-        Ok(Self { tasks, ways })
+        println!("\n  {callers} at once{title}: cycles a second");
+        for (way, rounds) in &ways {
+            println!("  {:<44} {:>9.0}", way.name, median(rounds.iter().copied()));
+        }
+        Ok(Self { callers, title: title.to_owned(), ways })
     }
 
-    /// Prints the median of each way.
-    pub fn print(&self, title: &str) {
-        println!("\n  {} at once{title}: cycles a second", self.tasks);
-        for (way, rounds) in &self.ways {
-            let (name, per_second) = (way.name(), median(rounds.iter().copied()));
-            println!("  {name:<44} {per_second:>9.0}");
+    /// Asks for at least this many cycles of one way for each cycle of another. The guide's picture shows the ratio if it
+    /// has a name for the other way.
+    pub fn compare(
+        &self,
+        [one, other]: [usize; 2],
+        least: Option<f64>,
+        picture: Option<&str>,
+        report: &mut Report,
+    ) {
+        let [(one, ours), (other, theirs)] = [one, other].map(|way| &self.ways[way]);
+        let ratio = median(ours.iter().zip(theirs).map(|(one, other)| one / other));
+        let [one, other] = [one, other].map(|way| &way.name[..3]);
+        let row = format!("{} at once{}, {one} for each of {other}", self.callers, self.title);
+        match least {
+            Some(least) => report.at_least(&row, ratio, least),
+            None => println!("           {row}: {ratio:.2}"),
+        }
+        if let Some(other) = picture {
+            report.ratio(self.callers, other, ratio);
         }
     }
-
-    /// How many cycles one way does for each cycle of another: the median of all rounds.
-    #[must_use]
-    pub fn ratio(&self, one: usize, other: usize) -> f64 {
-        let [one, other] = [one, other].map(|way| self.ways[way].1.iter());
-        median(one.zip(other).map(|(one, other)| one / other))
-    }
-}
-
-async fn round<W: Way>(way: &W, tasks: usize, time: Duration) -> Result<f64> {
-    if let Some(per_second) = tokio::task::block_in_place(|| way.run_by_itself(tasks, time)) {
-        return per_second;
-    }
-    let (started, mut running) = (Instant::now(), JoinSet::new());
-    for task in 0..tasks {
-        let way = way.clone();
-        let blocks = way.blocks();
-        let cycles = async move {
-            let mut count = 0_u32;
-            while started.elapsed() < time {
-                way.cycle(task).await?;
-                count += 1;
-            }
-            anyhow::Ok(count)
-        };
-        if blocks {
-            let runtime = tokio::runtime::Handle::current();
-            running.spawn_blocking(move || runtime.block_on(cycles));
-        } else {
-            running.spawn(cycles);
-        }
-    }
-    let mut all = 0;
-    while let Some(cycles) = running.join_next().await {
-        all += cycles??;
-    }
-    Ok(f64::from(all) / started.elapsed().as_secs_f64())
 }
 
 /// A cycle of a backend.

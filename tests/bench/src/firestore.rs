@@ -2,7 +2,8 @@
 
 use std::time::SystemTime;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
+use syncguard_firestore::gcloud_sdk::google::firestore::v1::batch_get_documents_request::ConsistencySelector as ReadIn;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::batch_get_documents_response::Result as Found;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::precondition::ConditionType;
@@ -11,40 +12,42 @@ use syncguard_firestore::gcloud_sdk::google::firestore::v1::write::Operation;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::{
     BatchGetDocumentsRequest, CommitRequest, Document, Precondition, Value, Write,
 };
-use syncguard_firestore::gcloud_sdk::google_cloud_auth::credentials::{
-    CacheableResource, Credentials, CredentialsProvider, EntityTag,
-};
-use syncguard_firestore::gcloud_sdk::google_cloud_auth::errors::CredentialsError;
 use syncguard_firestore::gcloud_sdk::prost_types::Timestamp;
-use syncguard_firestore::gcloud_sdk::tonic::codegen::http::{Extensions, HeaderValue, header};
-use syncguard_firestore::gcloud_sdk::tonic::transport::Endpoint;
-use syncguard_firestore::gcloud_sdk::{GoogleAuthHeaders, GoogleAuthMiddleware, HeaderMap};
-use syncguard_firestore::{FirestoreBackend, FirestoreOptions};
+use syncguard_firestore::gcloud_sdk::tonic::metadata::MetadataValue;
+use syncguard_firestore::gcloud_sdk::tonic::service::interceptor::InterceptedService;
+use syncguard_firestore::gcloud_sdk::tonic::transport::{Channel, Endpoint};
+use syncguard_firestore::gcloud_sdk::tonic::{Request, Status};
 
 const PROJECT: &str = "bench";
 
 /// A client without the library, with a connection of its own.
 #[derive(Clone)]
 pub struct Raw {
-    pub client: FirestoreClient<GoogleAuthMiddleware>,
+    pub client: FirestoreClient<InterceptedService<Channel, Tag>>,
     /// `projects/…/databases/…`
     pub database: String,
+    port: u16,
 }
+
+/// Adds what each request has.
+type Tag = fn(Request<()>) -> Result<Request<()>, Status>;
 
 impl Raw {
     pub fn new(port: u16) -> Result<Self> {
         let database = format!("projects/{PROJECT}/databases/(default)");
         let channel = Endpoint::from_shared(format!("http://127.0.0.1:{port}"))?.connect_lazy();
-        let headers = GoogleAuthHeaders::from(Credentials::from(Owner(EntityTag::new())));
-        let service = GoogleAuthMiddleware::new(channel, headers, Some(database.clone()));
-        let client = FirestoreClient::new(service.ok().context("a database's name")?);
-        Ok(Self { client, database })
+        // The emulator takes this token for the administrator's.
+        let owner: Tag = |mut request| {
+            let token = MetadataValue::from_static("Bearer owner");
+            request.metadata_mut().insert("authorization", token);
+            Ok(request)
+        };
+        Ok(Self { client: FirestoreClient::with_interceptor(channel, owner), database, port })
     }
 
-    /// A backend over this client.
-    pub fn backend(&self) -> Result<FirestoreBackend> {
-        let options = FirestoreOptions::new().with_project(PROJECT);
-        Ok(FirestoreBackend::from_client(self.client.clone(), options)?)
+    /// The URL of the same database.
+    pub fn url(&self) -> String {
+        format!("firestore://{PROJECT}?emulator=127.0.0.1:{}", self.port)
     }
 
     /// Java takes its time until it is as fast as it gets.
@@ -59,19 +62,9 @@ impl Raw {
     /// Takes a free lock as the backend does: a read and a commit. Returns the time of the write.
     pub async fn take(&self, key: &str) -> Result<Option<Timestamp>> {
         let names = self.names(key);
-        let request = BatchGetDocumentsRequest {
-            database: self.database.clone(),
-            documents: names.to_vec(),
-            ..BatchGetDocumentsRequest::default()
-        };
-        let mut answers = self.client.clone().batch_get_documents(request).await?.into_inner();
-        let mut counter = None;
-        while let Some(answer) = answers.message().await? {
-            if let Some(Found::Found(document)) = answer.result {
-                ensure!(document.name == names[1], "the lock is not free");
-                counter = document.update_time;
-            }
-        }
+        let found = self.read(&names, None).await?;
+        ensure!(found.iter().all(|document| document.name == names[1]), "the lock is not free");
+        let counter = found.into_iter().find_map(|counter| counter.update_time);
         let condition = counter.map_or(ConditionType::Exists(false), ConditionType::UpdateTime);
         // Changes each time, as a counter does.
         let fence = SystemTime::UNIX_EPOCH.elapsed()?.as_micros() % 900_000_000_000;
@@ -88,6 +81,28 @@ impl Raw {
         let [lock_name, _] = self.names(key);
         let condition = written.map_or(ConditionType::Exists(true), ConditionType::UpdateTime);
         self.commit(vec![write(Operation::Delete(lock_name), condition)]).await.map(drop)
+    }
+
+    /// The documents that exist, of these.
+    pub async fn read(
+        &self,
+        names: &[String],
+        transaction: Option<Vec<u8>>,
+    ) -> Result<Vec<Document>, Status> {
+        let request = BatchGetDocumentsRequest {
+            database: self.database.clone(),
+            documents: names.to_vec(),
+            consistency_selector: transaction.map(ReadIn::Transaction),
+            ..BatchGetDocumentsRequest::default()
+        };
+        let mut answers = self.client.clone().batch_get_documents(request).await?.into_inner();
+        let mut found = Vec::new();
+        while let Some(answer) = answers.message().await? {
+            if let Some(Found::Found(document)) = answer.result {
+                found.push(document);
+            }
+        }
+        Ok(found)
     }
 
     /// Returns the time of the first write.
@@ -132,24 +147,5 @@ fn write(operation: Operation, condition: ConditionType) -> Write {
         operation: Some(operation),
         current_document: Some(Precondition { condition_type: Some(condition) }),
         ..Write::default()
-    }
-}
-
-/// The source of the token, which the emulator takes for the administrator's.
-#[derive(Debug)]
-struct Owner(EntityTag);
-
-impl CredentialsProvider for Owner {
-    async fn headers(
-        &self,
-        _: Extensions,
-    ) -> Result<CacheableResource<HeaderMap>, CredentialsError> {
-        let token = HeaderValue::from_static("Bearer owner");
-        let data = HeaderMap::from_iter([(header::AUTHORIZATION, token)]);
-        Ok(CacheableResource::New { entity_tag: self.0.clone(), data })
-    }
-
-    async fn universe_domain(&self) -> Option<String> {
-        None
     }
 }

@@ -5,13 +5,17 @@
 //! it is compared with. `--seconds` sets the time of a round or a row.
 
 pub mod clients;
+pub mod clock;
 mod commands;
 mod cycles;
 pub mod firestore;
+mod locks;
 mod options;
 mod report;
+pub mod sorted;
 
 pub use commands::Counter;
 pub use cycles::{Table, Way, cycle};
+pub use locks::Lock;
 pub use options::Options;
 pub use report::{Report, folder};

@@ -29,7 +29,7 @@ const INITDB: Program = Program {
 };
 
 /// A program of the PostgreSQL installation in use.
-fn program(name: &str) -> Result<PathBuf> {
+pub fn program(name: &str) -> Result<PathBuf> {
     Ok(install::require(&INITDB)?.with_file_name(name))
 }
 

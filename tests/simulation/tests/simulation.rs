@@ -107,6 +107,7 @@ fn what_is_wrong_is_found() {
         Flaw::ForgottenCopy,
         Flaw::UncheckedCounter,
         Flaw::HastyClients,
+        Flaw::SettledLater,
         Flaw::ResentExtends,
         Flaw::EndlessWindow,
         Flaw::EarlyWindow,

@@ -33,19 +33,22 @@ impl Attempt {
 }
 
 /// For authors of backends whose writes have preconditions: the attempts of one operation, until its time is over.
+///
+/// `may_help` says after which faults another attempt may help; it may count them.
 #[derive(Debug)]
-pub struct Attempts {
+pub struct Attempts<H> {
     attempt: Attempt,
     pauses: Backoff,
     failures: u32,
+    may_help: H,
 }
 
-impl Attempts {
+impl<H> Attempts<H> {
     /// Attempts with these pauses, each call within `request_timeout`, and all of them within `total`.
     #[must_use]
-    pub fn new(pauses: Backoff, request_timeout: Duration, total: Duration) -> Self {
-        let deadline = Instant::now() + total;
-        Self { attempt: Attempt { deadline, request_timeout, lost: None }, pauses, failures: 0 }
+    pub fn new(pauses: Backoff, request_timeout: Duration, total: Duration, may_help: H) -> Self {
+        let attempt = Attempt { deadline: Instant::now() + total, request_timeout, lost: None };
+        Self { attempt, pauses, failures: 0, may_help }
     }
 
     /// The current attempt.
@@ -54,7 +57,7 @@ impl Attempts {
         self.attempt.clone()
     }
 
-    /// Runs an operation, and runs it again after faults for which `may_help` says that it may help.
+    /// Runs an operation, and runs it again after faults after which that may help.
     ///
     /// # Errors
     ///
@@ -62,19 +65,16 @@ impl Attempts {
     pub async fn run<T, E, F>(
         mut self,
         mut operation: impl FnMut(Attempt) -> F,
-        mut may_help: impl FnMut(&E) -> bool,
     ) -> Result<T, LockError>
     where
         F: Future<Output = Result<T, E>>,
         E: Into<LockError>,
+        H: FnMut(&E) -> bool,
     {
         loop {
             match operation(self.attempt()).await {
                 Ok(output) => return Ok(output),
-                Err(fault) => {
-                    let may_help = may_help(&fault);
-                    self.again(fault.into(), may_help).await?;
-                }
+                Err(fault) => self.again(fault).await?,
             }
         }
     }
@@ -89,7 +89,13 @@ impl Attempts {
     /// # Cancel safety
     ///
     /// Not safe: the pause counts as over.
-    pub async fn again(&mut self, error: LockError, may_help: bool) -> Result<(), LockError> {
+    pub async fn again<E>(&mut self, fault: E) -> Result<(), LockError>
+    where
+        E: Into<LockError>,
+        H: FnMut(&E) -> bool,
+    {
+        let may_help = (self.may_help)(&fault);
+        let error = fault.into();
         self.failures = self.failures.saturating_add(1);
         let pause = self.pauses.pause(self.failures);
         if !may_help || self.attempt.deadline <= Instant::now() + pause {

@@ -18,6 +18,8 @@
 //! | [`signals`] | signals of releases by other processes |
 //! | [`Attempts`] | trying again on a store whose writes have preconditions |
 //! | [`FailureSubject`], [`LookLimit`] | what a failure says about the connection; how often to look for another |
+//! | [`CallSource`], [`sources`], [`is_unknown_name`] | what a driver's error says, without its texts |
+//! | [`Recent`] | the memory of a backend for its own records |
 //! | [`OutageLog`] | one log line for a failure that lasts |
 //! | `tls`, with the feature of that name | the authorities that TLS trusts |
 //! | [`catch_callback_panic`] | callbacks of users that may panic |
@@ -26,6 +28,7 @@
 
 mod attempts;
 pub mod backend_url;
+mod call_source;
 pub mod cancel;
 mod clean_up_guard;
 mod client_options;
@@ -35,6 +38,7 @@ mod failure;
 mod holder_column;
 #[doc(hidden)]
 pub mod planted;
+mod recent;
 pub mod signals;
 mod storage_key;
 mod store_clock;
@@ -42,6 +46,7 @@ mod store_clock;
 pub mod tls;
 
 pub use self::attempts::{Attempt, Attempts};
+pub use self::call_source::{CallSource, is_unknown_name, sources};
 pub use self::clean_up_guard::{CLEAN_UP_GUARD, is_clearable};
 #[doc(hidden)]
 pub use self::client_options::ClientOptions;
@@ -49,6 +54,7 @@ pub use self::clock_drift::{ClockDrift, DriftGauge, DriftLevel, SentAt, ServerTi
 pub use self::errors::{LOCK_ID_IN_USE, corrupt_record, lock_id_in_use};
 pub use self::failure::{FailureSubject, LookLimit};
 pub use self::holder_column::{bound_holder, has_holder, holder_in, holder_text};
+pub use self::recent::Recent;
 pub use self::storage_key::{
     StorageKey, StorageLimits, make_fence_key, make_hashed_storage_key, make_storage_key,
 };

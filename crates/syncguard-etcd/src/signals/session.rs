@@ -4,23 +4,20 @@
 //! for ever. A watch begins at the present revision, so a compaction never passes it by.
 
 use std::collections::HashMap;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use syncguard_core::LockError;
 use syncguard_core::authoring::signals::{Changes, LockSeen, SignalEnd, Subscriptions};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
-use tonic::codegen::tokio_stream;
+use tonic::codegen::tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Code, Status};
 
 use crate::client::{self, Client};
 use crate::error::{self, Rpc};
 use crate::wire::{
-    EventType, Filter, WatchCancelRequest, WatchCreateRequest, WatchProgressRequest, WatchRequest,
-    WatchResponse, WatchUnion,
+    DELETE, NO_PUT, WatchCancelRequest, WatchCreateRequest, WatchRequest, WatchResponse, WatchUnion,
 };
 
 /// A stream, and the watches on it.
@@ -68,7 +65,7 @@ impl Session {
         let service = member.borrow_and_update().service.clone();
         let opening = async {
             let token = client.token(&service).await.map_err(|fault| Err(fault.error))?;
-            let request = client::request(RequestStream(receiver), token, None);
+            let request = client::request(UnboundedReceiverStream::new(receiver), token, None);
             service.watch(request).await.map_err(|status| failed(&status))
         };
         let mut answers = match timeout(self.timeout, opening).await {
@@ -101,7 +98,7 @@ impl Session {
         let send = |union| drop(requests.send(WatchRequest { request_union: Some(union) }));
         if changes.is_empty() {
             self.is_asked = true;
-            send(WatchUnion::Progress(WatchProgressRequest {}));
+            send(WatchUnion::Progress(()));
         }
         for name in changes.unsubscribe {
             if let Some(watch_id) = self.ids.remove(&name) {
@@ -126,7 +123,7 @@ impl Session {
         self.last += 1;
         let request = WatchCreateRequest {
             key: name.clone().into_bytes(),
-            filters: vec![Filter::NoPut.into()],
+            filters: vec![NO_PUT],
             watch_id: self.last,
         };
         self.ids.insert(name.clone(), self.last);
@@ -150,7 +147,7 @@ impl Session {
                 watch.is_confirmed = true;
                 // The waiter asks once more, now that no release escapes it.
                 self.subscriptions.confirm(&watch.name, LockSeen::MayBeFree);
-            } else if answer.events.iter().any(|event| event.r#type() == EventType::Delete) {
+            } else if answer.events.iter().any(|event| event.r#type == DELETE) {
                 self.subscriptions.signal(&watch.name);
             }
         }
@@ -169,19 +166,5 @@ fn failed(status: &Status) -> Result<SignalEnd, LockError> {
     match status.code() {
         Code::Ok | Code::Cancelled => Ok(SignalEnd::Closed),
         _ => Err(error::from_status(status, Rpc::Read).error),
-    }
-}
-
-/// The requests to the server, as a stream.
-struct RequestStream(mpsc::UnboundedReceiver<WatchRequest>);
-
-impl tokio_stream::Stream for RequestStream {
-    type Item = WatchRequest;
-
-    fn poll_next(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<WatchRequest>> {
-        self.0.poll_recv(context)
     }
 }

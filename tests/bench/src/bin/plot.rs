@@ -31,12 +31,8 @@ const ROW: f64 = 40.0;
 const TOP: f64 = 44.0;
 
 const STYLE: &str = "<style>
-svg:root { color: #1f2328 }
-svg:root .sg-paper { fill: #ffffff }
-@media (prefers-color-scheme: dark) {
-svg:root { color: #e6edf3 }
-svg:root .sg-paper { fill: #0d1117 }
-}
+svg:root { color: #1f2328 } svg:root .sg-paper { fill: #ffffff }
+@media (prefers-color-scheme: dark) { svg:root { color: #e6edf3 } svg:root .sg-paper { fill: #0d1117 } }
 </style>";
 
 #[derive(Deserialize)]

@@ -6,12 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use syncguard_bench::{Counter, Options};
-use syncguard_core::{AcquisitionOptions, LockBackend, LockConfig};
-use syncguard_firestore::FirestoreBackend;
-use syncguard_postgres::PostgresBackend;
+use syncguard_core::{AcquisitionOptions, LockBackend as _, LockConfig};
 use syncguard_recipes::{Semaphore, lock_all};
 use syncguard_redis::RedisBackend;
-use syncguard_sqlite::SqliteBackend;
+use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::redis::RedisServer;
@@ -32,24 +30,24 @@ async fn main() -> Result<()> {
         }
     }
     println!("A set of {SET} locks, in ms:");
-    many("Redis", RedisBackend::connect(&server.url()).await?).await?;
+    many("Redis", &server.url()).await?;
     drop(server);
     let server = PostgresServer::start()?;
-    many(
-        "PostgreSQL",
-        PostgresBackend::connect(&format!("{}?setup_schema=true", server.url())).await?,
-    )
-    .await?;
+    many("PostgreSQL", &format!("{}?setup_schema=true", server.url())).await?;
     drop(server);
     let folder = tempfile::tempdir()?;
-    many("SQLite", SqliteBackend::open(folder.path().join("locks.db")).await?).await?;
+    many("SQLite", &format!("sqlite://{}/locks.db", folder.path().display())).await?;
+    let server = EtcdCluster::start(1)?;
+    many("etcd", &server.url()).await?;
+    drop(server);
     let emulator = FirestoreEmulator::start()?;
     let url = format!("firestore://bench?emulator={}", emulator.host_port());
-    many("Firestore emulator", FirestoreBackend::connect(&url).await?).await
+    many("Firestore emulator", &url).await
 }
 
 /// One process, whose keys are free: one after the other, as a minimum hold wants it, and as usual.
-async fn many(name: &str, backend: impl LockBackend) -> Result<()> {
+async fn many(name: &str, url: &str) -> Result<()> {
+    let backend = syncguard::connect(url).await?;
     let patient =
         |key| LockConfig::new(format!("bench:set:{key}")).with_wait_up_to(Duration::from_secs(300));
     let keys = || (0..SET).map(patient);
@@ -104,9 +102,7 @@ async fn contest(
     }
     tokio::time::sleep(time).await;
     stop.store(true, Ordering::Relaxed);
-    while let Some(ended) = all.join_next().await {
-        ended??;
-    }
+    all.join_all().await.into_iter().collect::<Result<()>>()?;
     let shares: Vec<u64> = shares.iter().map(|share| share.load(Ordering::Relaxed)).collect();
     let grants: u64 = shares.iter().sum::<u64>().max(1);
     let commands = (counter.read().await? - before) as f64 / grants as f64;

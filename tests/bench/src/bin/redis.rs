@@ -11,63 +11,34 @@ use anyhow::{Result, ensure};
 use fred::clients::Client;
 use fred::interfaces::LuaInterface as _;
 use fred::types::Value;
-use syncguard_bench::{Options, Report, Table, Way, clients, cycle};
+use syncguard_bench::{Options, Report, Table, Way, clients};
 use syncguard_redis::RedisBackend;
 use syncguard_test_services::redis::RedisServer;
-
-const CALLERS: [usize; 4] = [1, 16, 64, 256];
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let options = Options::parse(&[])?;
-    let time = options.time(200, 600)?;
+    let (time, mut report) = (options.time(200, 600)?, Report::default());
     let server = RedisServer::start()?;
-    let mut report = Report::default();
-    for callers in CALLERS {
+    for callers in [1, 16, 64, 256] {
+        let scripts = Scripts::load(clients::redis(&server.url()).await?).await?;
+        let rslock = rslock::LockManager::new(vec![server.url()]);
         let ways = vec![
-            Locks::Backend(RedisBackend::connect(&server.url()).await?),
-            Locks::Fred(Scripts::load(clients::redis(&server.url()).await?).await?),
-            Locks::Rslock(rslock::LockManager::new(vec![server.url()])),
+            Way::backend("(a) syncguard-redis", RedisBackend::connect(&server.url()).await?),
+            Way::new("(b) same scripts, raw fred", Arc::new(scripts), |scripts, key| async move {
+                scripts.cycle(&key).await
+            }),
+            Way::new("(c) rslock", rslock, |rslock, key| async move {
+                let lock = rslock.lock(key.as_bytes(), Duration::from_secs(30)).await?;
+                rslock.unlock(&lock).await;
+                Ok(())
+            }),
         ];
-        let table = Table::measure(ways, callers, time).await?;
-        table.print("");
-        let (of_fred, of_rslock) = (table.ratio(0, 1), table.ratio(0, 2));
-        report.at_least(&format!("{callers} at once, cycles of (b)"), of_fred, 0.8);
-        println!("    cycles of (c): {of_rslock:.2}");
-        report.ratio(callers, "the same scripts on fred", of_fred);
-        report.ratio(callers, "rslock, which has no fence", of_rslock);
+        let table = Table::measure(ways, callers, "", time).await?;
+        table.compare([0, 1], Some(0.8), Some("the same scripts on fred"), &mut report);
+        table.compare([0, 2], None, Some("rslock, which has no fence"), &mut report);
     }
     report.end("redis", options.check)
-}
-
-#[derive(Clone)]
-enum Locks {
-    Backend(RedisBackend),
-    Fred(Arc<Scripts>),
-    Rslock(rslock::LockManager),
-}
-
-impl Way for Locks {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Backend(_) => "(a) syncguard-redis",
-            Self::Fred(_) => "(b) same scripts, raw fred",
-            Self::Rslock(_) => "(c) rslock",
-        }
-    }
-
-    async fn cycle(&self, task: usize) -> Result<()> {
-        let key = format!("order:{task:012}");
-        match self {
-            Self::Backend(backend) => cycle(backend, &key).await,
-            Self::Fred(scripts) => scripts.cycle(&key).await,
-            Self::Rslock(manager) => {
-                let lock = manager.lock(key.as_bytes(), Duration::from_secs(30)).await?;
-                manager.unlock(&lock).await;
-                Ok(())
-            }
-        }
-    }
 }
 
 /// The scripts of the backend without the library around them.
@@ -78,13 +49,13 @@ struct Scripts {
 }
 
 impl Scripts {
-    async fn load(client: Client) -> Result<Arc<Self>> {
+    async fn load(client: Client) -> Result<Self> {
         let record = include_str!("../../../../crates/syncguard-redis/src/lua/record.lua");
         let acquire = include_str!("../../../../crates/syncguard-redis/src/lua/acquire.lua");
         let release = include_str!("../../../../crates/syncguard-redis/src/lua/release.lua");
         let acquire = client.script_load(record.to_owned() + acquire).await?;
         let release = client.script_load(record.to_owned() + release).await?;
-        Ok(Arc::new(Self { client, acquire, release }))
+        Ok(Self { client, acquire, release })
     }
 
     async fn cycle(&self, key: &str) -> Result<()> {

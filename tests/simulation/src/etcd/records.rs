@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use syncguard_etcd::simulated::tonic::Status;
 use syncguard_etcd::wire::{
-    Compare, Event, EventType, KeyValue, RangeRequest, RangeResponse, Request, RequestOp, Response,
+    Compare, DELETE, Event, KeyValue, RangeRequest, RangeResponse, Request, RequestOp,
     ResponseHeader, ResponseOp, Target, TxnRequest, TxnResponse, WatchRequest, WatchResponse,
     WatchUnion,
 };
@@ -146,12 +146,10 @@ impl Records {
     /// An answer with these reads.
     fn answer(&self, succeeded: bool, reads: &[RequestOp]) -> TxnResponse {
         let read = |op: &RequestOp| match op.request.as_ref().expect("a request") {
-            Request::Range(range) => {
-                ResponseOp { response: Some(Response::Range(self.range(range))) }
-            }
+            Request::Range(range) => ResponseOp { range: Some(self.range(range)) },
             _ => panic!("a change among reads"),
         };
-        let header = ResponseHeader { revision: self.revision, ..ResponseHeader::default() };
+        let header = ResponseHeader { revision: self.revision };
         TxnResponse { header: Some(header), succeeded, responses: reads.iter().map(read).collect() }
     }
 
@@ -178,7 +176,7 @@ impl Records {
         let mut heard = Heard::new();
         for (stream, watches) in &self.watches {
             for (watch_id, _) in watches.iter().filter(|(_, of)| *of == name) {
-                let events = vec![Event { r#type: EventType::Delete.into() }];
+                let events = vec![Event { r#type: DELETE }];
                 let answer =
                     WatchResponse { watch_id: *watch_id, events, ..WatchResponse::default() };
                 heard.push((*stream, Told::Etcd(answer)));

@@ -71,6 +71,10 @@ impl<'a> Simulation<'a> {
         if plan.flaw == Some(Flaw::ForgottenCopy) {
             odds.doubled = 600;
         }
+        if plan.flaw == Some(Flaw::SettledLater) {
+            // It shows only after an acquire whose answer was lost, on a key that somebody else has by then.
+            odds.lost = 1000;
+        }
         if plan.flaw.is_some_and(Flaw::leaves_orphans) {
             // These flaws show only if a message comes late or twice.
             odds = Odds { late: 2500, doubled: 600, ..odds };

@@ -31,10 +31,11 @@ fn with(store: &Store, work: impl FnOnce(&mut EtcdCluster) -> Result<()>) -> Res
     }
 }
 
-/// Another member leads, and the history is compacted.
+/// Another member leads, if it can, and the history is compacted.
 fn move_leader(store: &Store, _: &mut Random) -> Result<()> {
     with(store, |cluster| {
-        cluster.move_leader()?;
+        // A member that is still behind after the last fault does not take over.
+        let _ = cluster.move_leader();
         // Without a write since the last time, there is nothing to compact.
         let _ = cluster.compact(cluster.leader()?);
         Ok(())

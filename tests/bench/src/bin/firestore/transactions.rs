@@ -4,13 +4,10 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use syncguard_bench::firestore::Raw;
-use syncguard_firestore::gcloud_sdk::google::firestore::v1::batch_get_documents_request::ConsistencySelector as ReadIn;
-use syncguard_firestore::gcloud_sdk::google::firestore::v1::batch_get_documents_response::Result as Found;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::write::Operation;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::{
-    BatchGetDocumentsRequest, BeginTransactionRequest, CommitRequest, Document, RollbackRequest,
-    Write,
+    BeginTransactionRequest, CommitRequest, RollbackRequest, Write,
 };
 use syncguard_firestore::gcloud_sdk::tonic::{Code, Status};
 
@@ -42,13 +39,13 @@ impl Transactions {
     }
 
     async fn attempt(&self, key: &str, takes: bool, transaction: Vec<u8>) -> Result<(), Status> {
-        let [lock_name, counter_name] = self.0.names(key);
-        let lock = self.read(&lock_name, &transaction).await?;
-        if lock.is_some() == takes {
+        let [lock, counter] = self.0.names(key).map(|name| [name]);
+        let within = || Some(transaction.clone());
+        if self.0.read(&lock, within()).await?.is_empty() != takes {
             return Err(Status::failed_precondition("another has the lock"));
         }
         let operations = if takes {
-            let counter = self.read(&counter_name, &transaction).await?;
+            let counter = self.0.read(&counter, within()).await?.pop();
             let fence = counter.and_then(|mut counter| counter.fields.remove("fence")?.value_type);
             let last = match fence {
                 Some(ValueType::StringValue(digits)) => digits.parse().unwrap_or(0),
@@ -56,28 +53,12 @@ impl Transactions {
             };
             self.0.documents(key, last + 1).map(Operation::Update).to_vec()
         } else {
-            vec![Operation::Delete(lock_name)]
+            lock.map(Operation::Delete).to_vec()
         };
         let write = |operation| Write { operation: Some(operation), ..Write::default() };
         let writes = operations.into_iter().map(write).collect();
         let database = self.0.database.clone();
         let commit = CommitRequest { database, writes, transaction, ..Default::default() };
         self.0.client.clone().commit(commit).await.map(drop)
-    }
-
-    async fn read(&self, name: &str, transaction: &[u8]) -> Result<Option<Document>, Status> {
-        let request = BatchGetDocumentsRequest {
-            database: self.0.database.clone(),
-            documents: vec![name.to_owned()],
-            consistency_selector: Some(ReadIn::Transaction(transaction.to_vec())),
-            ..BatchGetDocumentsRequest::default()
-        };
-        let mut answers = self.0.client.clone().batch_get_documents(request).await?.into_inner();
-        while let Some(answer) = answers.message().await? {
-            if let Some(Found::Found(document)) = answer.result {
-                return Ok(Some(document));
-            }
-        }
-        Ok(None)
     }
 }

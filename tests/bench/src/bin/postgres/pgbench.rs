@@ -1,12 +1,11 @@
 //! The statements of the backend, run by pgbench.
 
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use syncguard_postgres::tokio_postgres::Client;
-use syncguard_test_services::postgres::PostgresServer;
+use syncguard_test_services::postgres::{PostgresServer, program};
 use tempfile::TempDir;
 
 /// A limit that no fence reaches, and a time in the year 2255.
@@ -56,7 +55,7 @@ impl Script {
     pub(crate) fn run(&self, clients: usize, time: Duration) -> Result<f64> {
         // pgbench runs for whole seconds.
         let seconds = time.as_secs().max(1);
-        let output = Command::new(program()?)
+        let output = Command::new(program("pgbench")?)
             .args(["-n", "-M", "prepared", "-f", "cycle.sql", "-h", "127.0.0.1", "-U", "postgres"])
             .args(["-p", &self.port.to_string(), "-c", &clients.to_string()])
             .args(["-j", &clients.min(2).to_string(), "-T", &seconds.to_string(), "postgres"])
@@ -75,13 +74,4 @@ fn with_values(statement: &str, values: &[&str]) -> String {
     values.iter().enumerate().rev().fold(statement.to_owned(), |statement, (index, value)| {
         statement.replace(&format!("${}", index + 1), value)
     })
-}
-
-fn program() -> Result<PathBuf> {
-    let mut versions: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
-        .map(|folder| folder.flatten().map(|entry| entry.path().join("bin/pgbench")).collect())
-        .unwrap_or_default();
-    versions.retain(|path| path.exists());
-    versions.sort();
-    Ok(versions.pop().unwrap_or_else(|| "pgbench".into()))
 }

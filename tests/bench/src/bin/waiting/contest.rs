@@ -4,20 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
+use syncguard_bench::{Lock, clock};
 use syncguard_core::authoring::pause::random_part;
 use tokio::task::JoinSet;
 
-use crate::clock;
 use crate::job::{Contest, Outcome, Spread, Turn};
-use crate::locks::Lock;
 use crate::process::wait_for_start;
 
 /// Runs the waiters of this process, and returns the results.
 pub(crate) async fn run<L: Lock>(contest: &Contest, lock: L) -> Result<Outcome> {
-    let mut locks = Vec::new();
-    for _ in 0..contest.waiters {
-        locks.push(lock.for_waiter().await?);
-    }
     // Prepares connections and scripts, which are not measured.
     let warm = format!("warm:{}", std::process::id());
     for _ in 0..20 {
@@ -30,8 +25,8 @@ pub(crate) async fn run<L: Lock>(contest: &Contest, lock: L) -> Result<Outcome> 
     let contest = Arc::new(contest.clone());
     let mut waiters = JoinSet::new();
     clock::until(start).await?;
-    for lock in locks {
-        waiters.spawn(wait(lock, Arc::clone(&contest), end));
+    for _ in 0..contest.waiters {
+        waiters.spawn(wait(lock.clone(), Arc::clone(&contest), end));
     }
     let mut outcome = Outcome::default();
     while let Some(waiter) = waiters.join_next().await {

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
+use syncguard_bench::clock;
 use syncguard_core::authoring::signals::LockSeen;
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, KeyWatch, ReleaseRequest, WatchRequest,
 };
 use syncguard_core::{LockBackend, LockError, ReleaseResult, forward};
-
-use crate::clock;
 
 /// A backend whose signals are not heard.
 #[derive(Clone)]

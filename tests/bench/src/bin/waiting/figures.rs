@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use syncguard_bench::sorted::{Sorted, ms};
 
 use crate::job::{Outcome, Turn};
 
@@ -49,12 +50,11 @@ impl Figures {
         for (one, next) in hand_overs(&turns) {
             ensure!(next.granted >= one.release_begun, "two holders at once");
         }
-        let longest_waits: Vec<f64> = (0..outcomes.len())
-            .map(|process| {
-                let own = turns.iter().filter(|(of, _)| *of == process);
-                ms(own.map(|(_, turn)| turn.granted - turn.requested).max().unwrap_or(0))
-            })
-            .collect();
+        let longest_wait = |process| {
+            let own = turns.iter().filter(|(of, _)| *of == process);
+            ms(own.map(|(_, turn)| turn.granted - turn.requested).max().unwrap_or(0))
+        };
+        let longest_waits: Vec<f64> = (0..outcomes.len()).map(longest_wait).collect();
 
         // A turn counts if it began within the time; at its end, waiters only go away.
         turns.retain(|(_, turn)| turn.granted < end);
@@ -85,24 +85,4 @@ impl Figures {
 fn hand_overs(turns: &[(usize, Turn)]) -> impl Iterator<Item = (&Turn, &Turn)> {
     let pairs = turns.windows(2).map(|pair| (&pair[0].1, &pair[1].1));
     pairs.filter(|(one, next)| one.key == next.key)
-}
-
-/// Times in ns.
-pub(crate) struct Sorted(Vec<u64>);
-
-impl Sorted {
-    pub(crate) fn new(mut times: Vec<u64>) -> Self {
-        times.sort_unstable();
-        Self(times)
-    }
-
-    /// In ms.
-    pub(crate) fn quantile(&self, part: f64) -> f64 {
-        let last = self.0.len().saturating_sub(1);
-        ms(self.0.get((last as f64 * part) as usize).copied().unwrap_or(0))
-    }
-}
-
-fn ms(nanos: u64) -> f64 {
-    nanos as f64 / 1e6
 }

@@ -6,33 +6,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use syncguard_core::authoring::pause::random_part;
 
-/// The store of the locks.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Store {
-    Memory,
-    Redis { url: String },
-    Postgres { url: String, port: u16 },
-    Firestore { port: u16 },
-}
-
 /// The work of a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Job {
     Contest(Contest),
-    /// Takes locks and dies.
-    Hold(Locks),
-    /// Waits for the same locks.
-    Follow(Locks),
-}
-
-/// Locks that are taken and held.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Locks {
-    pub(crate) prefix: String,
-    pub(crate) number: usize,
-    pub(crate) ttl: Duration,
-    /// After each, so that expiries are apart.
-    pub(crate) pause: Duration,
+    /// Takes the locks of these keys and dies.
+    Hold(Vec<String>),
 }
 
 /// Waiters of one process that want the same keys repeatedly.
@@ -76,7 +55,7 @@ pub(crate) enum Way {
     Ours,
     /// Ours, over a backend without signals.
     Deaf,
-    /// The TypeScript library, by its records and its pauses.
+    /// The TypeScript library, or a client of ours with its pauses and records.
     TypeScript,
 }
 

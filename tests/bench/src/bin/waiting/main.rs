@@ -12,14 +12,12 @@
 
 mod beside;
 mod child;
-mod clock;
 mod contest;
 mod crash;
 mod far;
 mod figures;
 mod floor;
 mod job;
-mod locks;
 mod poller;
 mod process;
 mod row;
@@ -36,8 +34,8 @@ async fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1).peekable();
     if arguments.next_if(|argument| argument == process::CHILD).is_some() {
         let job = arguments.next().context("a child without a job")?;
-        let (store, job) = serde_json::from_str(&job)?;
-        return child::run(&store, &job).await;
+        let (url, job): (String, _) = serde_json::from_str(&job)?;
+        return child::run(&url, &job).await;
     }
     let options = Options::parse(&["--store", "--row"])?;
     let mut tables = Tables::new(options)?;

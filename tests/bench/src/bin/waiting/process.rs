@@ -7,13 +7,13 @@ use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::job::{Contest, Job, Store, Way};
+use crate::job::{Contest, Job, Way};
 
 /// The first argument of a child program.
 pub(crate) const CHILD: &str = "--child";
 const READY: &str = "ready";
 
-/// A child, seen from its parent. It is killed on drop.
+/// A child, seen from its parent. Drop kills it, so that it cannot clean up.
 pub(crate) struct Process {
     child: Child,
     input: ChildStdin,
@@ -21,7 +21,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn start(store: &Store, job: &Job) -> Result<Self> {
+    pub(crate) fn start(store: &str, job: &Job) -> Result<Self> {
         let mut child = program(store, job)?
             .arg(serde_json::to_string(&(store, job))?)
             .stdin(Stdio::piped())
@@ -50,13 +50,6 @@ impl Process {
         Ok(serde_json::from_str(&self.line()?)?)
     }
 
-    /// SIGKILL, so that the child cannot clean up.
-    pub(crate) fn kill(mut self) -> Result<()> {
-        self.child.kill()?;
-        self.child.wait()?;
-        Ok(())
-    }
-
     fn line(&mut self) -> Result<String> {
         let mut line = String::new();
         if self.output.read_line(&mut line)? == 0 {
@@ -74,9 +67,9 @@ impl Drop for Process {
 }
 
 /// This program as a child, or the TypeScript library if it is installed and has a driver for the store.
-fn program(store: &Store, job: &Job) -> Result<Command> {
+fn program(store: &str, job: &Job) -> Result<Command> {
     let is_type_script = matches!(job, Job::Contest(Contest { way: Way::TypeScript, .. }))
-        && matches!(store, Store::Redis { .. } | Store::Postgres { .. })
+        && (store.starts_with("redis:") || store.starts_with("postgres:"))
         && std::env::var_os("SYNCGUARD_TYPESCRIPT").is_some();
     if is_type_script {
         let mut command = Command::new("node");

@@ -4,11 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use syncguard_bench::Counter;
+use syncguard_bench::{Counter, clock};
 
-use crate::clock;
 use crate::figures::Figures;
-use crate::job::{Contest, Job, Outcome, Spread, Store, Way};
+use crate::job::{Contest, Job, Outcome, Spread, Way};
 use crate::process::Process;
 
 /// Waiters of this library that want one key without a rest.
@@ -24,7 +23,8 @@ pub(crate) struct Row {
 /// A store, and the counter of its commands.
 #[derive(Clone, Copy)]
 pub(crate) struct Measured<'a> {
-    pub(crate) store: &'a Store,
+    /// Its URL.
+    pub(crate) store: &'a str,
     pub(crate) counter: &'a Counter,
 }
 

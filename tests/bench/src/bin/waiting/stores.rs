@@ -3,13 +3,11 @@
 use anyhow::Result;
 use syncguard_bench::Counter;
 use syncguard_bench::firestore::Raw;
-use syncguard_postgres::PostgresBackend;
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::redis::RedisServer;
 
 use crate::floor::{self, Floor};
-use crate::job::Store;
 use crate::row::{Measured, Row};
 use crate::tables::{Asked, Tables};
 use crate::{beside, crash};
@@ -20,17 +18,17 @@ const LONG_WORK: Row = Row { name: "64 in 4, 50 ms", processes: 4, waiters: 64, 
 
 pub(crate) async fn memory(tables: &mut Tables) -> Result<()> {
     tables.store("memory");
-    let on = Measured { store: &Store::Memory, counter: &Counter::None };
+    let on = Measured { store: "memory:", counter: &Counter::None };
     tables.contest(&IN_1, on, None, Asked::Nothing).await
 }
 
 pub(crate) async fn redis(tables: &mut Tables) -> Result<()> {
     let server = RedisServer::start()?;
-    let url = server.url();
-    let counter = Counter::redis(&url).await?;
-    let floor = floor::redis(&url, tables.time / 2).await?;
+    let url = &server.url();
+    let counter = &Counter::redis(url).await?;
+    let floor = floor::redis(url, tables.time / 2).await?;
     tables.store("redis");
-    all(tables, Measured { store: &Store::Redis { url }, counter: &counter }, &floor).await
+    all(tables, Measured { store: url, counter }, &floor).await
 }
 
 /// A server that does not wait for its disk.
@@ -40,12 +38,12 @@ pub(crate) async fn postgres(tables: &mut Tables) -> Result<()> {
         .config("fsync = off")
         .config("shared_preload_libraries = 'pg_stat_statements'")
         .start()?;
-    let (url, port) = (server.url(), server.port());
-    drop(PostgresBackend::connect(&format!("{url}?setup_schema=true")).await?);
-    let counter = Counter::postgres(port).await?;
+    let (url, port) = (&server.url(), server.port());
+    drop(syncguard::connect(&format!("{url}?setup_schema=true")).await?);
+    let counter = &Counter::postgres(port).await?;
     let floor = floor::postgres(port, tables.time / 2).await?;
     tables.store("postgres");
-    all(tables, Measured { store: &Store::Postgres { url, port }, counter: &counter }, &floor).await
+    all(tables, Measured { store: url, counter }, &floor).await
 }
 
 /// Measures every row of a store with signals.
@@ -57,7 +55,7 @@ async fn all(tables: &mut Tables, on: Measured<'_>, floor: &Floor) -> Result<()>
     }
     tables.contest(&LONG_WORK, on, Some(floor), Asked::Success).await?;
     beside::all(tables, on).await?;
-    crash::holder(tables, on.store, floor.between.quantile(0.5))
+    crash::holder(tables, on.store, floor.between.quantile(0.5)).await
 }
 
 pub(crate) async fn firestore(tables: &mut Tables) -> Result<()> {
@@ -67,8 +65,7 @@ pub(crate) async fn firestore(tables: &mut Tables) -> Result<()> {
     let floor = floor::firestore(&raw, tables.time / 2).await?;
     tables.store("firestore");
     tables.floor("floor, in a process", &floor.inside);
-    let on =
-        Measured { store: &Store::Firestore { port: emulator.port() }, counter: &Counter::None };
+    let on = Measured { store: &raw.url(), counter: &Counter::None };
     for row in [Row { name: "16 in 1", waiters: 16, ..IN_1 }, IN_4] {
         tables.contest(&row, on, Some(&floor), Asked::Nothing).await?;
     }

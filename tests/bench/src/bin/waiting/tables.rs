@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use syncguard_bench::sorted::Sorted;
 use syncguard_bench::{Options, Report};
 
-use crate::figures::{Figures, Sorted};
+use crate::figures::Figures;
 use crate::floor::Floor;
 use crate::row::{Measured, Row};
 

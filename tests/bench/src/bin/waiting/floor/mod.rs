@@ -6,10 +6,9 @@ mod redis;
 use std::time::Duration;
 
 use anyhow::Result;
+use syncguard_bench::clock;
 use syncguard_bench::firestore::Raw;
-
-use crate::clock;
-use crate::figures::Sorted;
+use syncguard_bench::sorted::Sorted;
 
 pub(crate) use postgres::measure as postgres;
 pub(crate) use redis::measure as redis;

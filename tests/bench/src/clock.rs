@@ -10,13 +10,13 @@ use rustix::time::{
 use tokio::io::unix::AsyncFd;
 
 /// `CLOCK_MONOTONIC` in ns: the same in all processes of the machine.
-pub(crate) fn now() -> u64 {
+pub fn now() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
 /// Milliseconds since 1970, as the stores count them.
-pub(crate) fn wall_ms() -> f64 {
+pub fn wall_ms() -> f64 {
     SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |since| since.as_secs_f64() * 1000.0)
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn wall_ms() -> f64 {
 /// The timer of tokio has steps of 1 ms: of 1 ms it makes 1.1 to 2.2. A spinning thread would burn one of
 /// the two cores that the others need, and a sleeping one has to be woken and has to wake us. A timer of the
 /// kernel in tokio's own epoll does neither.
-pub(crate) async fn exactly(time: Duration) -> Result<()> {
+pub async fn exactly(time: Duration) -> Result<()> {
     let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
     let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
     let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -38,7 +38,7 @@ pub(crate) async fn exactly(time: Duration) -> Result<()> {
 }
 
 /// Waits until the shared clock shows this time.
-pub(crate) async fn until(time: u64) -> Result<()> {
+pub async fn until(time: u64) -> Result<()> {
     match time.saturating_sub(now()) {
         0 => Ok(()),
         left => exactly(Duration::from_nanos(left)).await,
