@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::acquisition::AcquisitionOptions;
-use super::answers::Answers;
+use super::answers::{Answers, unanswered};
 use super::cancellable::sleep_unless_cancelled;
 use super::config::{LockConfig, Policy};
 use super::guard::{Lease, LockGuard, MinHold};
@@ -215,7 +215,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
     /// The error for a caller that makes no further attempt.
     pub(super) fn timeout_error(&self, pauses: &Pauses<'_>, answers: &Answers) -> LockError {
         if answers.is_unanswered && !answers.last_is_contention {
-            return self.unanswered_error(pauses);
+            return unanswered(self.key, pauses.options.timeout);
         }
         // Even if the last answer was "locked": the holder can be our own late grant, which is being
         // given back.
@@ -275,19 +275,6 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             (ErrorCode::NetworkTimeout, message)
         };
         LockError::new(code, message).with_key(self.key)
-    }
-
-    fn unanswered_error(&self, pauses: &Pauses<'_>) -> LockError {
-        LockError::new(
-            ErrorCode::NetworkTimeout,
-            format!(
-                "the store did not answer the last acquire within the acquisition limit of {:?}; \
-                 what it may still grant is given back",
-                pauses.options.timeout
-            ),
-        )
-        .with_unknown_outcome()
-        .with_key(self.key)
     }
 
     pub(super) fn late_error(&self) -> LockError {

@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::fairness::Fairness;
-use crate::contract::key_watch::KeyWatch;
 use crate::rt::Instant;
 use crate::util::answer_patience;
 
@@ -18,16 +17,19 @@ pub(super) type Number = u64;
 /// that one checks half as often, and so on. A head with waiters behind it sleeps no longer than this.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
+/// How long the head may wait for an answer before the next waiter asks as well.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
 /// The waiters for a key in this process, and the guard that has the key. If there is a waiter, there is a
-/// head.
-pub(super) struct WaitQueue {
+/// head. `W` is the watch that each head leaves for the next.
+pub(super) struct WaitQueue<W> {
     head: Option<HeadState>,
     waiting: VecDeque<(Number, Arc<Notify>)>,
     /// The guard of this process that has the lock, and when the store frees the lock without an extend.
     holder: Option<(Number, Instant)>,
     pub(super) fairness: Fairness,
-    /// The watch that the last head has left for the next.
-    watch: Option<KeyWatch>,
+    /// The watch that the last head has left.
+    watch: Option<W>,
     last_number: Number,
     /// The longest time that the store took to answer a head.
     longest_answer: Duration,
@@ -62,11 +64,9 @@ pub(crate) enum Turn {
     Held(Instant),
 }
 
-impl WaitQueue {
+impl<W> WaitQueue<W> {
     /// How late the head may be with its next step.
     const GRACE: Duration = Duration::from_secs(1);
-    /// How long the head may wait for an answer before the next waiter asks as well.
-    const PATIENCE: Duration = Duration::from_secs(10);
 
     pub(super) fn new(is_single_process: bool) -> Self {
         Self {
@@ -156,7 +156,7 @@ impl WaitQueue {
             return Turn::Held(until);
         }
         head.asked = Some(now);
-        head.due = now + Self::PATIENCE;
+        head.due = now + PATIENCE;
         Turn::Ask
     }
 
@@ -165,7 +165,7 @@ impl WaitQueue {
         if let Some(head) = self.head_if(number) {
             head.asked = Some(now);
             head.wakes_at = None;
-            head.due = now + Self::PATIENCE;
+            head.due = now + PATIENCE;
         }
     }
 
@@ -259,7 +259,7 @@ impl WaitQueue {
 
     /// Leaves a watch for the next head. Returns the watches that are not needed: the caller drops them after it
     /// has unlocked the queue.
-    pub(super) fn leave_watch(&mut self, watch: Option<KeyWatch>) -> [Option<KeyWatch>; 2] {
+    pub(super) fn leave_watch(&mut self, watch: Option<W>) -> [Option<W>; 2] {
         match (&self.head, watch) {
             (None, watch) => [watch, self.watch.take()],
             (Some(_), None) => [None, None],
@@ -267,7 +267,7 @@ impl WaitQueue {
         }
     }
 
-    pub(super) fn take_watch(&mut self) -> Option<KeyWatch> {
+    pub(super) fn take_watch(&mut self) -> Option<W> {
         self.watch.take()
     }
 

@@ -3,6 +3,8 @@
 mod sharing;
 mod watching;
 
+pub use self::watching::open_watch;
+
 use std::future::Future;
 use std::time::Duration;
 
@@ -179,7 +181,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
     /// Waits until there is a reason to ask the store.
     async fn wait(&mut self) -> Result<(), LockError> {
         loop {
-            if self.holder != Holder::Local && self.wants_watch() && self.watch().await? {
+            if self.wants_watch() && self.holder != Holder::Local && self.watch().await? {
                 // A release before the watch began gave no signal.
                 self.woken = Woken::Signal;
                 break;
@@ -274,7 +276,6 @@ impl<'a, B: LockBackend> Head<'a, B> {
             }
         };
         let woken = unless_cancelled(token, woken).await?;
-        self.ticket.watch.take_if(|watch| watch.is_over());
         // A pause before the first attempt is not a retry.
         if woken != Woken::Poll || is_early || wakes_at < wake_at || self.answers.attempts == 0 {
             self.pauses.uncount();
