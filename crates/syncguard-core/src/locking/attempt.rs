@@ -24,6 +24,10 @@ use crate::rt::{self, Instant, Spawner};
 use crate::value::FenceToken as _;
 use crate::value::{ErrorCode, Key, LockError, LockId};
 
+/// The longest time for a request that only helps: a watch, which must not delay polls, and the name of the holder, which
+/// must not delay an error. Within it, most stores answer twice even if they are far away.
+pub(super) const ASIDE: Duration = Duration::from_millis(250);
+
 /// The state that the attempts of one acquisition share.
 pub(super) struct Attempt<'a, B> {
     backend: &'a B,
@@ -246,13 +250,12 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
     /// Adds the holder of the lock to the error of a caller that has waited in vain, if the store says it soon. A caller
     /// that does not wait gets its answer without a second request.
     pub(super) async fn with_holder(&self, error: LockError) -> LockError {
-        const SOON: Duration = Duration::from_millis(250);
         if self.policy.acquisition.max_retries == 0 {
             return error;
         }
         let by = LookupBy::Key(self.key.clone());
         let request = LookupRequest { by, key_hint: None, cancellation: None };
-        match rt::within(SOON, self.backend.lookup(request)).await {
+        match rt::within(ASIDE, self.backend.lookup(request)).await {
             Some(Ok(Some(LockInfo { holder: Some(holder), .. }))) => error.with_holder(holder),
             _ => error,
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use syncguard_core::authoring::pause::Backoff;
 use syncguard_core::authoring::{answer_patience, unanswered};
+use syncguard_core::contract::TIME_STEP;
 use syncguard_core::{ErrorCode, LockBackend, LockError, TryAcquired, try_acquire};
 use tokio::time::{Instant, timeout};
 
@@ -105,8 +106,7 @@ impl<'a, B: LockBackend> Call<'a, B> {
                 // Without a time, the slot is asked for as often as a poll.
                 let free_within =
                     contention.free_within.unwrap_or(config.acquisition().max_retry_delay);
-                // Stores cut times to milliseconds.
-                claim.contended(Instant::now() + free_within + Duration::from_millis(1));
+                claim.contended(Instant::now() + free_within + TIME_STEP);
                 Ok(None)
             }
         }

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use syncguard_core::authoring::RecipeQueue;
 use syncguard_core::authoring::pause::random_part;
+use syncguard_core::authoring::{ABANDONED_AFTER, RecipeQueue};
 use syncguard_core::contract::TIME_TOLERANCE;
 use syncguard_core::shared::ClientState;
 use syncguard_core::{Key, LockError};
@@ -169,7 +169,7 @@ impl State {
         numbers.filter(move |number| match self.slots[*number] {
             Slot::Ours(_) => false,
             // After that time, the future of the caller is not polled any more.
-            Slot::Asked(at) => at + RecipeQueue::<SlotWatcher>::PATIENCE <= now,
+            Slot::Asked(at) => at + ABANDONED_AFTER <= now,
             Slot::MayBeFree | Slot::Held(_) => true,
         })
     }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::fairness::Fairness;
 use super::queues::WaitQueues;
 use super::ticket::Ticket;
-use super::wait_queue::PATIENCE;
 use crate::client::ClientState;
 use crate::rt::{self, Instant};
 use crate::value::Key;
@@ -25,9 +24,6 @@ pub struct RecipeQueue<W> {
 pub struct QueuePlace<W>(Ticket<W>);
 
 impl<W> RecipeQueue<W> {
-    /// How long an answer may take before another waiter asks as well.
-    pub const PATIENCE: Duration = PATIENCE;
-
     /// An empty queue, for a backend with this state. The key only names it.
     #[must_use]
     pub fn new(state: &ClientState, key: Key) -> Self {
@@ -75,7 +71,7 @@ impl<W> QueuePlace<W> {
     ///
     /// The caller may ask if this is the place of the head. If the process's turn is over, the head first leaves the locks
     /// that the process has released to others: for 25 ms, and seldom for 110 ms, but not for more than half of the time. A
-    /// head that makes no further step for [ten seconds](RecipeQueue::PATIENCE) loses its place to the next waiter.
+    /// head without a further step for [ten seconds](crate::authoring::ABANDONED_AFTER) loses its place.
     ///
     /// # Cancel safety
     ///

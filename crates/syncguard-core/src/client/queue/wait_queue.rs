@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use super::fairness::Fairness;
 use crate::rt::Instant;
-use crate::util::answer_patience;
+use crate::util::{ABANDONED_AFTER, answer_patience};
 
 /// Identifies a waiter or a holder. Numbers grow, so the waiters of a queue are sorted by number.
 pub(super) type Number = u64;
@@ -16,9 +16,6 @@ pub(super) type Number = u64;
 /// How often the waiter behind the head checks that the future of the head is still polled. The waiter behind
 /// that one checks half as often, and so on. A head with waiters behind it sleeps no longer than this.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(500);
-
-/// How long the head may wait for an answer before the next waiter asks as well.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The waiters for a key in this process, and the guard that has the key. If there is a waiter, there is a
 /// head. `W` is the watch that each head leaves for the next.
@@ -46,8 +43,8 @@ struct HeadState {
     asked: Option<Instant>,
     /// When the head wakes up by itself, if it waits.
     wakes_at: Option<Instant>,
-    /// When the head must have taken its next step. A head that misses this time is not polled any more, so
-    /// the next waiter becomes the head.
+    /// When the head must have taken its next step, two checks after it wakes up. A head that misses this time is not
+    /// polled any more, so the next waiter becomes the head.
     due: Instant,
 }
 
@@ -65,9 +62,6 @@ pub(crate) enum Turn {
 }
 
 impl<W> WaitQueue<W> {
-    /// How late the head may be with its next step.
-    const GRACE: Duration = Duration::from_secs(1);
-
     pub(super) fn new(is_single_process: bool) -> Self {
         Self {
             head: None,
@@ -129,7 +123,7 @@ impl<W> WaitQueue<W> {
     fn shorten_sleep(&mut self, now: Instant) {
         let Some(head) = &mut self.head else { return };
         if head.wakes_at.is_some_and(|at| at > now + CHECK_INTERVAL) {
-            head.due = now + Self::GRACE;
+            head.due = now + CHECK_INTERVAL * 2;
             self.wake_head();
         }
     }
@@ -152,11 +146,11 @@ impl<W> WaitQueue<W> {
         let Some(head) = &mut self.head else { return Turn::Ask };
         head.wakes_at = None;
         if let Some((_, until)) = self.holder.filter(|(_, until)| *until > now) {
-            head.due = until + Self::GRACE;
+            head.due = until + CHECK_INTERVAL * 2;
             return Turn::Held(until);
         }
         head.asked = Some(now);
-        head.due = now + PATIENCE;
+        head.due = now + ABANDONED_AFTER;
         Turn::Ask
     }
 
@@ -165,7 +159,7 @@ impl<W> WaitQueue<W> {
         if let Some(head) = self.head_if(number) {
             head.asked = Some(now);
             head.wakes_at = None;
-            head.due = now + PATIENCE;
+            head.due = now + ABANDONED_AFTER;
         }
     }
 
@@ -199,7 +193,7 @@ impl<W> WaitQueue<W> {
         let head = self.head_if(number)?;
         head.asked = None;
         head.wakes_at = Some(until);
-        head.due = until + Self::GRACE;
+        head.due = until + CHECK_INTERVAL * 2;
         Some((Arc::clone(head.notify.get_or_insert_default()), until))
     }
 
@@ -210,7 +204,7 @@ impl<W> WaitQueue<W> {
         self.holder = Some((number, until));
         self.fairness.on_granted(now);
         if self.is_head(number) {
-            self.promote(now + CHECK_INTERVAL + Self::GRACE);
+            self.promote(now + CHECK_INTERVAL * 3);
         } else {
             self.remove(number);
         }
@@ -232,7 +226,7 @@ impl<W> WaitQueue<W> {
             return self.remove(number);
         }
         self.is_unanswered |= self.is_answer_overdue(now);
-        self.promote(now + Self::GRACE);
+        self.promote(now + CHECK_INTERVAL * 2);
         self.wake_head();
     }
 
@@ -240,7 +234,7 @@ impl<W> WaitQueue<W> {
     pub(super) fn skip_overdue(&mut self, now: Instant) {
         let is_overdue = self.head.as_ref().is_some_and(|head| head.due <= now);
         if is_overdue {
-            self.promote(now + Self::GRACE);
+            self.promote(now + CHECK_INTERVAL * 2);
             self.wake_head();
         }
     }

@@ -9,7 +9,7 @@ use crate::backend::LockBackend;
 use crate::contract::key_watch::KeyWatch;
 use crate::contract::request::WatchRequest;
 use crate::locking::acquisition::AcquisitionOptions;
-use crate::locking::attempt::Tried;
+use crate::locking::attempt::{ASIDE, Tried};
 use crate::locking::cancellable::unless_cancelled;
 use crate::rt::{self, Instant};
 use crate::value::{Key, LockError, LockId};
@@ -80,7 +80,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
 }
 
 /// For authors of recipes: opens a [watch](LockBackend::watch), and gives up soon, because a connection that is being
-/// opened must not delay polls: after 200 ms, or the first pause between polls if that is longer, or `left`.
+/// opened must not delay polls: after 250 ms, or the first pause between polls if that is longer, or `left`.
 ///
 /// # Cancel safety
 ///
@@ -91,8 +91,6 @@ pub async fn open_watch<B: LockBackend>(
     options: &AcquisitionOptions,
     left: Duration,
 ) -> Option<KeyWatch> {
-    /// A server far away needs four round trips for a connection with TLS, and one for the watch.
-    const SHORTEST: Duration = Duration::from_millis(200);
-    let limit = SHORTEST.max(options.retry_delay).min(left);
+    let limit = ASIDE.max(options.retry_delay).min(left);
     rt::within(limit, backend.watch(WatchRequest::new(key.clone()))).await.flatten()
 }
