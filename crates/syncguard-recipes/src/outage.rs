@@ -3,26 +3,28 @@
 use std::time::Duration;
 
 use syncguard_core::authoring::pause::Backoff;
-use syncguard_core::authoring::{Parting, release_as};
+use syncguard_core::authoring::{OutageLog, Parting, release_as};
 use syncguard_core::{LockBackend, LockError, LockGuard, ReleaseResult};
 
-/// The pauses after failures of the store.
+/// The pauses after failures of the store. The longest is also how often a process looks at a tick whose key is held, and
+/// how long a process that has resigned lets the others go first: each of them asks once in this time, even in an outage.
 pub(crate) const PAUSES: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
 
-/// A run of failures of the store. An answer of the store ends it.
+/// A run of failures of the store. An answer of the store ends it, and so does a minute without a failure.
 pub(crate) struct Outage {
     /// The recipe's work, in the log.
     work: &'static str,
+    log: OutageLog,
     failures: u32,
 }
 
 impl Outage {
     pub(crate) fn new(work: &'static str) -> Self {
-        Self { work, failures: 0 }
+        Self { work, log: OutageLog::default(), failures: 0 }
     }
 
     pub(crate) fn end(&mut self) {
-        self.failures = 0;
+        let _ = self.log.ends();
     }
 
     /// The pause after this failure. The first failure of an outage is logged as a warning.
@@ -35,7 +37,8 @@ impl Outage {
             return Err(error);
         }
         let (work, error_code) = (self.work, error.code().as_str());
-        if self.failures == 0 {
+        if self.log.begins() {
+            self.failures = 0;
             tracing::warn!(
                 error_code,
                 %error,

@@ -101,6 +101,22 @@ async fn bad_arguments_are_refused() {
     assert_eq!(line.counts.commands(), 0);
 }
 
+/// The key in NFC, the infix and the number, also for the last slot of the longest key.
+#[tokio::test(start_paused = true)]
+async fn keys_of_slots_are_as_documented_and_fit() {
+    let line = Connection::new();
+    let rest = "k".repeat(495);
+    let longest = Semaphore::new(line.clone(), format!("cafe\u{301}{rest}"), 1024).unwrap();
+    let mut permits = Vec::new();
+    while let Some(permit) = longest.try_acquire().await.unwrap() {
+        permits.push(permit);
+    }
+    assert_eq!(permits.len(), 1024);
+    for slot in [0, 1023] {
+        assert!(is_locked(&line, &format!("caf\u{e9}{rest}:permit:{slot}")).await);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn callers_of_one_process_get_permits_in_the_order_in_which_they_came() {
     let line = Connection::new();

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
+use crate::client::outage_log::LOG_AGAIN;
 use crate::value::{ErrorCode, LockError, Timestamp};
 
 /// How far this machine's clock is ahead of the server's (negative: behind it).
@@ -144,9 +145,6 @@ struct State {
 }
 
 impl DriftGauge {
-    /// After this time a level that has not risen is logged again.
-    const LOG_EVERY: Duration = Duration::from_secs(60);
-
     /// The bounds widen by 1 ms in this many milliseconds, which is twice as fast as NTP slews a clock.
     const AGEING: u128 = 1000;
 
@@ -170,7 +168,7 @@ impl DriftGauge {
         state.known = Some(sample);
         let level = drift.level();
         let quiet = state.logged.is_some_and(|(logged, at)| {
-            level <= logged && now.saturating_duration_since(at) < Self::LOG_EVERY
+            level <= logged && now.saturating_duration_since(at) < LOG_AGAIN
         });
         if level > DriftLevel::Fine && !quiet {
             state.logged = Some((level, now));

@@ -12,8 +12,8 @@
 //! | [`is_clearable`] | when the record of an expired lock may be deleted |
 //! | [`bound_holder`], [`has_holder`], [`holder_in`], [`holder_text`] | holders in a column that other clients do not know |
 //! | [`try_acquire_in_window`], [`release_as`] | recipes whose fences mean something; what a release leaves behind |
-//! | [`RecipeQueue`] | recipes whose waiters want any of several locks |
-//! | [`checked_timeout`], [`answer_patience`], [`pause`] | timeouts of options; when an answer is missing; random pauses |
+//! | [`RecipeQueue`], [`open_watch`], [`unanswered`] | recipes whose waiters want any of several locks |
+//! | [`checked_timeout`], [`answer_patience`], [`ABANDONED_AFTER`], [`pause`] | timeouts of options; when an answer is missing; random pauses |
 //! | [`corrupt_record`], [`lock_id_in_use`] | errors that read the same on every store |
 //! | [`signals`] | signals of releases by other processes |
 //! | [`Attempts`] | trying again on a store whose writes have preconditions |
@@ -62,8 +62,12 @@ pub use self::store_clock::StoreClock;
 pub use crate::backend::LockInventory;
 pub use crate::client::outage_log::OutageLog;
 pub use crate::client::queue::{QueuePlace, RecipeQueue};
-pub use crate::locking::{Parting, TriedInWindow, release_as, try_acquire_in_window};
-pub use crate::util::{answer_patience, catch_callback_panic, checked_timeout, pause};
+pub use crate::locking::{
+    Parting, TriedInWindow, open_watch, release_as, try_acquire_in_window, unanswered,
+};
+pub use crate::util::{
+    ABANDONED_AFTER, answer_patience, catch_callback_panic, checked_timeout, pause,
+};
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub use crate::value::random::seed_randomness;

@@ -100,8 +100,9 @@ impl<B: Settle> Job for SettleJob<B> {
     }
 
     fn over(&self) -> Instant {
-        // The end of a lock that was granted at the last moment.
-        self.acquire.given_up + self.acquire.ttl.as_duration() + TIME_TOLERANCE + CLOCKS
+        // The end of a lock that was granted at the last moment. Two more tolerances are for the error of the store's
+        // estimated clock.
+        self.acquire.given_up + self.acquire.ttl.as_duration() + TIME_TOLERANCE * 3
     }
 
     fn spawner(&self) -> &Spawner {
@@ -109,8 +110,6 @@ impl<B: Settle> Job for SettleJob<B> {
     }
 }
 
-/// The error margin of the estimated store clock.
-const CLOCKS: Duration = Duration::from_secs(2);
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
 /// Releases again and again, because the acquire may arrive at any time.

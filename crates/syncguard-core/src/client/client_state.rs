@@ -133,7 +133,7 @@ impl ClientState {
     #[must_use]
     pub fn with_own_queues(self) -> Self {
         self.with(|state| {
-            state.queues = WaitQueues::default();
+            state.queues = WaitQueues::new(false);
             state.fences = FenceMemory::default();
         })
     }
@@ -142,7 +142,7 @@ impl ClientState {
     /// waiters need not leave a key free for rivals. Not for decorators.
     #[must_use]
     pub fn with_queues_of_single_process(self) -> Self {
-        self.with(|state| state.queues = WaitQueues::of_single_process())
+        self.with(|state| state.queues = WaitQueues::new(true))
     }
 
     /// Sends release errors to this handler.
@@ -186,7 +186,7 @@ impl Default for State {
             observer: LockObserver::none(),
             holder: Holder::this_process(),
             clean_up: CleanUp::default(),
-            queues: WaitQueues::default(),
+            queues: WaitQueues::new(false),
             fences: FenceMemory::default(),
             renewals: OutageLog::default(),
             releases: OutageLog::default(),

@@ -6,6 +6,10 @@ use std::time::Duration;
 
 use crate::rt::{Instant, Mutex};
 
+/// After a minute, what was logged is logged again: a longer time would hide a second outage in the same hour, a shorter one
+/// would fill the log of a fleet.
+pub(crate) const LOG_AGAIN: Duration = Duration::from_secs(60);
+
 /// Says when a failure that lasts is to be logged: once when it begins, and once when it ends. Clones share the
 /// state.
 ///
@@ -22,16 +26,13 @@ use crate::rt::{Instant, Mutex};
 pub struct OutageLog(Arc<Mutex<Option<Instant>>>);
 
 impl OutageLog {
-    /// After this time without a failure the next failure is logged, even if no success came in between.
-    const FORGOTTEN: Duration = Duration::from_secs(60);
-
     /// Notes a failure. True if it is to be logged: it is the first failure for a minute, or since the last
     /// outage ended.
     #[must_use]
     pub fn begins(&self) -> bool {
         let now = Instant::now();
         let before = self.0.lock().replace(now);
-        before.is_none_or(|last| now.saturating_duration_since(last) > Self::FORGOTTEN)
+        before.is_none_or(|last| now.saturating_duration_since(last) > LOG_AGAIN)
     }
 
     /// Notes a success. True if it is to be logged: it is the first success since the outage began.

@@ -8,6 +8,10 @@ use tokio::sync::watch;
 
 use crate::rt::Instant;
 
+/// How long a connection for signals is trusted that says nothing: then a watch is begun anew, or the store is asked for
+/// a sign of life. A lost connection costs waiters that time at the most, and the question costs next to nothing.
+pub(crate) const TRUSTED_FOR: Duration = Duration::from_secs(5);
+
 /// Receives signals that the lock of a key may have become free: the answer of
 /// [`LockBackend::watch`](crate::LockBackend::watch).
 ///
@@ -77,8 +81,7 @@ impl KeyWatch {
     /// True after five seconds: a store can stop sending signals without a sign of it, and only a new watch shows
     /// whether it does.
     pub(crate) fn is_old(&self) -> bool {
-        const OLD: Duration = Duration::from_secs(5);
-        self.began + OLD <= Instant::now()
+        self.began + TRUSTED_FOR <= Instant::now()
     }
 
     /// Ignores the signals until now.

@@ -10,6 +10,10 @@ use crate::value::Timestamp;
 /// the expiry itself. It is not configurable, because a fleet whose members disagree on it is unsafe.
 pub const TIME_TOLERANCE: Duration = Duration::from_secs(1);
 
+/// The step of the stores' clocks, which count whole milliseconds. A time that a store has reported may be so much too
+/// early.
+pub const TIME_STEP: Duration = Duration::from_millis(1);
+
 /// True if a lock is live: `expires_at > now - tolerance`. TypeScript: `isLive`.
 ///
 /// Acquire, release, extend, `is_locked` and lookup all decide by this predicate. It never fails.

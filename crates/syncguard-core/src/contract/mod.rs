@@ -8,7 +8,7 @@
 //! | [`BackendCapabilities`], [`FenceToken`] | the capabilities of a backend |
 //! | [`Holder`] | the holder of a lock, described for people |
 //! | [`KeyWatch`], [`SignalStatus`] | signals of releases |
-//! | [`TIME_TOLERANCE`], [`is_live`] | how long a lock is held |
+//! | [`TIME_TOLERANCE`], [`TIME_STEP`], [`is_live`] | how long a lock is held |
 
 pub(crate) mod capabilities;
 pub(crate) mod fence_window;
@@ -24,7 +24,7 @@ pub use self::capabilities::{BackendCapabilities, TimeAuthority};
 pub use self::fence_window::{FenceWindow, Refusal};
 pub use self::info::LockInfoDebug;
 pub use self::key_watch::{KeySignal, KeyWatch};
-pub use self::liveness::{TIME_TOLERANCE, is_live};
+pub use self::liveness::{TIME_STEP, TIME_TOLERANCE, is_live};
 pub use self::request::{
     AcquireRequest, ExtendRequest, IsLockedRequest, LookupBy, LookupRequest, ReleaseRequest,
     WatchRequest,

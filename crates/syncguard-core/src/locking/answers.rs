@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::contract::response::Contention;
 use crate::rt::Instant;
 use crate::util::answer_patience;
+use crate::value::{ErrorCode, Key, LockError};
 
 /// The answers of the store so far. They tell contention from a store that hangs.
 #[derive(Default)]
@@ -45,4 +46,15 @@ impl Answers {
         self.is_unanswered = true;
         self.last_is_contention &= took <= answer_patience(self.longest_answer);
     }
+}
+
+/// For authors of recipes: the error for a caller whose time limit has cut off an acquire. `NetworkTimeout` with an unknown
+/// outcome.
+#[must_use]
+pub fn unanswered(key: &Key, limit: Duration) -> LockError {
+    let message = format!(
+        "the store did not answer the last acquire within the acquisition limit of {limit:?}; what it may still grant is \
+         given back"
+    );
+    LockError::new(ErrorCode::NetworkTimeout, message).with_unknown_outcome().with_key(key)
 }

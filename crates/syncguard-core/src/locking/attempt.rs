@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::acquisition::AcquisitionOptions;
-use super::answers::Answers;
+use super::answers::{Answers, unanswered};
 use super::cancellable::sleep_unless_cancelled;
 use super::config::{LockConfig, Policy};
 use super::guard::{Lease, LockGuard, MinHold};
@@ -23,6 +23,10 @@ use crate::contract::response::Contention;
 use crate::rt::{self, Instant, Spawner};
 use crate::value::FenceToken as _;
 use crate::value::{ErrorCode, Key, LockError, LockId};
+
+/// The longest time for a request that only helps: a watch, which must not delay polls, and the name of the holder, which
+/// must not delay an error. Within it, most stores answer twice even if they are far away.
+pub(super) const ASIDE: Duration = Duration::from_millis(250);
 
 /// The state that the attempts of one acquisition share.
 pub(super) struct Attempt<'a, B> {
@@ -215,7 +219,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
     /// The error for a caller that makes no further attempt.
     pub(super) fn timeout_error(&self, pauses: &Pauses<'_>, answers: &Answers) -> LockError {
         if answers.is_unanswered && !answers.last_is_contention {
-            return self.unanswered_error(pauses);
+            return unanswered(self.key, pauses.options.timeout);
         }
         // Even if the last answer was "locked": the holder can be our own late grant, which is being
         // given back.
@@ -246,13 +250,12 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
     /// Adds the holder of the lock to the error of a caller that has waited in vain, if the store says it soon. A caller
     /// that does not wait gets its answer without a second request.
     pub(super) async fn with_holder(&self, error: LockError) -> LockError {
-        const SOON: Duration = Duration::from_millis(250);
         if self.policy.acquisition.max_retries == 0 {
             return error;
         }
         let by = LookupBy::Key(self.key.clone());
         let request = LookupRequest { by, key_hint: None, cancellation: None };
-        match rt::within(SOON, self.backend.lookup(request)).await {
+        match rt::within(ASIDE, self.backend.lookup(request)).await {
             Some(Ok(Some(LockInfo { holder: Some(holder), .. }))) => error.with_holder(holder),
             _ => error,
         }
@@ -275,19 +278,6 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             (ErrorCode::NetworkTimeout, message)
         };
         LockError::new(code, message).with_key(self.key)
-    }
-
-    fn unanswered_error(&self, pauses: &Pauses<'_>) -> LockError {
-        LockError::new(
-            ErrorCode::NetworkTimeout,
-            format!(
-                "the store did not answer the last acquire within the acquisition limit of {:?}; \
-                 what it may still grant is given back",
-                pauses.options.timeout
-            ),
-        )
-        .with_unknown_outcome()
-        .with_key(self.key)
     }
 
     pub(super) fn late_error(&self) -> LockError {

@@ -19,8 +19,10 @@ mod window;
 
 pub use self::acquire::{TryAcquired, acquire, try_acquire};
 pub use self::acquisition::{AcquisitionOptions, Backoff, Jitter};
+pub use self::answers::unanswered;
 pub use self::config::{AutoExtend, LockConfig};
 pub use self::guard::{Held, LockGuard, Parting};
+pub use self::head::open_watch;
 pub use self::lock::lock;
 pub use self::locker::Locker;
 pub use self::window::{TriedInWindow, release_as, try_acquire_in_window};

@@ -23,6 +23,8 @@ pub(crate) use tokio_rt::{
 use std::future::Future;
 use std::time::Duration;
 
+use crate::value::Ttl;
+
 /// Runs a future until a point in time; `None` if the time came first.
 pub(crate) async fn until<F: Future>(deadline: Instant, future: F) -> Option<F::Output> {
     tokio::select! {
@@ -42,8 +44,7 @@ pub(crate) async fn within<F: Future>(time: Duration, future: F) -> Option<F::Ou
     }
 }
 
-/// Now plus a duration, which is cut to 200 years.
+/// Now plus a duration, which is cut to the longest TTL.
 pub(crate) fn after(duration: Duration) -> Instant {
-    const NEVER: Duration = Duration::from_secs(200 * 365 * 24 * 60 * 60);
-    Instant::now() + duration.min(NEVER)
+    Instant::now() + duration.min(Ttl::MAX.as_duration())
 }

@@ -5,4 +5,4 @@ pub mod pause;
 mod timeout;
 
 pub use self::callback_panic::catch_callback_panic;
-pub use self::timeout::{answer_patience, checked_timeout};
+pub use self::timeout::{ABANDONED_AFTER, answer_patience, checked_timeout};

@@ -30,6 +30,10 @@ pub fn checked_timeout(what: &str, timeout: Duration) -> Result<Duration, LockEr
     Ok(timeout)
 }
 
+/// A task or a future that has waited for an answer for so long counts as abandoned: its runtime is not driven, or it is
+/// not polled. Others go on without it. No store that works takes as long as that.
+pub const ABANDONED_AFTER: Duration = Duration::from_secs(10);
+
 /// For how long an answer may be due before it counts as missing, if earlier answers took this long at the most:
 /// three times as long, and at least 100 ms. A request that a time limit cuts off earlier would have been answered.
 #[must_use]

@@ -22,13 +22,10 @@ pub use self::handle::ElectionHandle;
 use self::handle::LeaderStatus;
 use self::term::TermState;
 pub use self::term::{Term, TermEnd};
-use crate::outage::give_back;
+use crate::outage::{PAUSES, give_back};
 
 /// The recipe that observers are told for the lock.
 const RECIPE: &str = "election";
-
-/// How long a process that has resigned lets others go first, unless its TTL is shorter.
-const PAUSE_AFTER_RESIGNING: Duration = Duration::from_secs(1);
 
 /// An election: one of many processes with the same key leads, and when it stops or dies, another one leads.
 ///
@@ -177,7 +174,7 @@ impl<B: LockBackend> Election<B> {
                     break;
                 }
                 if end == TermEnd::Resigned {
-                    let pause = PAUSE_AFTER_RESIGNING.min(self.config.ttl().as_duration());
+                    let pause = PAUSES.longest.min(self.config.ttl().as_duration());
                     // An error means that the pause is over, and the campaign goes on.
                     let _ = Box::pin(timeout(pause, self.shutdown.cancelled())).await;
                 }

@@ -1,8 +1,8 @@
 //! At most N permits at a time.
 
+mod call;
 mod permit;
 mod release_hook;
-mod slot_key;
 mod slot_watcher;
 mod slots;
 
@@ -10,21 +10,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use syncguard_core::authoring::pause::Backoff;
-use syncguard_core::authoring::{QueuePlace, answer_patience};
 use syncguard_core::{
-    AcquisitionOptions, AutoExtend, ErrorCode, IntoKey, IntoTtl, LockBackend, LockConfig,
-    LockError, TryAcquired, try_acquire,
+    AcquisitionOptions, AutoExtend, IntoKey, IntoTtl, LockBackend, LockConfig, LockError,
 };
-use tokio::time::{Instant, timeout_at};
 
+use self::call::Call;
 pub use self::permit::Permit;
-use self::release_hook::ReleaseHook;
-use self::slot_watcher::{LeftWatches, SlotWatcher};
-use self::slots::{Claim, Slots};
-
-/// The recipe that observers are told for the locks of slots.
-const RECIPE: &str = "semaphore";
+use self::slots::Slots;
 
 /// At most N permits at a time, over all processes. Each permit is one of N slots, and each slot is a lock of its
 /// own with its own fence.
@@ -46,7 +38,8 @@ const RECIPE: &str = "semaphore";
 /// ```
 ///
 /// Clones share their knowledge of the slots and the queue of this process's waiters. Make one semaphore for each key
-/// and process, and clone it.
+/// and process, and clone it. Callers of one process get their permits in the order in which they came. Between processes
+/// no order is promised: a process that hands its slots on to itself lets other processes go first now and then.
 ///
 /// # What is stored
 ///
@@ -59,16 +52,10 @@ const RECIPE: &str = "semaphore";
 /// Processes with different numbers, as during a roll-out, are safe: each process uses the slots below its own number,
 /// and together they never have more permits than the largest number. A permit whose slot is above the new number
 /// stays valid until it is given back. [`set_permits`](Self::set_permits) changes the number while the process runs.
-///
-/// # Order
-///
-/// The callers of this process get their permits in the order in which they came. Between processes no order is
-/// promised: a process that hands its slots on to itself lets other processes go first now and then.
 #[derive(Clone)]
 pub struct Semaphore<B> {
     backend: B,
     slots: Arc<Slots>,
-    watches: Arc<LeftWatches>,
     /// For the lock of each slot, without the slot's key.
     config: LockConfig,
 }
@@ -81,11 +68,11 @@ impl<B: LockBackend> Semaphore<B> {
     /// `InvalidArgument` for a bad key, a key of more than 500 bytes, and a bad number.
     pub fn new(backend: B, key: impl IntoKey, permits: u32) -> Result<Self, LockError> {
         let key = key.into_key()?;
-        slot_key::check_length(&key)?;
-        let config =
-            LockConfig::new(key.clone()).with_auto_extend(AutoExtend::new()).with_recipe(RECIPE);
+        let config = LockConfig::new(key.clone())
+            .with_auto_extend(AutoExtend::new())
+            .with_recipe("semaphore");
         let slots = Arc::new(Slots::new(backend.client_state(), key, permits)?);
-        Ok(Self { backend, slots, watches: Arc::default(), config })
+        Ok(Self { backend, slots, config })
     }
 
     /// How long a permit stays taken after a crash; the tolerance comes on top. Permits are renewed after a third of
@@ -161,7 +148,7 @@ impl<B: LockBackend> Semaphore<B> {
         if self.slots.queue.has_waiters() {
             return Ok(None);
         }
-        self.try_slots(true, &mut Asked::default()).await
+        Call::new(self, Duration::MAX, false).try_slots().await
     }
 
     /// Takes a permit. Waits in the queue while all permits are held.
@@ -182,150 +169,8 @@ impl<B: LockBackend> Semaphore<B> {
     /// Safe: dropping the future leaves no lock behind and gives up its place in the queue.
     pub async fn acquire(&self) -> Result<Permit<B>, LockError> {
         self.config.check()?;
-        let (options, queue) = (self.config.acquisition(), &self.slots.queue);
-        let deadline = Instant::now() + options.timeout;
-        let mut asked = Asked::default();
-        let waits = options.max_retries > 0;
-        let is_behind = queue.has_waiters() || (waits && queue.owes_a_pause());
-        if !is_behind && let Some(permit) = self.try_until(deadline, !waits, &mut asked).await? {
-            return Ok(permit);
-        }
-        if !waits {
-            return Err(self.all_held());
-        }
-        let place = Some(queue.enter());
-        let (slots, left) = (&*self.slots, &*self.watches);
-        let mut waiter = Waiter { place, watcher: None, slots, left };
-        loop {
-            if let Some(permit) = self.wait_as_head(&mut waiter, deadline, &mut asked).await? {
-                return Ok(permit);
-            }
-        }
-    }
-
-    /// Tries each slot once, until the deadline.
-    async fn try_until(
-        &self,
-        deadline: Instant,
-        with_held: bool,
-        asked: &mut Asked,
-    ) -> Result<Option<Permit<B>>, LockError> {
-        match timeout_at(deadline, self.try_slots(with_held, asked)).await {
-            Ok(tried) => tried,
-            Err(_) if asked.is_contention() => Err(self.all_held()),
-            Err(_) => Err(self.unanswered()),
-        }
-    }
-
-    /// Tries each slot once.
-    async fn try_slots(
-        &self,
-        with_held: bool,
-        asked: &mut Asked,
-    ) -> Result<Option<Permit<B>>, LockError> {
-        let mut tried = Vec::new();
-        while let Some(claim) = self.slots.claim(with_held, &tried) {
-            tried.push(claim.number);
-            asked.sent = Some(Instant::now());
-            let permit = self.try_slot(claim).await?;
-            asked.answered();
-            if permit.is_some() {
-                return Ok(permit);
-            }
-        }
-        Ok(None)
-    }
-
-    async fn try_slot(&self, claim: Claim) -> Result<Option<Permit<B>>, LockError> {
-        let (backend, slots) = (self.backend.clone(), Arc::clone(&claim.slots));
-        let slot = ReleaseHook { backend, slots, number: claim.number };
-        // Boxed: otherwise the driver's future would be part of every caller's future.
-        let config = self.config.clone().with_key(claim.key.clone());
-        match Box::pin(try_acquire(&slot, config)).await? {
-            TryAcquired::Acquired(guard) => {
-                Ok(Some(Permit::new(guard, claim.granted(), self.config.ttl())))
-            }
-            TryAcquired::Busy(contention) => {
-                claim.contended(contention);
-                Ok(None)
-            }
-        }
-    }
-
-    /// Waits as the head; `None` if this head was passed over because its future was not polled.
-    async fn wait_as_head(
-        &self,
-        waiter: &mut Waiter<'_>,
-        deadline: Instant,
-        asked: &mut Asked,
-    ) -> Result<Option<Permit<B>>, LockError> {
-        let left = || deadline.saturating_duration_since(Instant::now());
-        let slots = &*self.slots;
-        let Some(place) = waiter.place.as_mut() else { return Ok(None) };
-        if !place.become_head(left()).await {
-            return Err(self.all_held());
-        }
-        let watcher = waiter.watcher.get_or_insert_with(|| self.watches.take().unwrap_or_default());
         let options = self.config.acquisition();
-        let longest = options.max_retry_delay.max(options.retry_delay);
-        let pauses = Backoff::new(options.retry_delay, longest);
-        let mut polls = 1;
-        loop {
-            place.leave_free(left()).await;
-            place.on_attempt();
-            let tried = self.try_until(deadline, false, asked).await?;
-            if tried.is_some() {
-                return Ok(tried);
-            }
-            if watcher.watch(&self.backend, slots, deadline).await {
-                // A release before the watch began gave no signal, so try again.
-                continue;
-            }
-            if left().is_zero() {
-                return Err(self.all_held());
-            }
-            let poll_at = Instant::now() + pauses.pause(polls);
-            let wakes = slots.next_free().unwrap_or(poll_at).min(poll_at).min(deadline);
-            let signal = async {
-                tokio::select! {
-                    biased;
-                    () = slots.changed.notified() => {}
-                    () = watcher.signal(slots) => {}
-                }
-            };
-            if !place.sleep(wakes.saturating_duration_since(Instant::now()), signal).await {
-                return Ok(None);
-            }
-            if poll_at <= Instant::now() {
-                polls += 1;
-                slots.poll(watcher.on_poll());
-            }
-        }
-    }
-
-    fn unanswered(&self) -> LockError {
-        LockError::new(
-            ErrorCode::NetworkTimeout,
-            format!(
-                "the store did not answer within the acquisition limit of {:?}; what it may still \
-                 grant is given back",
-                self.config.acquisition().timeout
-            ),
-        )
-        .with_unknown_outcome()
-        .with_key(&self.slots.key)
-    }
-
-    fn all_held(&self) -> LockError {
-        LockError::new(
-            ErrorCode::AcquisitionTimeout,
-            format!(
-                "all {} permits were still held; the limit is {:?}",
-                self.permits(),
-                self.config.acquisition().timeout
-            ),
-        )
-        .with_key(&self.slots.key)
+        Call::new(self, options.timeout, options.max_retries > 0).acquire().await
     }
 }
 
@@ -337,53 +182,5 @@ impl<B: LockBackend> fmt::Debug for Semaphore<B> {
             .field("permits", &self.permits())
             .field("ttl", &self.config.ttl())
             .finish_non_exhaustive()
-    }
-}
-
-/// The requests of one call. They tell contention from a store that hangs.
-#[derive(Default)]
-struct Asked {
-    /// When the request was sent that has no answer yet.
-    sent: Option<Instant>,
-    /// The longest time that an answer took; `None` before the first answer.
-    longest: Option<Duration>,
-}
-
-impl Asked {
-    fn answered(&mut self) {
-        if let Some(sent) = self.sent.take() {
-            self.longest = self.longest.max(Some(sent.elapsed()));
-        }
-    }
-
-    /// Whether the store answers, and all slots were held.
-    fn is_contention(&self) -> bool {
-        self.longest.is_some_and(|longest| {
-            let patience = answer_patience(longest);
-            self.sent.is_none_or(|sent| sent.elapsed() <= patience)
-        })
-    }
-}
-
-/// A waiter. Dropped, it leaves the watches to the next head; the last waiter ends them.
-struct Waiter<'a> {
-    /// `None` while it is being dropped.
-    place: Option<QueuePlace>,
-    /// If this is the head.
-    watcher: Option<SlotWatcher>,
-    slots: &'a Slots,
-    left: &'a LeftWatches,
-}
-
-impl Drop for Waiter<'_> {
-    fn drop(&mut self) {
-        if let Some(watcher) = self.watcher.take() {
-            self.left.put(watcher);
-        }
-        // Wakes the next head, which finds the watches.
-        self.place = None;
-        if !self.slots.queue.has_waiters() {
-            drop(self.left.take());
-        }
     }
 }

@@ -2,14 +2,11 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
 
-use syncguard_core::contract::TIME_TOLERANCE;
-use syncguard_core::{Held, LockBackend, LockError, LockGuard, ReleaseResult, Ttl};
-use tokio::time::Instant;
+use syncguard_core::{Held, LockBackend, LockError, LockGuard, ReleaseResult};
 
 use super::release_hook::ReleaseHook;
-use super::slots::Slots;
+use super::slots::Claim;
 
 /// A permit of a [`Semaphore`](crate::Semaphore). Dropping it gives it back in the background.
 ///
@@ -17,39 +14,17 @@ use super::slots::Slots;
 /// than the fences of all earlier permits of the same slot. Fences of different slots cannot be compared.
 #[must_use = "dropping the permit gives it back"]
 pub struct Permit<B: LockBackend> {
-    // Dropped first, so that the slot counts as vacated before the release begins.
-    occupied: OccupiedSlot,
-    guard: LockGuard<ReleaseHook<B>>,
-}
-
-/// A slot that a permit of this process has.
-struct OccupiedSlot {
-    slots: Arc<Slots>,
-    slot: usize,
-    ttl: Ttl,
-}
-
-impl Drop for OccupiedSlot {
-    fn drop(&mut self) {
-        let until = Instant::now() + self.ttl.as_duration() + TIME_TOLERANCE;
-        self.slots.vacated(self.slot, until);
-    }
+    // Dropped first, so that the slot does not count as ours any more when the release begins.
+    pub(super) claim: Claim,
+    pub(super) guard: LockGuard<ReleaseHook<B>>,
 }
 
 impl<B: LockBackend> Permit<B> {
-    pub(super) fn new(
-        guard: LockGuard<ReleaseHook<B>>,
-        (slots, slot): (Arc<Slots>, usize),
-        ttl: Ttl,
-    ) -> Self {
-        Self { occupied: OccupiedSlot { slots, slot, ttl }, guard }
-    }
-
     /// The number of the slot, from 0. It is below the number of permits, unless that number was made smaller
     /// meanwhile. No other permit has the same slot at the same time.
     #[must_use]
     pub fn slot(&self) -> u32 {
-        u32::try_from(self.occupied.slot).unwrap_or(u32::MAX)
+        u32::try_from(self.claim.number).unwrap_or(u32::MAX)
     }
 
     /// The fence and the validity of the permit, to pass on to the work.
@@ -68,8 +43,8 @@ impl<B: LockBackend> Permit<B> {
     ///
     /// Safe: a dropped release goes on in the background.
     pub async fn release(self) -> Result<ReleaseResult, LockError> {
-        let Self { occupied, guard } = self;
-        drop(occupied);
+        let Self { claim, guard } = self;
+        drop(claim);
         guard.release().await
     }
 }

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use syncguard_core::contract::{ExtendRequest, ReleaseRequest, TIME_TOLERANCE};
-use syncguard_core::{ExtendResult, LockBackend, LockError, ReleaseResult, forward};
-use tokio::time::Instant;
+use syncguard_core::contract::ReleaseRequest;
+use syncguard_core::{LockBackend, LockError, ReleaseResult, forward};
 
 use super::slots::Slots;
 
 /// A backend for the lock of one slot. It tells [`Slots`] when the store has answered a release: that of a guard, of
-/// a drop, and one that was tried again in the background. The release of a permit with a minimum hold is an extend.
+/// a drop, and one that was tried again in the background.
 #[derive(Clone)]
 pub(super) struct ReleaseHook<B> {
     pub(super) backend: B,
@@ -30,15 +29,6 @@ impl<B: LockBackend> LockBackend for ReleaseHook<B> {
         result
     }
 
-    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
-        let ttl = request.ttl.as_duration();
-        let result = self.backend.extend(request).await;
-        if let Ok(ExtendResult::Extended { .. }) = &result {
-            self.slots.extended(self.number, Instant::now() + ttl + TIME_TOLERANCE);
-        }
-        result
-    }
-
-    forward!(backend: acquire, is_locked, lookup);
+    forward!(backend: acquire, extend, is_locked, lookup);
     forward!(backend: watch, inventory, capabilities, client_state);
 }

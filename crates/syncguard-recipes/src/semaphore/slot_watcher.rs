@@ -3,15 +3,15 @@
 use std::collections::HashSet;
 use std::future::pending;
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use syncguard_core::LockBackend;
-use syncguard_core::contract::{KeyWatch, WatchRequest};
-use tokio::time::{Instant, timeout_at};
+use syncguard_core::authoring::open_watch;
+use syncguard_core::contract::KeyWatch;
 
+use super::Semaphore;
 use super::slots::Slots;
 
 /// Watches the slots that other processes hold. Each head hands it over to the next one.
@@ -19,70 +19,44 @@ use super::slots::Slots;
 pub(super) struct SlotWatcher {
     /// Each resolves at the next signal, with the number of its slot.
     watches: FuturesUnordered<NextSignal>,
-    watched: HashSet<usize>,
+    /// The slots that are watched, or would be if the store had signals for them.
+    asked: HashSet<usize>,
     /// The slots for which the store had no signals, until the next poll.
-    without_signals: HashSet<usize>,
-}
-
-/// The watches that the last head has left for the next.
-#[derive(Default)]
-pub(super) struct LeftWatches(Mutex<Option<SlotWatcher>>);
-
-impl LeftWatches {
-    pub(super) fn take(&self) -> Option<SlotWatcher> {
-        self.state().take()
-    }
-
-    pub(super) fn put(&self, watcher: SlotWatcher) {
-        let before = self.state().replace(watcher);
-        drop(before);
-    }
-
-    fn state(&self) -> MutexGuard<'_, Option<SlotWatcher>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    without_signals: Vec<usize>,
 }
 
 type NextSignal = Pin<Box<dyn Future<Output = (usize, KeyWatch)> + Send>>;
 
 impl SlotWatcher {
-    /// A watch that takes longer to begin is given up.
-    const WATCH_LIMIT: Duration = Duration::from_millis(500);
-
-    /// Watches each slot that another process holds and that is not watched yet. Returns true if a slot may be
-    /// free already.
-    pub(super) async fn watch<B: LockBackend>(
-        &mut self,
-        backend: &B,
-        slots: &Slots,
-        deadline: Instant,
-    ) -> bool {
-        let limit = deadline.min(Instant::now() + Self::WATCH_LIMIT);
-        let known =
-            |number: &usize| self.watched.contains(number) || self.without_signals.contains(number);
-        let unwatched = slots.held_by_others().filter(|(number, _)| !known(number));
-        let begun = unwatched.map(|(number, key)| async move {
-            let watch = timeout_at(limit, backend.watch(WatchRequest::new(key))).await;
-            (number, watch.ok().flatten())
+    /// Watches each slot that another process holds and that is not watched yet.
+    pub(super) async fn watch<B: LockBackend>(&mut self, semaphore: &Semaphore<B>, left: Duration) {
+        let Semaphore { backend, slots, config } = semaphore;
+        let options = &config.acquisition();
+        let unwatched = slots.of_others().into_iter().filter(|number| !self.asked.contains(number));
+        let begun = unwatched.map(|number| async move {
+            let key = slots.key_of(number).ok()?;
+            Some((number, open_watch(backend, &key, options, left).await))
         });
-        let mut may_be_free = false;
-        for (number, watch) in join_all(begun).await {
+        for (number, watch) in join_all(begun).await.into_iter().flatten() {
+            self.asked.insert(number);
             if watch.as_ref().is_some_and(|watch| !watch.is_locked()) {
+                // A release before the watch began gave no signal.
                 slots.mark_maybe_free(number);
-                may_be_free = true;
+                slots.changed.notify_one();
             }
             match watch.filter(|watch| !watch.is_over()) {
                 Some(watch) => self.listen(number, watch),
-                None => drop(self.without_signals.insert(number)),
+                None => self.without_signals.push(number),
             }
         }
-        may_be_free
     }
 
     /// A poll is due: the store is asked for signals again where it had none. Returns how many slots the poll tries.
     pub(super) fn on_poll(&mut self) -> usize {
         let slots = if self.without_signals.is_empty() { 1 } else { 4 };
-        self.without_signals.clear();
+        for number in self.without_signals.drain(..) {
+            self.asked.remove(&number);
+        }
         slots
     }
 
@@ -90,14 +64,14 @@ impl SlotWatcher {
     pub(super) async fn signal(&mut self, slots: &Slots) {
         let Some((number, watch)) = self.watches.next().await else { return pending().await };
         slots.mark_maybe_free(number);
-        self.watched.remove(&number);
-        if !watch.is_over() {
+        if watch.is_over() {
+            self.asked.remove(&number);
+        } else {
             self.listen(number, watch);
         }
     }
 
     fn listen(&mut self, number: usize, mut watch: KeyWatch) {
-        self.watched.insert(number);
         self.watches.push(Box::pin(async move {
             watch.changed().await;
             (number, watch)

@@ -3,67 +3,82 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use syncguard_core::authoring::RecipeQueue;
 use syncguard_core::authoring::pause::random_part;
+use syncguard_core::authoring::{ABANDONED_AFTER, RecipeQueue};
+use syncguard_core::contract::TIME_TOLERANCE;
 use syncguard_core::shared::ClientState;
-use syncguard_core::{Contention, Key, LockError};
+use syncguard_core::{Key, LockError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::slot_key;
+use super::slot_watcher::SlotWatcher;
+
+/// The most permits that a semaphore may have.
+const MAX_PERMITS: u32 = 1024;
+
+/// Stands between the key of the semaphore and the number of a slot.
+const INFIX: &str = ":permit:";
+
+/// The longest key of a semaphore: the infix and four digits must still fit a key.
+const MAX_KEY_BYTES: usize = Key::MAX_LENGTH_BYTES - INFIX.len() - 4;
 
 /// Shared by the clones of a semaphore in this process.
 pub(super) struct Slots {
     pub(super) key: Key,
     /// The callers that wait for a slot.
-    pub(super) queue: RecipeQueue,
+    pub(super) queue: RecipeQueue<SlotWatcher>,
     state: Mutex<State>,
     /// Wakes the head: a slot may be free.
     pub(super) changed: Notify,
 }
 
+#[derive(Default)]
 struct State {
     slots: Vec<Slot>,
     /// The current number of permits. Slots above it are only given back.
     permits: usize,
-    /// The first slot to try without other knowledge. It is random, so that processes spread out.
-    first: usize,
-    next_polled: usize,
+    /// The slot to try or to poll first, without other knowledge. It begins at random, so that processes spread out.
+    next: usize,
 }
 
-struct Slot {
-    key: Key,
-    /// A permit of this process has the slot.
-    is_ours: bool,
-    /// Since when a caller of this process tries for the slot.
-    claimed: Option<Instant>,
-    /// Another process holds the slot until then at the latest, unless it extends the lock.
-    held_until: Option<Instant>,
-    /// The slot may be free before `held_until`.
-    is_maybe_free: bool,
+/// The knowledge of this process about a slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    MayBeFree,
+    /// A caller of this process has asked for it at this time.
+    Asked(Instant),
+    /// A permit of this process has it, and keeps it until then at least.
+    Ours(Instant),
+    /// It is held until then at the latest, unless its lock is extended.
+    Held(Instant),
 }
 
-/// Keeps other callers of this process from trying for a slot, until it is dropped.
+/// A slot for which a caller of this process asks, and then the slot of the caller's permit.
 pub(super) struct Claim {
-    pub(super) slots: Arc<Slots>,
+    slots: Arc<Slots>,
     pub(super) number: usize,
-    pub(super) key: Key,
-    since: Instant,
-    /// The slot may be free, and the store has not answered.
-    hint: bool,
+    /// The slot as this claim has set it.
+    slot: Slot,
 }
 
 impl Slots {
     pub(super) fn new(client: &ClientState, key: Key, permits: u32) -> Result<Self, LockError> {
-        let state = State { slots: Vec::new(), permits: 0, first: 0, next_polled: 0 };
-        let slots = Self {
-            queue: RecipeQueue::new(client, key.clone()),
-            key,
-            state: Mutex::new(state),
-            changed: Notify::new(),
-        };
+        let length = key.expose().len();
+        if length > MAX_KEY_BYTES {
+            return Err(LockError::invalid_argument(format!(
+                "the key of the semaphore has {length} bytes; at most {MAX_KEY_BYTES} are allowed"
+            ))
+            .with_key(&key));
+        }
+        let queue = RecipeQueue::new(client, key.clone());
+        let slots = Self { key, queue, state: Mutex::default(), changed: Notify::new() };
         slots.set_permits(permits)?;
         Ok(slots)
+    }
+
+    /// The key of a slot: the number has no leading zeros.
+    pub(super) fn key_of(&self, number: usize) -> Result<Key, LockError> {
+        Key::new(format!("{}{INFIX}{number}", self.key.expose()))
     }
 
     pub(super) fn permits(&self) -> u32 {
@@ -71,22 +86,17 @@ impl Slots {
     }
 
     pub(super) fn set_permits(&self, permits: u32) -> Result<(), LockError> {
-        if !(1..=slot_key::MAX_PERMITS).contains(&permits) {
+        if !(1..=MAX_PERMITS).contains(&permits) {
             return Err(LockError::invalid_argument(format!(
-                "{permits} permits; 1 to {} are allowed",
-                slot_key::MAX_PERMITS
+                "{permits} permits; 1 to {MAX_PERMITS} are allowed"
             )));
         }
         let mut state = self.state();
-        for number in u32::try_from(state.slots.len()).unwrap_or(permits)..permits {
-            let key = slot_key::of_slot(&self.key, number)?;
-            let (claimed, held_until) = (None, None);
-            let slot = Slot { key, is_ours: false, claimed, held_until, is_maybe_free: false };
-            state.slots.push(slot);
-        }
         state.permits = permits as usize;
+        let slots = state.slots.len().max(state.permits);
+        state.slots.resize(slots, Slot::MayBeFree);
         let random = random_part(Duration::from_nanos(permits.into())).as_nanos();
-        state.first = usize::try_from(random).unwrap_or(0);
+        state.next = usize::try_from(random).unwrap_or(0);
         drop(state);
         self.changed.notify_one();
         Ok(())
@@ -97,84 +107,53 @@ impl Slots {
     pub(super) fn claim(self: &Arc<Self>, with_held: bool, tried: &[usize]) -> Option<Claim> {
         let now = Instant::now();
         let mut state = self.state();
-        let (permits, first) = (state.permits, state.first);
-        let number = (0..permits)
-            .map(|number| (number + first) % permits)
-            .filter(|number| {
-                let slot = &state.slots[*number];
-                let is_wanted = with_held || !slot.is_held(now);
-                is_wanted && !slot.is_taken_here(now) && !tried.contains(number)
-            })
-            .min_by_key(|number| {
-                let slot = &state.slots[*number];
-                (slot.is_held(now), slot.held_until)
-            })?;
-        let slot = &mut state.slots[number];
-        slot.claimed = Some(now);
-        let hint = std::mem::take(&mut slot.is_maybe_free);
-        let key = slot.key.clone();
-        drop(state);
-        Some(Claim { slots: Arc::clone(self), number, key, since: now, hint })
+        let untried = state.of_others(state.next, now).filter(|it| !tried.contains(it));
+        let held_until = untried.map(|number| (state.slots[number].held_until(), number));
+        let wanted = held_until.filter(|(until, _)| with_held || *until <= Some(now));
+        let (_, number) = wanted.min_by_key(|(until, _)| *until)?;
+        state.slots[number] = Slot::Asked(now);
+        Some(Claim { slots: Arc::clone(self), number, slot: Slot::Asked(now) })
     }
 
-    /// A permit of this process has ended. The store has not confirmed its release yet.
-    pub(super) fn vacated(&self, number: usize, held_until: Instant) {
-        self.with(number, |slot| (slot.is_ours, slot.held_until) = (false, Some(held_until)));
-    }
-
-    /// The store has confirmed an extend by this process. After the end of a permit, that is its minimum hold: the slot
-    /// is free when it is over.
-    pub(super) fn extended(&self, number: usize, held_until: Instant) {
-        self.with(number, |slot| {
-            if !slot.is_ours {
-                slot.held_until = Some(held_until);
-            }
-        });
-        self.changed.notify_one();
-    }
-
-    /// The store has confirmed a release by this process. An answer to a claim that says otherwise is older.
+    /// The store has confirmed a release by this process.
     pub(super) fn given_back(&self, number: usize) {
-        self.with(number, |slot| (slot.held_until, slot.is_maybe_free) = (None, true));
+        self.mark_maybe_free(number);
         self.queue.on_released();
         self.changed.notify_one();
     }
 
+    /// A slot may be free that no permit of this process has. An answer that is still to come may be older, and does not
+    /// count.
     pub(super) fn mark_maybe_free(&self, number: usize) {
-        self.with(number, |slot| slot.is_maybe_free = true);
+        self.set(number, Slot::MayBeFree, |slot| !matches!(slot, Slot::Ours(_)));
     }
 
     /// Marks so many slots of other processes, in turn, for a try that no signal asked for.
     pub(super) fn poll(&self, most: usize) {
-        let (mut state, now) = (self.state(), Instant::now());
-        let (permits, from) = (state.permits, state.next_polled);
-        let numbers = (0..permits).map(|step| (from + step) % permits);
-        let polled = numbers.filter(|number| !state.slots[*number].is_taken_here(now));
-        for number in polled.take(most).collect::<Vec<_>>() {
-            state.slots[number].is_maybe_free = true;
-            state.next_polled = number + 1;
+        let mut state = self.state();
+        let others = state.of_others(state.next, Instant::now());
+        for number in others.take(most).collect::<Vec<_>>() {
+            state.slots[number] = Slot::MayBeFree;
+            state.next = number + 1;
         }
     }
 
-    /// The numbers and keys of the slots that this process neither has nor tries for.
-    pub(super) fn held_by_others(&self) -> impl Iterator<Item = (usize, Key)> + use<> {
-        let (state, now) = (self.state(), Instant::now());
-        let slots = state.slots.iter().take(state.permits).enumerate();
-        let others = slots.filter(|(_, slot)| !slot.is_taken_here(now));
-        others.map(|(number, slot)| (number, slot.key.clone())).collect::<Vec<_>>().into_iter()
+    /// The slots that this process neither has nor asks for.
+    pub(super) fn of_others(&self) -> Vec<usize> {
+        self.state().of_others(0, Instant::now()).collect()
     }
 
     /// When the first slot of another process is free at the latest.
     pub(super) fn next_free(&self) -> Option<Instant> {
-        let (state, now) = (self.state(), Instant::now());
-        let slots = state.slots.iter().take(state.permits);
-        slots.filter(|slot| !slot.is_taken_here(now)).filter_map(|slot| slot.held_until).min()
+        let state = self.state();
+        state.slots.iter().take(state.permits).filter_map(|slot| slot.held_until()).min()
     }
 
-    fn with(&self, number: usize, change: impl FnOnce(&mut Slot)) {
-        if let Some(slot) = self.state().slots.get_mut(number) {
-            change(slot);
-        }
+    /// Sets a slot if it is so. Returns whether it was.
+    fn set(&self, number: usize, news: Slot, if_it_is: impl FnOnce(Slot) -> bool) -> bool {
+        let mut state = self.state();
+        let slot = state.slots.get_mut(number).filter(|slot| if_it_is(**slot));
+        slot.map(|slot| *slot = news).is_some()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -183,47 +162,53 @@ impl Slots {
     }
 }
 
-impl Slot {
-    fn is_taken_here(&self, now: Instant) -> bool {
-        /// The caller of an older claim is not being polled, so another caller may claim the slot as well.
-        const LONGEST_CLAIM: Duration = Duration::from_secs(10);
-        self.is_ours || self.claimed.is_some_and(|since| now < since + LONGEST_CLAIM)
+impl State {
+    /// The slots that this process neither has nor asks for, from this one on.
+    fn of_others(&self, from: usize, now: Instant) -> impl Iterator<Item = usize> {
+        let numbers = (from..from + self.permits).map(|number| number % self.permits);
+        numbers.filter(move |number| match self.slots[*number] {
+            Slot::Ours(_) => false,
+            // After that time, the future of the caller is not polled any more.
+            Slot::Asked(at) => at + ABANDONED_AFTER <= now,
+            Slot::MayBeFree | Slot::Held(_) => true,
+        })
     }
+}
 
-    fn is_held(&self, now: Instant) -> bool {
-        !self.is_maybe_free && self.held_until.is_some_and(|until| now < until)
+impl Slot {
+    fn held_until(self) -> Option<Instant> {
+        if let Self::Held(until) = self { Some(until) } else { None }
     }
 }
 
 impl Claim {
-    /// Another process has the slot.
-    pub(super) fn contended(mut self, contention: Contention) {
-        /// If the store did not say until when, the slot is asked for again after this.
-        const UNKNOWN: Duration = Duration::from_millis(500);
-        // Stores cut times to milliseconds.
-        let free_within = contention.free_within.unwrap_or(UNKNOWN) + Duration::from_millis(1);
-        let held_until = Instant::now() + free_within;
-        self.slots.with(self.number, |slot| slot.held_until = Some(held_until));
+    /// Another process has the slot, until then at the latest.
+    pub(super) fn contended(self, held_until: Instant) {
         self.slots.queue.on_rival_seen();
-        self.hint = false;
+        self.end(Slot::Held(held_until));
     }
 
-    /// This process has the slot until [`Slots::vacated`].
-    pub(super) fn granted(mut self) -> (Arc<Slots>, usize) {
-        self.hint = false;
+    /// This process has the slot until the claim is dropped, which is the end of the permit.
+    pub(super) fn granted(mut self, min_hold: Duration) -> Self {
         self.slots.queue.on_granted();
-        self.slots.with(self.number, |slot| (slot.is_ours, slot.held_until) = (true, None));
-        (Arc::clone(&self.slots), self.number)
+        self.slot = Slot::Ours(Instant::now() + min_hold);
+        self.slots.set(self.number, self.slot, |_| true);
+        self
+    }
+
+    /// Sets the slot, unless others have set it since. Returns whether it was set.
+    fn end(&self, slot: Slot) -> bool {
+        self.slots.set(self.number, slot, |present| present == self.slot)
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.slots.with(self.number, |slot| {
-            slot.claimed.take_if(|since| *since == self.since);
-            slot.is_maybe_free |= self.hint;
-        });
-        if self.hint {
+        if let Slot::Ours(kept_until) = self.slot {
+            // The store confirms the release soon, or at least says more to a later attempt.
+            self.end(Slot::Held(kept_until.max(Instant::now() + TIME_TOLERANCE)));
+        } else if self.end(Slot::MayBeFree) {
+            // The store has not answered, so the head asks.
             self.slots.changed.notify_one();
         }
     }

@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 use syncguard_core::{CancellationToken, LockError, Timestamp};
 use tokio::time::sleep;
 
-/// The longest sleep. After it the clock is read again, because it may have been set.
+/// The longest sleep. After it the clock is read again, because it may have been set. A clock that is further ahead of
+/// the store's is reported, and `Ticks::try_once` does not wait for the store's time then.
 pub(super) const LONGEST_SLEEP: Duration = Duration::from_secs(10);
 
 #[derive(Clone)]

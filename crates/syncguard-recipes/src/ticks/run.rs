@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use syncguard_core::authoring::pause::jittered;
 use syncguard_core::authoring::{OutageLog, Parting, TriedInWindow, try_acquire_in_window};
-use syncguard_core::contract::Refusal;
+use syncguard_core::contract::{Refusal, TIME_STEP};
 use syncguard_core::{Contention, LockBackend, LockError, LockGuard, ReleaseResult, Timestamp};
 use tokio::time::Instant;
 
@@ -14,14 +14,8 @@ use super::due::{Due, Missed};
 use super::tick::{Counted, Tick, done, window};
 use crate::outage::{Outage, PAUSES, give_back};
 
-/// How often a process looks at a tick whose key is held.
-const LOOK: Duration = Duration::from_secs(1);
-
 /// The work of this recipe in the log of an outage.
 const SCHEDULE: &str = "the schedule";
-
-/// How far a clock may be ahead of the store's before this is logged, and before [`Ticks::try_once`] does not wait.
-const FAR_AHEAD: Duration = Duration::from_secs(10);
 
 /// The answer of [`Ticks::try_once`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,9 +114,9 @@ impl<B: LockBackend> Ticks<B> {
                                 continue;
                             }
                             // Another process may have more luck.
-                            jittered(LOOK)
+                            jittered(PAUSES.longest)
                         }
-                        None => jittered(LOOK),
+                        None => jittered(PAUSES.longest),
                     }
                 }
                 Ok(Tried::Taken) => {
@@ -139,12 +133,12 @@ impl<B: LockBackend> Ticks<B> {
                 }
                 Ok(Tried::Busy(contention)) => {
                     outage.end();
-                    let free = contention.free_within.unwrap_or(LOOK);
-                    jittered(free.clamp(PAUSES.first, LOOK))
+                    let free = contention.free_within.unwrap_or(PAUSES.longest);
+                    jittered(free.clamp(PAUSES.first, PAUSES.longest))
                 }
                 Ok(Tried::TooEarly(wait)) => {
                     outage.end();
-                    if wait > FAR_AHEAD && far_ahead.begins() {
+                    if wait > LONGEST_SLEEP && far_ahead.begins() {
                         tracing::warn!(
                             ahead_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
                             "this machine's clock is ahead of the store's; a tick waits for the store's time, unless it is too late by then"
@@ -152,7 +146,7 @@ impl<B: LockBackend> Ticks<B> {
                     }
                     early = Some(tick);
                     // Either clock may be set right meanwhile.
-                    wait.min(LONGEST_SLEEP) + Duration::from_millis(1)
+                    wait.min(LONGEST_SLEEP) + TIME_STEP
                 }
                 Err(error) => {
                     if error.is_outcome_unknown() {
@@ -219,10 +213,10 @@ impl<B: LockBackend> Ticks<B> {
                 Tried::Taken => TickOutcome::Taken,
                 Tried::Busy(contention) => TickOutcome::Busy(contention),
                 Tried::TooEarly(wait)
-                    if asked.elapsed() + wait <= FAR_AHEAD
+                    if asked.elapsed() + wait <= LONGEST_SLEEP
                         && self.now()? - tick + wait <= rules.max_lateness =>
                 {
-                    tokio::time::sleep(wait + Duration::from_millis(1)).await;
+                    tokio::time::sleep(wait + TIME_STEP).await;
                     continue;
                 }
                 Tried::TooEarly(wait) => TickOutcome::TooEarly { wait },
@@ -251,7 +245,7 @@ impl<B: LockBackend> Ticks<B> {
         let Some(counter) = self.counter().await? else { return Ok(None) };
         // A fence of a tick is a time in milliseconds.
         let ahead_ms = counter.get().saturating_sub(self.now()?.as_millis());
-        if u128::from(ahead_ms) > FAR_AHEAD.as_millis() {
+        if u128::from(ahead_ms) > LONGEST_SLEEP.as_millis() {
             tracing::warn!(
                 ahead_ms,
                 "the key's counter is ahead of this machine's clock; ticks before it count as started"

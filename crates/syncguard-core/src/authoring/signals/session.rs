@@ -9,9 +9,12 @@ use tokio::time::{Instant, timeout_at};
 
 use super::registry::{Registry, WatchId};
 use super::terms::{Changes, LockSeen, SignalLimits};
-use crate::contract::key_watch::KeyWatch;
+use crate::contract::key_watch::{KeyWatch, TRUSTED_FOR};
 
 /// A connection for signals, from before it opens until it is over.
+///
+/// After [`TRUSTED_FOR`] without a message, the store is asked for a sign of life; a session that has been open for so long
+/// has proved good; a task may be so late on a busy machine. After twice the time without a watch, a session is closed.
 pub(super) struct Session {
     state: Mutex<State>,
     /// Wakes the task for new changes.
@@ -48,10 +51,6 @@ pub(super) enum Stage {
 }
 
 impl Session {
-    /// After this time without a message, the store is asked for a sign of life; a session that has been open for so long has
-    /// proved good; a task may be so late on a busy machine. After twice the time without a watch, a session is closed.
-    const PATIENCE: Duration = Duration::from_secs(5);
-
     pub(super) fn new(limits: SignalLimits) -> Arc<Self> {
         let now = Instant::now();
         let state = State {
@@ -76,7 +75,7 @@ impl Session {
         let state = self.state();
         match state.opened_at {
             _ if state.registry.is_none() => Stage::Over,
-            _ if state.due + Self::PATIENCE < now => Stage::Stuck,
+            _ if state.due + TRUSTED_FOR < now => Stage::Stuck,
             None => Stage::Opening { since: state.began_at },
             Some(_) => Stage::Open,
         }
@@ -90,7 +89,7 @@ impl Session {
     /// True if the session has now been open, with a confirmed watch, for long enough. True only once.
     pub(super) fn proves_good(&self, now: Instant) -> bool {
         let mut state = self.state();
-        let is_long = state.opened_at.is_some_and(|at| at + Self::PATIENCE <= now);
+        let is_long = state.opened_at.is_some_and(|at| at + TRUSTED_FOR <= now);
         state.has_confirmed && is_long && !std::mem::replace(&mut state.is_good, true)
     }
 
@@ -141,7 +140,7 @@ impl Session {
         let step = state.next_step(now);
         state.due = match step {
             Ok(_) => now + self.step,
-            Err(until) => until + Self::PATIENCE,
+            Err(until) => until + TRUSTED_FOR,
         };
         drop(state);
         if step.is_ok() {
@@ -171,14 +170,14 @@ impl State {
             return Ok(Some(changes));
         }
         if let Some(since) = registry.idle_since() {
-            let until = since + Session::PATIENCE * 2;
+            let until = since + TRUSTED_FOR * 2;
             if now < until && self.has_hub {
                 return Err(until);
             }
             self.registry = None;
             return Ok(None);
         }
-        let until = self.heard_at + Session::PATIENCE;
+        let until = self.heard_at + TRUSTED_FOR;
         if now < until {
             return Err(until);
         }

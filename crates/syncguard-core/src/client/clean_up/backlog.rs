@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::rt::{Instant, RuntimeId, Spawner};
+use crate::util::ABANDONED_AFTER;
 use crate::util::pause::Backoff;
 use crate::value::LockError;
 
@@ -86,8 +87,8 @@ impl Backlog {
     const LIMIT: usize = 1 << 18;
 
     /// Short, so that locks are given back soon after an outage.
-    const PAUSES: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
-    const LONGEST_PROBE: Duration = Duration::from_secs(10);
+    pub(super) const PAUSES: Backoff =
+        Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
 
     /// How many jobs wait for a try.
     pub(super) fn waiting(&self) -> usize {
@@ -199,7 +200,7 @@ impl Backlog {
                 continue;
             }
             if let Some(outage) = &mut self.outage {
-                outage.probing = Some(now + Self::LONGEST_PROBE);
+                outage.probing = Some(now + ABANDONED_AFTER);
             }
             self.trying += 1;
             entry.was_tried = true;

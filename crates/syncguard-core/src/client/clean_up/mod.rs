@@ -104,9 +104,9 @@ impl CleanUp {
         self.add(job, None);
     }
 
-    /// Tries a job after a pause, and again until it is done.
-    pub(crate) fn push_after(&self, job: Arc<dyn Job>, pause: Duration) {
-        self.add(job, Some(rt::after(pause)));
+    /// Tries a job that has failed once, after the first pause, and again until it is done.
+    pub(crate) fn push_again(&self, job: Arc<dyn Job>) {
+        self.add(job, Some(rt::after(Backlog::PAUSES.first)));
     }
 
     fn add(&self, job: Arc<dyn Job>, due: Option<Instant>) {

@@ -6,49 +6,46 @@ use std::sync::Arc;
 
 use super::fairness::Fairness;
 use super::wait_queue::WaitQueue;
+use crate::contract::key_watch::KeyWatch;
 use crate::rt::{Instant, Mutex};
 use crate::value::Key;
 
 /// The queues of a backend in this process. Clones share them.
-#[derive(Clone, Default)]
-pub(crate) struct WaitQueues(Arc<Mutex<Registry>>);
+pub(crate) struct WaitQueues<W = KeyWatch>(Arc<Mutex<Registry<W>>>);
 
 /// The queue of one key.
-pub(super) struct KeyQueue {
+pub(super) struct KeyQueue<W = KeyWatch> {
     key: Key,
-    state: Mutex<State>,
+    state: Mutex<State<W>>,
 }
 
-#[derive(Default)]
-struct Registry {
-    queues: HashMap<Key, Arc<KeyQueue>>,
+struct Registry<W> {
+    queues: HashMap<Key, Arc<KeyQueue<W>>>,
     /// Queues that were unused when they were listed here, oldest first. They are forgotten in this order.
-    idle: VecDeque<Arc<KeyQueue>>,
+    idle: VecDeque<Arc<KeyQueue<W>>>,
     /// The number of unused queues.
     unused: usize,
-    /// Whether no other process can reach these locks.
     is_single_process: bool,
 }
 
-struct State {
-    queue: WaitQueue,
+struct State<W> {
+    queue: WaitQueue<W>,
     /// When the queue is forgotten. `None` while it has a waiter or a holder.
     forget_at: Option<Instant>,
     /// Whether the queue is in `idle` of the registry.
     is_listed: bool,
 }
 
-impl WaitQueues {
-    /// Queues for locks that no other process can reach: no head leaves a key free.
-    pub(crate) fn of_single_process() -> Self {
-        let queues = Self::default();
-        queues.0.lock().is_single_process = true;
-        queues
+impl<W> WaitQueues<W> {
+    /// If these locks are those of a single process, because no other process can reach them, no head leaves a key free.
+    pub(crate) fn new(is_single_process: bool) -> Self {
+        let (queues, idle) = (HashMap::new(), VecDeque::new());
+        Self(Arc::new(Mutex::new(Registry { queues, idle, unused: 0, is_single_process })))
     }
 
     /// Other queues for the same store.
-    pub(super) fn separate(&self) -> Self {
-        if self.0.lock().is_single_process { Self::of_single_process() } else { Self::default() }
+    pub(super) fn separate<V>(&self) -> WaitQueues<V> {
+        WaitQueues::new(self.0.lock().is_single_process)
     }
 
     /// Runs `work` on what this process knows of its rivals for a key.
@@ -64,8 +61,8 @@ impl WaitQueues {
         &self,
         key: &Key,
         now: Instant,
-        work: impl FnOnce(&mut WaitQueue) -> T,
-    ) -> (Arc<KeyQueue>, T) {
+        work: impl FnOnce(&mut WaitQueue<W>) -> T,
+    ) -> (Arc<KeyQueue<W>>, T) {
         let mut registry = self.0.lock();
         let forgotten = registry.forget(now);
         let queue = match registry.queues.get(key) {
@@ -90,8 +87,8 @@ impl WaitQueues {
     /// Runs `work` on a queue, and retires the queue if it has no waiter and no holder afterwards.
     pub(super) fn with<T>(
         &self,
-        queue: &Arc<KeyQueue>,
-        work: impl FnOnce(&mut WaitQueue) -> T,
+        queue: &Arc<KeyQueue<W>>,
+        work: impl FnOnce(&mut WaitQueue<W>) -> T,
     ) -> T {
         let mut state = queue.state.lock();
         let result = work(&mut state.queue);
@@ -104,7 +101,7 @@ impl WaitQueues {
     }
 
     /// Forgets an unused queue, at once or when its knowledge about rivals is out of date.
-    fn retire(&self, queue: &Arc<KeyQueue>) {
+    fn retire(&self, queue: &Arc<KeyQueue<W>>) {
         let mut registry = self.0.lock();
         let mut state = queue.state.lock();
         let is_used = !state.queue.is_empty();
@@ -140,7 +137,7 @@ impl WaitQueues {
     }
 }
 
-impl KeyQueue {
+impl<W> KeyQueue<W> {
     fn new(key: &Key, is_single_process: bool) -> Self {
         let queue = WaitQueue::new(is_single_process);
         Self {
@@ -150,14 +147,14 @@ impl KeyQueue {
     }
 }
 
-impl Registry {
-    /// How many idle queues each newcomer checks. Each newcomer makes one queue at most, so idle queues go
-    /// faster than they come.
-    const AT_ONCE: usize = 2;
+/// How many idle queues each newcomer checks. Each newcomer makes one queue at most, so idle queues go faster than they
+/// come.
+const AT_ONCE: usize = 2;
 
+impl<W> Registry<W> {
     /// Removes idle queues whose time is over. The caller drops them after it has unlocked the registry.
-    fn forget(&mut self, now: Instant) -> [Option<Arc<KeyQueue>>; Self::AT_ONCE] {
-        let mut forgotten = [const { None }; Self::AT_ONCE];
+    fn forget(&mut self, now: Instant) -> [Option<Arc<KeyQueue<W>>>; AT_ONCE] {
+        let mut forgotten = [const { None }; AT_ONCE];
         for slot in &mut forgotten {
             let Some(first) = self.idle.front() else { break };
             let mut state = first.state.lock();
@@ -182,18 +179,24 @@ impl Registry {
     }
 
     /// Whether this is still the queue of its key, and was not forgotten.
-    fn has(&self, queue: &Arc<KeyQueue>) -> bool {
+    fn has(&self, queue: &Arc<KeyQueue<W>>) -> bool {
         self.queues.get(&queue.key).is_some_and(|known| Arc::ptr_eq(known, queue))
     }
 }
 
-impl fmt::Debug for WaitQueues {
+impl<W> Clone for WaitQueues<W> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<W> fmt::Debug for WaitQueues<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WaitQueues").field("keys", &self.len()).finish()
     }
 }
 
-impl fmt::Debug for KeyQueue {
+impl<W> fmt::Debug for KeyQueue<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("KeyQueue")
     }
@@ -223,7 +226,7 @@ mod tests {
     #[test]
     fn unused_queues_are_forgotten_by_newcomers() {
         model::explore_without_time(1, || async {
-            let (queues, start) = (WaitQueues::default(), Instant::now());
+            let (queues, start) = (WaitQueues::new(false), Instant::now());
             for number in 0..100 {
                 used(&queues, &number.to_string(), start);
             }
@@ -241,7 +244,7 @@ mod tests {
     #[test]
     fn a_key_in_regular_use_keeps_no_other_queue_from_being_forgotten() {
         model::explore_without_time(1, || async {
-            let (queues, start) = (WaitQueues::default(), Instant::now());
+            let (queues, start) = (WaitQueues::new(false), Instant::now());
             for number in 0..1_000_u32 {
                 let now = start + Duration::from_millis(1) * number;
                 used(&queues, "in regular use", now);
@@ -255,7 +258,7 @@ mod tests {
     #[test]
     fn a_single_process_keeps_no_unused_queue() {
         model::explore_without_time(1, || async {
-            let queues = WaitQueues::of_single_process();
+            let queues = WaitQueues::new(true);
             used(&queues, "a", Instant::now());
             assert!(queues.0.lock().queues.is_empty());
         });

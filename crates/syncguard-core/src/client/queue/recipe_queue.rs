@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::fairness::Fairness;
 use super::queues::WaitQueues;
 use super::ticket::Ticket;
-use super::wait_queue::Turn;
 use crate::client::ClientState;
 use crate::rt::{self, Instant};
 use crate::value::Key;
@@ -15,17 +14,16 @@ use crate::value::Key;
 /// For authors of recipes: this process's waiters for any of several locks, such as the slots of a semaphore. They
 /// stand in one queue, as the waiters of [`acquire`](crate::acquire()) do, and follow its rule for sharing.
 ///
-/// Clones are the same queue.
-#[derive(Clone)]
-pub struct RecipeQueue {
-    queues: WaitQueues,
+/// Clones are the same queue. `W` is what the head watches the locks with: each head leaves it to the next.
+pub struct RecipeQueue<W> {
+    queues: WaitQueues<W>,
     key: Key,
 }
 
 /// A place in a [`RecipeQueue`]. Its drop gives it up, and wakes the next waiter.
-pub struct QueuePlace(Ticket);
+pub struct QueuePlace<W>(Ticket<W>);
 
-impl RecipeQueue {
+impl<W> RecipeQueue<W> {
     /// An empty queue, for a backend with this state. The key only names it.
     #[must_use]
     pub fn new(state: &ClientState, key: Key) -> Self {
@@ -40,7 +38,7 @@ impl RecipeQueue {
 
     /// Takes the last place.
     #[must_use]
-    pub fn enter(&self) -> QueuePlace {
+    pub fn enter(&self) -> QueuePlace<W> {
         let (ticket, _) = Ticket::enter(&self.queues, &self.key, Instant::now());
         QueuePlace(ticket)
     }
@@ -61,71 +59,83 @@ impl RecipeQueue {
     }
 
     /// Whether this process has to leave the locks that it released to others for a while, before it takes one again: see
-    /// [`QueuePlace::leave_free`].
+    /// [`QueuePlace::may_ask`].
     #[must_use]
     pub fn owes_a_pause(&self) -> bool {
         self.queues.share(&self.key, |fairness, now| fairness.pause(now)).is_some()
     }
 }
 
-impl QueuePlace {
-    /// Waits for `time` at the most until this is the place of the head. Returns false if it is not.
+impl<W> QueuePlace<W> {
+    /// Waits for `time` at the most until the caller may ask the store. Returns false if the time is over.
+    ///
+    /// The caller may ask if this is the place of the head. If the process's turn is over, the head first leaves the locks
+    /// that the process has released to others: for 25 ms, and seldom for 110 ms, but not for more than half of the time. A
+    /// head without a further step for [ten seconds](crate::authoring::ABANDONED_AFTER) loses its place.
     ///
     /// # Cancel safety
     ///
-    /// Safe: the place stays.
-    pub async fn become_head(&mut self, time: Duration) -> bool {
-        self.0.become_head(rt::after(time)).await.is_some()
-    }
-
-    /// The head is about to ask the store. After ten seconds without a further step, the next waiter asks as well.
-    pub fn on_attempt(&self) {
-        self.0.on_attempt(Instant::now());
-    }
-
-    /// The head leaves the locks that this process released to others, if its turn is over: for 25 ms, and seldom for
-    /// 110 ms, but not for more than half of `left`, the time that the waiter has.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: a later head makes the pause.
-    pub async fn leave_free(&self, left: Duration) {
-        let Some(pause) = self.0.pause(Instant::now()) else { return };
-        let ends = rt::after(pause.time.min(left / 2));
-        self.0.start_waiting(ends, ends);
-        rt::sleep_until(ends).await;
-        if pause.time <= left / 2 {
-            self.0.on_no_rival(pause);
+    /// Safe: the place stays, and a later head makes the pause.
+    pub async fn may_ask(&mut self, time: Duration) -> bool {
+        let ends = rt::after(time);
+        if self.0.become_head(ends).await.is_none() {
+            return false;
         }
+        let now = Instant::now();
+        let left = ends.saturating_duration_since(now);
+        if let Some(pause) = self.0.pause(now) {
+            let ends = rt::after(pause.time.min(left / 2));
+            self.0.start_waiting(ends, ends);
+            rt::sleep_until(ends).await;
+            if pause.time <= left / 2 {
+                self.0.on_no_rival(pause);
+            }
+            self.0.on_attempt(Instant::now());
+        }
+        !left.is_zero()
     }
 
-    /// The head sleeps for `time`, or until `signal` resolves. Returns false if this is not the place of the head any
-    /// more, because its future was not polled.
+    /// What this head watches the locks with: what the head before it has left, or else something new.
+    pub fn watch(&mut self) -> &mut W
+    where
+        W: Default,
+    {
+        self.0.watch.get_or_insert_default()
+    }
+
+    /// The head begins to sleep: resolves after `time`, or earlier if there is something to do.
     ///
     /// # Cancel safety
     ///
     /// Safe.
-    pub async fn sleep(&mut self, time: Duration, signal: impl Future<Output = ()>) -> bool {
+    pub fn sleep(&self, time: Duration) -> impl Future<Output = ()> + use<W> {
         let until = rt::after(time);
-        if let Some((notify, until)) = self.0.start_waiting(until, until) {
+        let waiting = self.0.start_waiting(until, until);
+        async move {
+            // Without a place, the head is passed over, and does not sleep.
+            let Some((notify, until)) = waiting else { return };
             tokio::select! {
                 biased;
-                () = signal => {}
                 () = notify.notified() => {}
                 () = rt::sleep_until(until) => {}
             }
         }
-        !matches!(self.0.turn(Instant::now()), Turn::Wait { .. })
     }
 }
 
-impl fmt::Debug for RecipeQueue {
+impl<W> Clone for RecipeQueue<W> {
+    fn clone(&self) -> Self {
+        Self { queues: self.queues.clone(), key: self.key.clone() }
+    }
+}
+
+impl<W> fmt::Debug for RecipeQueue<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecipeQueue").field("key", &self.key).finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for QueuePlace {
+impl<W> fmt::Debug for QueuePlace<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("QueuePlace")
     }

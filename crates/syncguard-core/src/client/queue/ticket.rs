@@ -13,31 +13,31 @@ use crate::rt::{self, Instant};
 use crate::value::Key;
 
 /// A place in the queue of a key. Its drop gives up the place and passes on the turn.
-pub(crate) struct Ticket {
-    queues: WaitQueues,
+pub(crate) struct Ticket<W = KeyWatch> {
+    queues: WaitQueues<W>,
     key: Key,
-    queue: Arc<KeyQueue>,
+    queue: Arc<KeyQueue<W>>,
     number: Number,
-    /// The open watch, if this is the head.
-    pub(crate) watch: Option<KeyWatch>,
+    /// The watch of the head, which may be over.
+    pub(crate) watch: Option<W>,
     has_left: bool,
 }
 
-impl Ticket {
+impl<W> Ticket<W> {
     /// Enters the queue. Also returns whether this waiter stands behind another.
-    pub(crate) fn enter(queues: &WaitQueues, key: &Key, now: Instant) -> (Self, bool) {
+    pub(crate) fn enter(queues: &WaitQueues<W>, key: &Key, now: Instant) -> (Self, bool) {
         let (queue, (number, turn)) = queues.enter(key, now, |queue| Self::join(queue, now));
         let (queues, key) = (queues.clone(), key.clone());
         let is_behind = matches!(turn, Turn::Wait { .. });
         (Self { queues, key, queue, number, watch: None, has_left: false }, is_behind)
     }
 
-    fn join(queue: &mut WaitQueue, now: Instant) -> (Number, Turn) {
+    fn join(queue: &mut WaitQueue<W>, now: Instant) -> (Number, Turn) {
         let number = queue.next_number();
         (number, queue.join(number, now))
     }
 
-    fn queue<T>(&self, work: impl FnOnce(&mut WaitQueue) -> T) -> T {
+    fn queue<T>(&self, work: impl FnOnce(&mut WaitQueue<W>) -> T) -> T {
         self.queues.with(&self.queue, work)
     }
 
@@ -56,9 +56,7 @@ impl Ticket {
             (self.queue, self.number) = (queue, number);
             return turn;
         };
-        if let Some(watch) = watch.filter(|watch| !watch.is_over()) {
-            self.watch = Some(watch);
-        }
+        self.watch = watch.or(self.watch.take());
         turn
     }
 
@@ -128,7 +126,9 @@ impl Ticket {
     pub(crate) fn is_contended(&self, now: Instant) -> bool {
         self.queue(|queue| queue.is_contended(now))
     }
+}
 
+impl Ticket {
     /// The lock is granted, and gives up this place. The store frees the lock at `until`, unless the guard
     /// extends it.
     pub(crate) fn on_granted(&mut self, until: Instant, now: Instant) -> LocalHolder {
@@ -149,7 +149,7 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl<W> Drop for Ticket<W> {
     fn drop(&mut self) {
         if self.has_left {
             return;

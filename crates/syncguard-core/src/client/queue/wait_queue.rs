@@ -7,9 +7,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::fairness::Fairness;
-use crate::contract::key_watch::KeyWatch;
 use crate::rt::Instant;
-use crate::util::answer_patience;
+use crate::util::{ABANDONED_AFTER, answer_patience};
 
 /// Identifies a waiter or a holder. Numbers grow, so the waiters of a queue are sorted by number.
 pub(super) type Number = u64;
@@ -19,15 +18,15 @@ pub(super) type Number = u64;
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The waiters for a key in this process, and the guard that has the key. If there is a waiter, there is a
-/// head.
-pub(super) struct WaitQueue {
+/// head. `W` is the watch that each head leaves for the next.
+pub(super) struct WaitQueue<W> {
     head: Option<HeadState>,
     waiting: VecDeque<(Number, Arc<Notify>)>,
     /// The guard of this process that has the lock, and when the store frees the lock without an extend.
     holder: Option<(Number, Instant)>,
     pub(super) fairness: Fairness,
-    /// The watch that the last head has left for the next.
-    watch: Option<KeyWatch>,
+    /// The watch that the last head has left.
+    watch: Option<W>,
     last_number: Number,
     /// The longest time that the store took to answer a head.
     longest_answer: Duration,
@@ -44,8 +43,8 @@ struct HeadState {
     asked: Option<Instant>,
     /// When the head wakes up by itself, if it waits.
     wakes_at: Option<Instant>,
-    /// When the head must have taken its next step. A head that misses this time is not polled any more, so
-    /// the next waiter becomes the head.
+    /// When the head must have taken its next step, two checks after it wakes up. A head that misses this time is not
+    /// polled any more, so the next waiter becomes the head.
     due: Instant,
 }
 
@@ -62,12 +61,7 @@ pub(crate) enum Turn {
     Held(Instant),
 }
 
-impl WaitQueue {
-    /// How late the head may be with its next step.
-    const GRACE: Duration = Duration::from_secs(1);
-    /// How long the head may wait for an answer before the next waiter asks as well.
-    const PATIENCE: Duration = Duration::from_secs(10);
-
+impl<W> WaitQueue<W> {
     pub(super) fn new(is_single_process: bool) -> Self {
         Self {
             head: None,
@@ -129,7 +123,7 @@ impl WaitQueue {
     fn shorten_sleep(&mut self, now: Instant) {
         let Some(head) = &mut self.head else { return };
         if head.wakes_at.is_some_and(|at| at > now + CHECK_INTERVAL) {
-            head.due = now + Self::GRACE;
+            head.due = now + CHECK_INTERVAL * 2;
             self.wake_head();
         }
     }
@@ -152,11 +146,11 @@ impl WaitQueue {
         let Some(head) = &mut self.head else { return Turn::Ask };
         head.wakes_at = None;
         if let Some((_, until)) = self.holder.filter(|(_, until)| *until > now) {
-            head.due = until + Self::GRACE;
+            head.due = until + CHECK_INTERVAL * 2;
             return Turn::Held(until);
         }
         head.asked = Some(now);
-        head.due = now + Self::PATIENCE;
+        head.due = now + ABANDONED_AFTER;
         Turn::Ask
     }
 
@@ -165,7 +159,7 @@ impl WaitQueue {
         if let Some(head) = self.head_if(number) {
             head.asked = Some(now);
             head.wakes_at = None;
-            head.due = now + Self::PATIENCE;
+            head.due = now + ABANDONED_AFTER;
         }
     }
 
@@ -199,7 +193,7 @@ impl WaitQueue {
         let head = self.head_if(number)?;
         head.asked = None;
         head.wakes_at = Some(until);
-        head.due = until + Self::GRACE;
+        head.due = until + CHECK_INTERVAL * 2;
         Some((Arc::clone(head.notify.get_or_insert_default()), until))
     }
 
@@ -210,7 +204,7 @@ impl WaitQueue {
         self.holder = Some((number, until));
         self.fairness.on_granted(now);
         if self.is_head(number) {
-            self.promote(now + CHECK_INTERVAL + Self::GRACE);
+            self.promote(now + CHECK_INTERVAL * 3);
         } else {
             self.remove(number);
         }
@@ -232,7 +226,7 @@ impl WaitQueue {
             return self.remove(number);
         }
         self.is_unanswered |= self.is_answer_overdue(now);
-        self.promote(now + Self::GRACE);
+        self.promote(now + CHECK_INTERVAL * 2);
         self.wake_head();
     }
 
@@ -240,7 +234,7 @@ impl WaitQueue {
     pub(super) fn skip_overdue(&mut self, now: Instant) {
         let is_overdue = self.head.as_ref().is_some_and(|head| head.due <= now);
         if is_overdue {
-            self.promote(now + Self::GRACE);
+            self.promote(now + CHECK_INTERVAL * 2);
             self.wake_head();
         }
     }
@@ -259,7 +253,7 @@ impl WaitQueue {
 
     /// Leaves a watch for the next head. Returns the watches that are not needed: the caller drops them after it
     /// has unlocked the queue.
-    pub(super) fn leave_watch(&mut self, watch: Option<KeyWatch>) -> [Option<KeyWatch>; 2] {
+    pub(super) fn leave_watch(&mut self, watch: Option<W>) -> [Option<W>; 2] {
         match (&self.head, watch) {
             (None, watch) => [watch, self.watch.take()],
             (Some(_), None) => [None, None],
@@ -267,7 +261,7 @@ impl WaitQueue {
         }
     }
 
-    pub(super) fn take_watch(&mut self) -> Option<KeyWatch> {
+    pub(super) fn take_watch(&mut self) -> Option<W> {
         self.watch.take()
     }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use super::min_hold::MinHold;
 use super::parting::Parting;
@@ -11,7 +10,7 @@ use super::validity::Validity;
 use crate::backend::LockBackend;
 use crate::client::queue::LocalHolder;
 use crate::client::{ClientState, ReleaseErrorContext, ReleaseSource};
-use crate::contract::liveness::TIME_TOLERANCE;
+use crate::contract::liveness::{TIME_STEP, TIME_TOLERANCE};
 use crate::contract::loss_reason::LossReason;
 use crate::contract::request::ExtendRequest;
 use crate::contract::response::{ExtendResult, NotHeld};
@@ -101,7 +100,6 @@ impl<B: LockBackend> Lease<B> {
         validity: &Validity,
     ) -> Result<ExtendResult, LockError> {
         const TRIES: u32 = 4;
-        const TICK: Duration = Duration::from_millis(1);
         self.longest_ttl = self.longest_ttl.max(ttl);
         for tries_left in (0..TRIES).rev() {
             let until = Instant::now() + ttl.as_duration();
@@ -133,7 +131,7 @@ impl<B: LockBackend> Lease<B> {
                 ExtendResult::Extended { expires_at } if self.may_be_overwritten(expires_at) => {
                     self.set_expires_at(expires_at);
                     validity.set_expires_at(expires_at);
-                    rt::sleep_until(rt::after(TICK)).await;
+                    rt::sleep_until(rt::after(TIME_STEP)).await;
                 }
                 ExtendResult::Extended { expires_at } => {
                     // An extend sets the store's present time plus its TTL. The difference shows that the
@@ -204,7 +202,7 @@ impl<B: LockBackend> Lease<B> {
         self.is_released = true;
         let failed = result.is_err().then(|| {
             let again = self.release_job(None);
-            self.client_state.clean_up().push_after(Arc::new(again), ReleaseJob::<B>::PAUSE);
+            self.client_state.clean_up().push_again(Arc::new(again));
             self.reporter(source)
         });
         ReleaseOutcome { result, woke_waiter, failed }

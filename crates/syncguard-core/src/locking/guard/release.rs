@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use super::min_hold::MinHold;
 use crate::backend::LockBackend;
@@ -63,9 +62,6 @@ pub(super) struct ReleaseJob<B> {
 }
 
 impl<B: LockBackend> ReleaseJob<B> {
-    /// The pause before the second try.
-    pub(super) const PAUSE: Duration = Duration::from_millis(50);
-
     fn release_try(&self) -> ReleaseTry<'_, B> {
         let Reporter { client_state, context } = &self.reporter;
         ReleaseTry {

@@ -3,8 +3,9 @@
 mod sharing;
 mod watching;
 
+pub use self::watching::open_watch;
+
 use std::future::Future;
-use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -18,12 +19,10 @@ use super::pauses::Pauses;
 use super::wait::wait_to_be_head;
 use crate::backend::LockBackend;
 use crate::client::queue::{CHECK_INTERVAL, Ticket, Turn};
+use crate::contract::liveness::TIME_STEP;
 use crate::contract::response::Contention;
 use crate::rt::{self, Instant, sleep_until};
 use crate::value::{LockError, LockId};
-
-/// Stores count whole milliseconds.
-const STEP: Duration = Duration::from_millis(1);
 
 /// The head of a queue.
 pub(super) struct Head<'a, B> {
@@ -170,7 +169,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
     fn on_contended(&mut self, contention: Contention, now: Instant) {
         self.holder = Holder::Rival { polls: Some(contention.is_polled) };
         self.ticket.on_contended(now, contention.is_polled);
-        let free_at = contention.free_within.map(|time| now + time + STEP);
+        let free_at = contention.free_within.map(|time| now + time + TIME_STEP);
         self.false_signals.on_locked(free_at, self.woken == Woken::Signal);
         // If the attempt at the expiry has found the lock held, the next expiry is no reason to ask.
         self.free_at = free_at.filter(|_| self.woken != Woken::Expiry);
@@ -179,7 +178,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
     /// Waits until there is a reason to ask the store.
     async fn wait(&mut self) -> Result<(), LockError> {
         loop {
-            if self.holder != Holder::Local && self.wants_watch() && self.watch().await? {
+            if self.wants_watch() && self.holder != Holder::Local && self.watch().await? {
                 // A release before the watch began gave no signal.
                 self.woken = Woken::Signal;
                 break;
@@ -216,7 +215,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
 
     /// A guard of this process has the lock until this time, unless the guard extends it.
     fn set_local_holder(&mut self, until: Instant) {
-        (self.free_at, self.holder) = (Some(until + STEP), Holder::Local);
+        (self.free_at, self.holder) = (Some(until + TIME_STEP), Holder::Local);
     }
 
     /// Returns until when a guard of this process has the lock; `None` if the head asks the store. A head
@@ -273,7 +272,6 @@ impl<'a, B: LockBackend> Head<'a, B> {
             }
         };
         let woken = unless_cancelled(token, woken).await?;
-        self.ticket.watch.take_if(|watch| watch.is_over());
         // A pause before the first attempt is not a retry.
         if woken != Woken::Poll || is_early || wakes_at < wake_at || self.answers.attempts == 0 {
             self.pauses.uncount();

@@ -1,5 +1,6 @@
 //! How the head watches for signals of the store.
 
+use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -7,20 +8,21 @@ use super::{Answer, Head, Holder};
 use crate::backend::LockBackend;
 use crate::contract::key_watch::KeyWatch;
 use crate::contract::request::WatchRequest;
-use crate::locking::attempt::{Attempt, Tried};
+use crate::locking::acquisition::AcquisitionOptions;
+use crate::locking::attempt::{ASIDE, Tried};
 use crate::locking::cancellable::unless_cancelled;
 use crate::rt::{self, Instant};
-use crate::value::{LockError, LockId};
+use crate::value::{Key, LockError, LockId};
 
-impl<B: LockBackend> Head<'_, B> {
-    pub(super) fn wants_watch(&self) -> bool {
+impl<'a, B: LockBackend> Head<'a, B> {
+    pub(super) fn wants_watch(&mut self) -> bool {
+        self.ticket.watch.take_if(|watch| watch.is_over());
         self.has_signals && self.ticket.watch.is_none()
     }
 
     /// Opens a watch. Returns whether the lock may be free.
     pub(super) async fn watch(&mut self) -> Result<bool, LockError> {
-        let open = open_watch(self.attempt, self.watch_limit());
-        let watch = unless_cancelled(self.token(), open).await?;
+        let watch = unless_cancelled(self.token(), self.open_watch()).await?;
         Ok(self.set_watch(watch))
     }
 
@@ -31,8 +33,8 @@ impl<B: LockBackend> Head<'_, B> {
         lock_id: LockId,
         sent: Instant,
     ) -> Result<(Answer<B>, bool), LockError> {
-        let (attempt, limit, token) = (self.attempt, self.watch_limit(), self.token());
-        let mut open = pin!(open_watch(attempt, limit));
+        let (attempt, token) = (self.attempt, self.token());
+        let mut open = pin!(self.open_watch());
         let mut opened = None;
         let tried = {
             let mut once =
@@ -70,16 +72,25 @@ impl<B: LockBackend> Head<'_, B> {
         !watch.is_locked() && !watch.is_over()
     }
 
-    /// When to give up opening a watch: a connection that is being opened must not delay polls.
-    fn watch_limit(&self) -> Instant {
-        const SHORTEST: Duration = Duration::from_millis(200);
-        let retry_delay = self.attempt.policy().acquisition.retry_delay;
-        self.deadline.min(rt::after(SHORTEST.max(retry_delay)))
+    fn open_watch(&self) -> impl Future<Output = Option<KeyWatch>> + use<'a, B> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        let attempt = self.attempt;
+        open_watch(attempt.backend(), attempt.key(), &attempt.policy().acquisition, left)
     }
 }
 
-/// Opens a watch, and gives up at `limit`.
-async fn open_watch<B: LockBackend>(attempt: &Attempt<'_, B>, limit: Instant) -> Option<KeyWatch> {
-    let watch = attempt.backend().watch(WatchRequest::new(attempt.key().clone()));
-    rt::until(limit, watch).await.flatten()
+/// For authors of recipes: opens a [watch](LockBackend::watch), and gives up soon, because a connection that is being
+/// opened must not delay polls: after 250 ms, or the first pause between polls if that is longer, or `left`.
+///
+/// # Cancel safety
+///
+/// Safe: the watch ends.
+pub async fn open_watch<B: LockBackend>(
+    backend: &B,
+    key: &Key,
+    options: &AcquisitionOptions,
+    left: Duration,
+) -> Option<KeyWatch> {
+    let limit = ASIDE.max(options.retry_delay).min(left);
+    rt::within(limit, backend.watch(WatchRequest::new(key.clone()))).await.flatten()
 }

@@ -1,0 +1,121 @@
+//! One call for a permit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use syncguard_core::authoring::pause::Backoff;
+use syncguard_core::authoring::{answer_patience, unanswered};
+use syncguard_core::contract::TIME_STEP;
+use syncguard_core::{ErrorCode, LockBackend, LockError, TryAcquired, try_acquire};
+use tokio::time::{Instant, timeout};
+
+use super::Semaphore;
+use super::permit::Permit;
+use super::release_hook::ReleaseHook;
+use super::slots::Claim;
+
+pub(super) struct Call<'a, B> {
+    semaphore: &'a Semaphore<B>,
+    began: Instant,
+    limit: Duration,
+    /// Whether the caller asks again later, so that it need not ask for slots that are known to be held.
+    waits: bool,
+    /// The longest time that an answer took; `None` before the first answer.
+    longest_answer: Option<Duration>,
+}
+
+impl<'a, B: LockBackend> Call<'a, B> {
+    pub(super) fn new(semaphore: &'a Semaphore<B>, limit: Duration, waits: bool) -> Self {
+        Self { semaphore, began: Instant::now(), limit, waits, longest_answer: None }
+    }
+
+    fn left(&self) -> Duration {
+        self.limit.saturating_sub(self.began.elapsed())
+    }
+
+    /// Takes a permit, and waits for it if the caller waits.
+    pub(super) async fn acquire(&mut self) -> Result<Permit<B>, LockError> {
+        let Semaphore { slots, config, .. } = self.semaphore;
+        let is_behind = slots.queue.has_waiters() || (self.waits && slots.queue.owes_a_pause());
+        if !is_behind && let Some(permit) = self.try_slots().await? {
+            return Ok(permit);
+        }
+        if !self.waits {
+            return Err(self.all_held());
+        }
+        let options = config.acquisition();
+        let longest = options.max_retry_delay.max(options.retry_delay);
+        let pauses = Backoff::new(options.retry_delay, longest);
+        let (mut polls, mut place) = (1, slots.queue.enter());
+        while place.may_ask(self.left()).await {
+            if let Some(permit) = self.try_slots().await? {
+                return Ok(permit);
+            }
+            place.watch().watch(self.semaphore, self.left()).await;
+            let (now, pause) = (Instant::now(), pauses.pause(polls));
+            let until_free = slots.next_free().map(|at| at.saturating_duration_since(now));
+            let woken = place.sleep(pause.min(until_free.unwrap_or(pause)).min(self.left()));
+            let watcher = place.watch();
+            tokio::select! {
+                biased;
+                () = slots.changed.notified() => {}
+                () = watcher.signal(slots) => {}
+                () = woken => {}
+            }
+            if now.elapsed() >= pause {
+                polls += 1;
+                slots.poll(watcher.on_poll());
+            }
+        }
+        Err(self.all_held())
+    }
+
+    /// Tries each slot once.
+    pub(super) async fn try_slots(&mut self) -> Result<Option<Permit<B>>, LockError> {
+        let mut tried = Vec::new();
+        while let Some(claim) = self.semaphore.slots.claim(!self.waits, &tried) {
+            tried.push(claim.number);
+            let sent = Instant::now();
+            let answer = timeout(self.left(), self.try_slot(claim)).await;
+            let (took, longest) = (sent.elapsed(), &mut self.longest_answer);
+            match answer {
+                Ok(Ok(None)) => *longest = (*longest).max(Some(took)),
+                Ok(tried) => return tried,
+                // The limit is over, and the store answers.
+                Err(_) if longest.is_some_and(|longest| took <= answer_patience(longest)) => {
+                    return Err(self.all_held());
+                }
+                Err(_) => return Err(unanswered(&self.semaphore.slots.key, self.limit)),
+            }
+        }
+        Ok(None)
+    }
+
+    async fn try_slot(&self, claim: Claim) -> Result<Option<Permit<B>>, LockError> {
+        let Semaphore { backend, slots, config } = self.semaphore;
+        let lock = config.clone().with_key(slots.key_of(claim.number)?);
+        let (backend, slots) = (backend.clone(), Arc::clone(slots));
+        let slot = ReleaseHook { backend, slots, number: claim.number };
+        // Boxed: otherwise the driver's future would be part of every caller's future.
+        match Box::pin(try_acquire(&slot, lock)).await? {
+            TryAcquired::Acquired(guard) => {
+                let claim = claim.granted(config.min_hold().unwrap_or_default());
+                Ok(Some(Permit { claim, guard }))
+            }
+            TryAcquired::Busy(contention) => {
+                // Without a time, the slot is asked for as often as a poll.
+                let free_within =
+                    contention.free_within.unwrap_or(config.acquisition().max_retry_delay);
+                claim.contended(Instant::now() + free_within + TIME_STEP);
+                Ok(None)
+            }
+        }
+    }
+
+    fn all_held(&self) -> LockError {
+        let Self { semaphore, limit, .. } = self;
+        let message =
+            format!("all {} permits were still held; the limit is {limit:?}", semaphore.permits());
+        LockError::new(ErrorCode::AcquisitionTimeout, message).with_key(&semaphore.slots.key)
+    }
+}
