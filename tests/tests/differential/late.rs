@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use syncguard::contract::{AcquireRequest, Acquired, ExtendRequest, LookupRequest, ReleaseRequest};
 use syncguard::{LockBackend as _, LockError};
 use syncguard_simulation::{Direct, Store};
+use syncguard_tests::calls::until;
 use tokio::time::sleep;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -15,8 +16,22 @@ async fn take(backend: &Direct, key: &str) -> Result<Acquired> {
     backend.acquire(AcquireRequest::new(key, HOUR)?).await?.acquired().context("a free key")
 }
 
+/// Uses a connection for all writes, so that the next request is the write and does not prepare it.
+async fn is_warm(backend: &Direct) -> bool {
+    let writes = async {
+        let request = AcquireRequest::new("warm", HOUR)?;
+        let id = request.lock_id;
+        let _ = backend.acquire(request).await?;
+        let _ = backend.extend(ExtendRequest::new(id, HOUR)?).await?;
+        backend.release(ReleaseRequest::new(id)).await
+    };
+    let is_released = writes.await.is_ok_and(|answer| answer.is_released());
+    is_released && backend.client_state().clean_up().waiting() == 0
+}
+
 /// The error of a write whose answer does not come.
 async fn given_up(backend: &Direct, write: &str, held: &Acquired) -> Result<LockError> {
+    until("a warm connection", async || is_warm(backend).await).await;
     backend.hold_next();
     let result = match write {
         "acquire" => backend.acquire(AcquireRequest::new("free", HOUR)?).await.map(drop),
