@@ -83,7 +83,6 @@ impl Client {
         }
     }
 
-    /// The reply has arrived.
     pub(crate) fn receive(&mut self, rules: &Rules) {
         let Some(Request { asks, asked, sent, answer: Some(answer), is_again, .. }) = self.waits
         else {

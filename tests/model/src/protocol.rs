@@ -16,16 +16,12 @@ pub(crate) const TICK_STARTS_ONCE: &str = "no tick starts twice";
 /// A live lock has an owner that will end it; after a crash of the owner, the lock ends in time.
 pub(crate) const NO_ORPHAN: &str = "no orphan";
 
-/// A model for the checker.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Protocol {
-    /// The size.
     pub(crate) rules: Rules,
-    /// The store.
     pub(crate) steps: Steps,
 }
 
-/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Acquire(usize),

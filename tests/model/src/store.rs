@@ -9,7 +9,6 @@ pub(crate) struct Store {
     pub(crate) counter: u8,
 }
 
-/// A lock in the store.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Lock {
     pub(crate) owner: Owner,
@@ -27,7 +26,6 @@ impl Lock {
 pub(crate) struct Asked {
     pub(crate) owner: Owner,
     pub(crate) now: Ticks,
-    /// The time of its sending.
     pub(crate) sent: Ticks,
 }
 

@@ -5,7 +5,6 @@ use crate::store::Store;
 /// Ticks of time; in a world they count from now.
 pub(crate) type Ticks = i8;
 
-/// The number of clients.
 pub(crate) const CLIENTS: usize = 3;
 
 /// How many requests and clean-ups of one client can be in progress besides the request that it waits for.
@@ -20,7 +19,6 @@ pub(crate) const UNUSED: Ticks = Ticks::MIN;
 /// TTL is longer than the shortest one and the tolerance.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
-    /// The TTL of locks.
     pub(crate) ttl: Ticks,
     /// A shorter TTL that an extend may ask for.
     pub(crate) short: Ticks,
@@ -43,13 +41,11 @@ pub(crate) struct Rules {
 /// The limits of events, in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Budget {
-    /// Extends.
     pub(crate) extends: u8,
     /// Requests that are given up: their reply is lost, or they are still on the network.
     pub(crate) lost: u8,
     /// Requests that the backend sends a second time within its call.
     pub(crate) resent: u8,
-    /// Clients that crash.
     pub(crate) crashes: u8,
 }
 
@@ -100,7 +96,6 @@ impl Owner {
     }
 }
 
-/// A whole world.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct World {
     pub(crate) clients: [Client; CLIENTS],
@@ -116,11 +111,9 @@ pub(crate) struct World {
 pub(crate) enum Broken {
     /// A fence that is not above all earlier fences.
     Fence,
-    /// A tick that was granted twice.
     Tick,
 }
 
-/// A client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Client {
     /// How far its clock is ahead.
@@ -132,31 +125,31 @@ pub(crate) struct Client {
     pub(crate) waits: Option<Request>,
     /// Requests that it has given up.
     pub(crate) late: [Option<Request>; ASIDE],
-    /// Its clean-ups in the background.
     pub(crate) jobs: [Option<Job>; ASIDE],
 }
 
-/// The state of a client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum Phase {
-    /// Nothing.
     Idle,
-    /// Waits for an acquire.
     Acquires,
     /// Has the lock, with this expiry in the store, and relies on it as long as `until` is after now. The acquire was
     /// sent twice, at last at the time `doubt`, if there is one.
-    Holds { until: Ticks, known: Ticks, doubt: Option<Ticks> },
-    /// Waits for a release.
-    Releases { doubt: Option<Ticks> },
-    /// Has ended.
-    Ended { at: Ticks },
+    Holds {
+        until: Ticks,
+        known: Ticks,
+        doubt: Option<Ticks>,
+    },
+    Releases {
+        doubt: Option<Ticks>,
+    },
+    Ended {
+        at: Ticks,
+    },
 }
 
-/// A request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Request {
     pub(crate) asks: Asks,
-    /// The number of its acquisition.
     pub(crate) number: u8,
     /// The time of the call, from which its promise counts.
     pub(crate) asked: Ticks,
@@ -167,7 +160,6 @@ pub(crate) struct Request {
     pub(crate) answer: Option<Answer>,
 }
 
-/// The operation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum Asks {
     Acquire,
@@ -175,7 +167,6 @@ pub(crate) enum Asks {
     Release,
 }
 
-/// An answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum Answer {
     /// Granted until this expiry.
@@ -186,15 +177,12 @@ pub(crate) enum Answer {
     Extended(Ticks),
     /// The lock is held, and has another expiry than its holder expected.
     Mismatch(Ticks),
-    /// Released.
     Released,
-    /// The lock is over.
     NotHeld,
     /// The request came after its deadline.
     Late,
 }
 
-/// A clean-up.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Job {
     /// The last sending of an acquire of unknown outcome, or `None` for a release to repeat.
@@ -272,7 +260,6 @@ impl World {
         }
     }
 
-    /// Lets time pass by one tick.
     pub(crate) fn tick(&mut self, rules: &Rules) {
         if let Some(lock) = &mut self.store.lock {
             lock.expires = (lock.expires - 1).max(rules.expired());

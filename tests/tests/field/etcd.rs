@@ -7,10 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use syncguard_etcd::contract::{AcquireRequest, ExtendRequest, ReleaseRequest, SignalStatus};
-use syncguard_etcd::{
-    AcquisitionOptions, ErrorCode, EtcdBackend, EtcdOptions, LockBackend as _, LockConfig, LockId,
-    acquire,
-};
+use syncguard_etcd::{ErrorCode, EtcdBackend, EtcdOptions, LockBackend as _, LockConfig, acquire};
 use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::proxy::FaultProxy;
 

@@ -3,12 +3,13 @@
 mod long;
 
 use std::sync::OnceLock;
-use std::time::Duration;
 
-use anyhow::{Context as _, Result};
-use syncguard_firestore::contract::{AcquireRequest, ExtendRequest, ReleaseRequest};
-use syncguard_firestore::{FirestoreBackend, FirestoreOptions, LockBackend as _, LockId};
+use anyhow::Result;
+use syncguard_firestore::contract::{ExtendRequest, ReleaseRequest};
+use syncguard_firestore::{FirestoreBackend, FirestoreOptions, LockBackend as _};
 use syncguard_test_services::firestore::FirestoreEmulator;
+
+use super::{MINUTE, take};
 
 fn shared() -> &'static FirestoreEmulator {
     static EMULATOR: OnceLock<FirestoreEmulator> = OnceLock::new();

@@ -15,7 +15,6 @@ use tempfile::TempDir;
 use crate::harness::{Finished, Harness, LONG, StoreTest};
 use crate::schema::Schema;
 
-/// The tests for every store.
 pub(crate) const ON_EVERY_STORE: &[StoreTest] = &[
     ("acquired_extended_released", acquired_extended_released),
     ("locks_of_a_holder", locks_of_a_holder),
@@ -221,7 +220,6 @@ fn a_lock_that_cannot_be_recorded_is_released() -> Result<()> {
     Ok(())
 }
 
-/// Nothing renews the lock.
 #[test]
 fn a_lock_that_nobody_extends_ends() -> Result<()> {
     let (harness, (_folder, path)) = (Harness::file()?, place()?);

@@ -204,7 +204,6 @@ fn the_job_of_kubernetes_works() -> Result<()> {
     runs_the_script(command, "report.sh", "nightly-report")
 }
 
-/// A shell script of the guide, on this store.
 fn prepared(harness: &Harness, name: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new("sh");
     command.arg(shown(name)).args(arguments).env("SYNCGUARD_STORE", &harness.url);

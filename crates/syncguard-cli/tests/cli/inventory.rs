@@ -8,7 +8,6 @@ use crate::harness::{Harness, StoreTest};
 use crate::schema::Schema;
 use crate::terminal::Terminal;
 
-/// The tests for every store.
 pub(crate) const ON_EVERY_STORE: &[StoreTest] = &[("ls", ls), ("fence", fence), ("watch", watch)];
 
 /// The tables and the lines are compared elsewhere, with a prefix.

@@ -14,7 +14,6 @@ use tokio::runtime::Builder;
 use crate::harness::{Harness, LONG, StoreTest};
 use crate::schema::Schema;
 
-/// The tests for every store.
 pub(crate) const ON_EVERY_STORE: &[StoreTest] = &[("recipes", recipes)];
 
 /// Terms, ticks and permits have their recipe; other locks have none.

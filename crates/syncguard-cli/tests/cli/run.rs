@@ -10,7 +10,6 @@ use crate::processes::is_running;
 /// A command with a child. The command prints both process ids.
 const FAMILY: &str = "sleep 1000 & echo $$ $!; wait";
 
-/// The tests for every store.
 pub(crate) const ON_EVERY_STORE: &[StoreTest] = &[
     ("environment", environment),
     ("exit_status", exit_status),

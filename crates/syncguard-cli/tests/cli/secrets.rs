@@ -6,7 +6,6 @@ use serde_json::Value;
 use crate::harness::{Finished, Harness, StoreTest};
 use crate::processes::family;
 
-/// The tests for every store.
 pub(crate) const ON_EVERY_STORE: &[StoreTest] = &[("secrets", secrets)];
 
 /// The key that no message may name.

@@ -5,7 +5,6 @@ use syncguard_test_services::wait;
 
 use crate::harness::{Finished, Harness, LONG, StoreTest};
 
-/// The tests for every store.
 pub(crate) const ON_EVERY_STORE: &[StoreTest] =
     &[("readers_and_a_writer", readers_and_a_writer), ("nested_sharing", nested_sharing)];
 

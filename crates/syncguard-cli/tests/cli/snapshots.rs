@@ -17,7 +17,6 @@ use crate::schema::Schema;
 /// One file for all stores.
 pub(crate) const ON_EVERY_STORE: &[StoreTest] = &[("snapshots", commands)];
 
-/// Commands with their output and status.
 #[derive(Default)]
 struct Transcript {
     text: String,

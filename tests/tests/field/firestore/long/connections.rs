@@ -2,13 +2,12 @@
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use syncguard_firestore::contract::{ExtendRequest, ReleaseRequest, SignalStatus};
+use syncguard_firestore::contract::{ReleaseRequest, SignalStatus};
 use syncguard_firestore::{
-    AcquisitionOptions, ErrorCode, FirestoreBackend, FirestoreOptions, LockBackend as _,
-    LockConfig, LockId, acquire,
+    ErrorCode, FirestoreBackend, FirestoreOptions, LockBackend as _, acquire,
 };
 use syncguard_test_services::proxy::FaultProxy;
 use syncguard_tests::emulator::emulator_client;
