@@ -234,13 +234,18 @@ fn a_mismatch_changes_nothing_and_says_that_the_lock_is_held() {
 }
 
 #[test]
-fn seven_a_server_that_is_stopped_serves_nobody() {
+fn seven_a_server_that_fails_as_a_whole_serves_nobody() {
     let mut script = Script::new();
     script.note(100, Entry::Healed);
     script.then("200 a gets?, 300 a gets?");
     assert_eq!(script.broken(), [], "they may have been lost");
     script.then("400 a gets?");
     assert_eq!(script.broken(), [Invariant::BackInTime]);
+    for fault in [Fault::Restarted, Fault::Refusing] {
+        let mut script = script.clone();
+        script.note(1900, Entry::Fault(fault));
+        assert_eq!(script.broken(), []);
+    }
     script.note(1900, Entry::Fault(Fault::ServerStopped));
     assert_eq!(script.broken(), []);
     // The answer counts from then on.

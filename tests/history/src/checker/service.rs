@@ -24,7 +24,7 @@ struct Heal {
     /// The number of calls.
     calls: u32,
     is_served: bool,
-    /// The server was stopped, so no call can be served, and the time counts from the end of the stop.
+    /// The server failed as a whole once more, so no call can be served, and the time counts from the end of that fault.
     is_stopped: bool,
     asked: Vec<Arc<Operation>>,
 }
@@ -42,7 +42,7 @@ impl Service {
                 self.heals.push(Heal { at, until, calls, is_served, is_stopped, asked });
                 self.outages.push(at);
             }
-            Entry::Fault(Fault::ServerStopped) => {
+            Entry::Fault(Fault::ServerStopped | Fault::Restarted | Fault::Refusing) => {
                 for heal in &mut self.heals {
                     heal.is_stopped |= (heal.at..=heal.until).contains(&at);
                 }

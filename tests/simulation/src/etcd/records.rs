@@ -199,7 +199,7 @@ impl Records {
                 let (watch_id, canceled) = (cancel.watch_id, true);
                 WatchResponse { watch_id, canceled, ..WatchResponse::default() }
             }
-            WatchUnion::Progress(_) => WatchResponse { watch_id: -1, ..WatchResponse::default() },
+            WatchUnion::Progress(()) => WatchResponse { watch_id: -1, ..WatchResponse::default() },
         };
         vec![(stream, Told::Etcd(answer))]
     }
