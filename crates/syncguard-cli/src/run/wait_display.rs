@@ -120,7 +120,7 @@ mod tests {
         timeout(Duration::from_secs(125), telling).await.unwrap_err();
         let lines = lines.into_inner();
         assert_eq!(lines.len(), 3, "{lines:?}");
-        for (line, waited) in lines.iter().zip(["(0s)", "(1m)", "(2m)"]) {
+        for (line, waited) in lines.iter().zip(["(0s so far)", "(1m so far)", "(2m so far)"]) {
             assert!(line.starts_with("waiting for web-7, who") && line.ends_with(waited), "{line}");
         }
     }
