@@ -8,7 +8,6 @@ use super::config::LockConfig;
 use super::guard::LockGuard;
 use super::head::Head;
 use super::observed::ObservedAcquisition;
-use super::wait::wait_to_be_head;
 use crate::backend::LockBackend;
 use crate::client::queue::Ticket;
 use crate::contract::response::Contention;
@@ -68,7 +67,7 @@ where
         // Boxed, because few waiters see an outage.
         let mut outage = None;
         loop {
-            let result = if attempt.policy().acquisition.max_retries == 0 {
+            let result = if attempt.policy.acquisition.max_retries == 0 {
                 Box::pin(attempt.once_within_limit(&mut observed)).await
             } else {
                 wait(&attempt, &mut observed).await
@@ -102,9 +101,9 @@ async fn wait<'a, B: LockBackend>(
     observed: &mut ObservedAcquisition<'_>,
 ) -> Result<LockGuard<B>, LockError> {
     let now = Instant::now();
-    let deadline = now + attempt.policy().acquisition.timeout;
-    let (mut ticket, has_queued) = Ticket::enter(attempt.queues(), attempt.key(), now);
-    let turn = wait_to_be_head(attempt, &mut ticket, deadline).await?;
+    let deadline = now + attempt.policy.acquisition.timeout;
+    let (mut ticket, has_queued) = Ticket::enter(attempt.queues(), attempt.key, now);
+    let turn = attempt.wait_to_be_head(&mut ticket, deadline).await?;
     Box::pin(Head::run(attempt, observed, ticket, turn, has_queued, deadline)).await
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::acquisition::AcquisitionOptions;
 use super::answers::{Answers, unanswered};
-use super::cancellable::sleep_unless_cancelled;
+use super::cancellable::{fires, sleep_unless_cancelled};
 use super::config::{LockConfig, Policy};
 use super::guard::{Lease, LockGuard, MinHold};
 use super::observed::ObservedAcquisition;
@@ -13,7 +13,7 @@ use super::pauses::Pauses;
 use crate::backend::LockBackend;
 use crate::cancel;
 use crate::client::ClientState;
-use crate::client::queue::{LocalHolder, Ticket, WaitQueues};
+use crate::client::queue::{LocalHolder, Ticket, Turn, WaitQueues};
 use crate::contract::fence_window::{FenceWindow, Refusal};
 use crate::contract::info::LockInfo;
 use crate::contract::liveness::TIME_TOLERANCE;
@@ -30,9 +30,9 @@ pub(super) const ASIDE: Duration = Duration::from_millis(250);
 
 /// The state that the attempts of one acquisition share.
 pub(super) struct Attempt<'a, B> {
-    backend: &'a B,
-    key: &'a Key,
-    policy: &'a Policy,
+    pub(super) backend: &'a B,
+    pub(super) key: &'a Key,
+    pub(super) policy: &'a Policy,
     defaults: &'a ClientState,
     spawner: Spawner,
 }
@@ -55,18 +55,6 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         let defaults = backend.client_state();
         defaults.clean_up().go_on();
         Ok(Self { backend, key, policy, defaults, spawner: Spawner::current() })
-    }
-
-    pub(super) fn backend(&self) -> &'a B {
-        self.backend
-    }
-
-    pub(super) fn key(&self) -> &'a Key {
-        self.key
-    }
-
-    pub(super) fn policy(&self) -> &'a Policy {
-        self.policy
     }
 
     pub(super) fn queues(&self) -> &'a WaitQueues {
@@ -94,6 +82,24 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
     /// Waits for this long. Returns `Aborted` if the token fires.
     pub(super) async fn sleep(&self, pause: Duration) -> Result<(), LockError> {
         sleep_unless_cancelled(self.policy.cancellation.as_ref(), rt::after(pause)).await
+    }
+
+    /// Waits until the ticket is that of the head, and returns what the head does next.
+    ///
+    /// # Errors
+    ///
+    /// `Aborted` when the token fires. After the deadline, the error for a caller that timed out in the queue.
+    pub(super) async fn wait_to_be_head(
+        &self,
+        ticket: &mut Ticket,
+        deadline: Instant,
+    ) -> Result<Turn, LockError> {
+        let head = tokio::select! {
+            biased;
+            () = fires(self.policy.cancellation.as_ref()) => return Err(LockError::aborted()),
+            turn = ticket.become_head(deadline) => turn,
+        };
+        head.ok_or_else(|| self.queue_timeout_error(ticket.is_contended(Instant::now())))
     }
 
     /// One attempt, unless other callers of this process wait for the lock.

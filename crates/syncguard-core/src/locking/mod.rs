@@ -14,7 +14,6 @@ mod locker;
 mod observed;
 mod outage;
 mod pauses;
-mod wait;
 mod window;
 
 pub use self::acquire::{TryAcquired, acquire, try_acquire};

@@ -14,7 +14,7 @@ use crate::value::Key;
 /// For authors of recipes: this process's waiters for any of several locks, such as the slots of a semaphore. They
 /// stand in one queue, as the waiters of [`acquire`](crate::acquire()) do, and follow its rule for sharing.
 ///
-/// Clones are the same queue. `W` is what the head watches the locks with: each head leaves it to the next.
+/// `W` is what the head watches the locks with: each head leaves it to the next.
 pub struct RecipeQueue<W> {
     queues: WaitQueues<W>,
     key: Key,
@@ -120,12 +120,6 @@ impl<W> QueuePlace<W> {
                 () = rt::sleep_until(until) => {}
             }
         }
-    }
-}
-
-impl<W> Clone for RecipeQueue<W> {
-    fn clone(&self) -> Self {
-        Self { queues: self.queues.clone(), key: self.key.clone() }
     }
 }
 

@@ -91,11 +91,6 @@ impl<W> Ticket<W> {
         self.queue(|queue| queue.on_contended(self.number, now, is_polled));
     }
 
-    /// A rival was seen with the lock.
-    pub(crate) fn on_rival_seen(&self, now: Instant, is_polled: bool) {
-        self.queue(|queue| queue.on_rival_seen(now, is_polled));
-    }
-
     /// The head is about to wait, until this time or until it is woken. With waiters behind it, it waits until
     /// `until_with_queued` at the latest. Returns the handle that wakes it, and when it wakes up by itself; `None` if
     /// this ticket is no longer that of the head.

@@ -165,19 +165,14 @@ impl<W> WaitQueue<W> {
 
     /// The store has answered that a rival has the lock.
     pub(super) fn on_contended(&mut self, number: Number, now: Instant, is_polled: bool) {
-        self.on_rival_seen(now, is_polled);
+        self.is_unanswered = false;
+        if self.holder.is_none() {
+            self.fairness.on_rival_seen(now, is_polled);
+        }
         let asked = self.head_if(number).and_then(|head| head.asked.take());
         if let Some(asked) = asked {
             let took = now.saturating_duration_since(asked);
             self.longest_answer = self.longest_answer.max(took);
-        }
-    }
-
-    /// A rival was seen with the lock.
-    pub(super) fn on_rival_seen(&mut self, now: Instant, is_polled: bool) {
-        self.is_unanswered = false;
-        if self.holder.is_none() {
-            self.fairness.on_rival_seen(now, is_polled);
         }
     }
 

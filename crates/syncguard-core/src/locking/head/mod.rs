@@ -16,7 +16,6 @@ use super::false_signals::FalseSignals;
 use super::guard::LockGuard;
 use super::observed::ObservedAcquisition;
 use super::pauses::Pauses;
-use super::wait::wait_to_be_head;
 use crate::backend::LockBackend;
 use crate::client::queue::{CHECK_INTERVAL, Ticket, Turn};
 use crate::contract::liveness::TIME_STEP;
@@ -88,7 +87,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
         let mut this = Self {
             attempt,
             deadline,
-            pauses: Pauses::new(&attempt.policy().acquisition),
+            pauses: Pauses::new(&attempt.policy.acquisition),
             answers: Answers::default(),
             ticket,
             has_signals: true,
@@ -130,6 +129,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
             watch.forget();
         }
         let sent = Instant::now();
+        self.ticket.on_attempt(sent);
         let (tried, may_be_free) = if self.ticket.has_lost() && self.wants_watch() {
             Box::pin(self.try_and_watch(lock_id, sent)).await?
         } else {
@@ -209,7 +209,6 @@ impl<'a, B: LockBackend> Head<'a, B> {
             }
             break;
         }
-        self.ticket.on_attempt(Instant::now());
         Ok(())
     }
 
@@ -221,7 +220,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
     /// Returns until when a guard of this process has the lock; `None` if the head asks the store. A head
     /// that was passed over because its future was not polled waits in the queue again.
     async fn take_turn(&mut self) -> Result<Option<Instant>, LockError> {
-        let turn = wait_to_be_head(self.attempt, &mut self.ticket, self.deadline).await?;
+        let turn = self.attempt.wait_to_be_head(&mut self.ticket, self.deadline).await?;
         let Turn::Held(until) = turn else { return Ok(None) };
         Ok(Some(until))
     }
@@ -280,7 +279,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
     }
 
     fn token(&self) -> Option<&'a CancellationToken> {
-        self.attempt.policy().cancellation.as_ref()
+        self.attempt.policy.cancellation.as_ref()
     }
 
     fn timeout_error(&self) -> LockError {

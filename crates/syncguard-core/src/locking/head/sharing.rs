@@ -35,7 +35,7 @@ impl<B: LockBackend> Head<'_, B> {
                 break;
             }
             if self.is_locked(ends).await? {
-                self.ticket.on_rival_seen(Instant::now(), false);
+                self.ticket.on_contended(Instant::now(), false);
                 (self.free_at, self.holder) = (None, Holder::Rival { polls: None });
                 return Ok(true);
             }
@@ -44,14 +44,13 @@ impl<B: LockBackend> Head<'_, B> {
         if pause.time <= left {
             self.ticket.on_no_rival(pause);
         }
-        self.ticket.on_attempt(Instant::now());
         Ok(false)
     }
 
     /// Whether the store answers before `until` that the key is locked.
     async fn is_locked(&self, until: Instant) -> Result<bool, LockError> {
-        let request = IsLockedRequest { key: self.attempt.key().clone(), cancellation: None };
-        let look = rt::until(until, self.attempt.backend().is_locked(request));
+        let request = IsLockedRequest { key: self.attempt.key.clone(), cancellation: None };
+        let look = rt::until(until, self.attempt.backend.is_locked(request));
         // The next attempt reports the error of a failing store.
         Ok(unless_cancelled(self.token(), look)
             .await?
@@ -61,7 +60,7 @@ impl<B: LockBackend> Head<'_, B> {
     /// Waits for a moment after a signal, which rivals get as well. A head with little time left goes first.
     pub(super) async fn hold_back(&self) -> Result<(), LockError> {
         let left = self.deadline.saturating_duration_since(Instant::now());
-        if left < self.attempt.policy().acquisition.timeout / 4 {
+        if left < self.attempt.policy.acquisition.timeout / 4 {
             return Ok(());
         }
         sleep_unless_cancelled(self.token(), rt::after(random_part(HOLD_BACK))).await

@@ -75,7 +75,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
     fn open_watch(&self) -> impl Future<Output = Option<KeyWatch>> + use<'a, B> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         let attempt = self.attempt;
-        open_watch(attempt.backend(), attempt.key(), &attempt.policy().acquisition, left)
+        open_watch(attempt.backend, attempt.key, &attempt.policy.acquisition, left)
     }
 }
 
