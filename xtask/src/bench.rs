@@ -36,7 +36,7 @@ enum Name {
     Waiting,
     /// The SQLite backend beside the same SQL on a bare connection
     Sqlite,
-    /// The guide's picture of the ratios that the last runs for Redis, PostgreSQL, Firestore and SQLite measured
+    /// The guide's picture of the ratios that the last runs for Redis, PostgreSQL, etcd, Firestore and SQLite measured
     Plot,
 }
 

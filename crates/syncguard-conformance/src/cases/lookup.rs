@@ -52,11 +52,11 @@ pub(crate) async fn a_lookup_shows_the_holder_of_the_lock_or_none(
     let first = first.with_note("run 1, its \u{1f980}")?;
     let mut keeps = None;
     // The second lock has no note, the third one no holder at all, and the fourth follows an expiry.
-    for (holder, ttl) in
-        [(Some(&first), LONG), (Some(&second), LONG), (None, SHORT), (Some(&first), LONG)]
+    for (holder, expires) in
+        [(Some(&first), false), (Some(&second), false), (None, true), (Some(&first), false)]
     {
         let asked = holder.cloned().unwrap_or_else(Holder::unnamed);
-        let request = AcquireRequest::new(&key, ttl)?.with_holder(asked);
+        let request = AcquireRequest::new(&key, LONG)?.with_holder(asked);
         let lock_id = client.send_granted(request).await?.lock_id;
         for after in ["the acquire", "an extend"] {
             let seen = looks(&other, &key, Some(lock_id)).await?;
@@ -65,9 +65,10 @@ pub(crate) async fn a_lookup_shows_the_holder_of_the_lock_or_none(
             let expected = holder.filter(|_| keeps);
             let all = seen.iter().all(|info| info.holder.as_ref() == expected);
             ensure!(all, "after {after} the holder is {seen:?}, not {expected:?}");
-            client.extended(lock_id, ttl).await?;
+            client.extended(lock_id, LONG).await?;
         }
-        if ttl == SHORT {
+        if expires {
+            client.extended(lock_id, SHORT).await?;
             context.outlive(SHORT).await;
         } else {
             client.released(lock_id).await?;

@@ -12,9 +12,10 @@ use syncguard_bench::folder;
 const PICTURE: &str = "../../crates/syncguard/src/guide/pictures/ratios.svg";
 
 /// The name of each store's report, its name in the picture, and how many callers at once "many" are.
-const STORES: [(&str, &str, usize); 4] = [
+const STORES: [(&str, &str, usize); 5] = [
     ("redis", "Redis", 64),
     ("postgres", "PostgreSQL", 64),
+    ("etcd", "etcd", 64),
     ("firestore", "Firestore", 16),
     ("sqlite", "SQLite", 64),
 ];

@@ -3,7 +3,6 @@
 
 use anyhow::{Context as _, Result, ensure};
 use prost::Message;
-use syncguard_bench::Lock;
 use syncguard_etcd::wire::{
     Compare, DeleteRangeRequest, MOD_REVISION, NO_PUT, Target, TxnResponse, WatchCreateRequest,
     WatchRequest, WatchResponse, WatchUnion,
@@ -44,7 +43,7 @@ impl Bare {
     }
 
     /// Returns true if the lock was free.
-    async fn take(&self, key: &str) -> Result<bool> {
+    pub(crate) async fn take(&self, key: &str) -> Result<bool> {
         let revision = Some(Target::ModRevision(0));
         let is_absent = Compare { target: MOD_REVISION, key: key.into(), target_union: revision };
         let put = Put { key: key.into(), value: b"host/4711".to_vec(), lease: self.session };
@@ -53,12 +52,12 @@ impl Bare {
         Ok(answer.succeeded)
     }
 
-    async fn give_back(&self, key: &str) -> Result<()> {
+    pub(crate) async fn give_back(&self, key: &str) -> Result<()> {
         self.call("KV/DeleteRange", DeleteRangeRequest { key: key.into() }).await
     }
 
     /// Hears of each deletion of a key.
-    async fn deletions(&self, key: &str) -> Result<Streaming<WatchResponse>> {
+    pub(crate) async fn deletions(&self, key: &str) -> Result<Streaming<WatchResponse>> {
         let create = WatchCreateRequest { key: key.into(), filters: vec![NO_PUT], watch_id: 1 };
         let create = WatchRequest { request_union: Some(WatchUnion::Create(create)) };
         let mut grpc = Grpc::new(self.channel.clone());
@@ -87,25 +86,6 @@ impl Bare {
         let path = PathAndQuery::try_from(format!("/etcdserverpb.{method}"))?;
         let answer = grpc.unary(Request::new(message), path, ProstCodec::<M, A>::default()).await?;
         Ok(answer.into_inner())
-    }
-}
-
-impl Lock for Bare {
-    type Guard = String;
-
-    async fn acquire(&self, key: &str) -> Result<String, String> {
-        let acquire = async {
-            let mut deletions = self.deletions(key).await?;
-            while !self.take(key).await? {
-                deletions.message().await?.context("an event")?;
-            }
-            anyhow::Ok(key.to_owned())
-        };
-        acquire.await.map_err(|error| error.to_string())
-    }
-
-    async fn release(&self, key: String) -> Result<(), String> {
-        self.give_back(&key).await.map_err(|error| error.to_string())
     }
 }
 

@@ -1,5 +1,5 @@
 //! `cargo xtask bench etcd`: cycles of acquire and release, each on an uncontended key; the calls and writes of an operation;
-//! and a lock that changes hands between two clients. One member, which does not wait for its disk.
+//! and a lock that changes hands. One member, which waits for its disk.
 //!
 //! A table goes to the terminal, the ratios to `target/bench/etcd.json`. (b) keeps one key a lock and no fence, in a session
 //! that is made once. (c) makes a lease for each lock.
@@ -8,26 +8,27 @@ mod bare;
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Error, Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use syncguard_bench::sorted::Sorted;
-use syncguard_bench::{Lock, Options, Report, Table, Way, clients, clock, cycle};
+use syncguard_bench::{Options, Report, Table, Way, clients, clock, cycle};
 use syncguard_core::contract::{AcquireRequest, ExtendRequest, ReleaseRequest};
 use syncguard_core::{LockBackend as _, Locker};
 use syncguard_etcd::EtcdBackend;
 use syncguard_test_services::etcd::EtcdCluster;
+use tokio::task::JoinSet;
 
 use crate::bare::Bare;
 
 const KEY: &str = "one key";
 const TTL: Duration = Duration::from_secs(60);
-/// The work of a holder before it hands the lock on, while the other client waits.
-const WORK: Duration = Duration::from_millis(10);
+/// The work of a holder.
+const WORK: Duration = Duration::from_millis(1);
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let options = Options::parse(&[])?;
     let (time, mut report) = (options.time(300, 1500)?, Report::default());
-    let server = EtcdCluster::start(1)?;
+    let server = EtcdCluster::builder().durable().start(1)?;
     let (url, port) = (server.url(), server.port(0));
     for (callers, least) in [(1, 1.0), (16, 0.9), (64, 0.65)] {
         let ways = vec![
@@ -40,9 +41,8 @@ async fn main() -> Result<()> {
         table.compare([0, 2], None, None, &mut report);
     }
     counts(&url, port, &mut report).await?;
-    let lockers = [EtcdBackend::connect(&url).await?, EtcdBackend::connect(&url).await?];
-    let ours = hand_overs(lockers.map(Locker::new), time * 4).await?;
     let bare = hand_overs([Bare::new(port).await?, Bare::new(port).await?], time * 4).await?;
+    let ours = contest(&url, time * 4).await?;
     let (p50, p99, bare) = (ours.quantile(0.5), ours.quantile(0.99), bare.quantile(0.5));
     println!("\n  hand-over p50 {p50:.2} ms, p99 {p99:.2} ms; bare connections p50 {bare:.2} ms");
     report.at_most("hand-over p50 over that of bare connections", p50 / bare, 1.5);
@@ -78,21 +78,49 @@ async fn counts(url: &str, port: u16, report: &mut Report) -> Result<()> {
     counted("release", [1.0, 1.0])
 }
 
-/// The times from the beginning of a release to the grant of another client, which waits.
-async fn hand_overs<L: Lock>(mut locks: [L; 2], time: Duration) -> Result<Sorted> {
+/// The times from the beginning of a release to the next grant, with four clients of four waiters each.
+async fn contest(url: &str, time: Duration) -> Result<Sorted> {
+    let (mut waiters, end) = (JoinSet::new(), clock::now() + u64::try_from(time.as_nanos())?);
+    for _ in 0..4 {
+        let locker = Locker::new(EtcdBackend::connect(url).await?);
+        for _ in 0..4 {
+            let locker = locker.clone();
+            waiters.spawn(async move {
+                let mut turns = Vec::new();
+                while clock::now() < end {
+                    let guard = locker.acquire(KEY).await?;
+                    let granted = clock::now();
+                    clock::exactly(WORK).await?;
+                    turns.push((granted, clock::now()));
+                    guard.release().await?;
+                }
+                anyhow::Ok(turns)
+            });
+        }
+    }
+    let mut turns = waiters.join_all().await.into_iter().collect::<Result<Vec<_>>>()?.concat();
+    turns.sort_unstable();
+    Ok(Sorted::new(turns.windows(2).map(|pair| pair[1].0 - pair[0].1).collect()))
+}
+
+/// The same of two bare clients by turns: a deletion, its event, and a transaction.
+async fn hand_overs(mut bare: [Bare; 2], time: Duration) -> Result<Sorted> {
+    let mut deletions = bare[0].deletions(KEY).await?;
     let (mut times, end) = (Vec::new(), clock::now() + u64::try_from(time.as_nanos())?);
-    let mut guard = locks[0].acquire(KEY).await.map_err(Error::msg)?;
+    ensure!(bare[0].take(KEY).await?);
     while clock::now() < end {
-        let next = locks[1].clone();
-        let next = tokio::spawn(async move { (next.acquire(KEY).await, clock::now()) });
+        let [one, other] = &bare;
+        let next = async {
+            deletions.message().await?.context("an event")?;
+            ensure!(other.take(KEY).await?);
+            Ok(clock::now())
+        };
         clock::exactly(WORK).await?;
         let begun = clock::now();
-        locks[0].release(guard).await.map_err(Error::msg)?;
-        let (next, granted) = next.await?;
-        guard = next.map_err(Error::msg)?;
+        let ((), granted) = tokio::try_join!(one.give_back(KEY), next)?;
         times.push(granted - begun);
-        locks.swap(0, 1);
+        bare.swap(0, 1);
     }
-    locks[0].release(guard).await.map_err(Error::msg)?;
+    bare[0].give_back(KEY).await?;
     Ok(Sorted::new(times))
 }

@@ -1,4 +1,4 @@
-//! Processes that differ: farther from the store, of another library, without signals.
+//! Processes that differ: farther from the store, or of another library.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ struct Beside {
     guests: Group,
     keys: usize,
     work: Spread,
-    /// Longer than other rows where waits are seldom.
+    /// Longer than other rows, since waits are seldom.
     least_time: Duration,
 }
 
@@ -34,14 +34,10 @@ struct Group {
 /// A bound for the guests.
 #[derive(Clone, Copy)]
 enum Asked {
-    Nothing,
     /// Each wait ends within 1 s and the time of five turns.
     Soon,
     /// At least this part of the turns, and at most this part of their waits in vain.
-    Share {
-        least: f64,
-        in_vain: f64,
-    },
+    Share { least: f64, in_vain: f64 },
 }
 
 const fn group(way: Way, processes: usize, tasks: usize, rest: Spread) -> Group {
@@ -65,7 +61,7 @@ const fn far(name: &'static str, tasks: usize, work: u64, micros: u64) -> Beside
     }
 }
 
-const ROWS: [Beside; 6] = [
+const ROWS: [Beside; 5] = [
     far("1 ms away, 1 task", 1, 1, 500),
     far("2 ms away, 2 tasks", 2, 5, 1_000),
     far("5 ms away, 1 task", 1, 5, 2_500),
@@ -78,15 +74,6 @@ const ROWS: [Beside; 6] = [
         keys: 2,
         work: UP_TO_20_MS,
         least_time: Duration::from_secs(30),
-    },
-    Beside {
-        name: "16 beside 16 that poll",
-        asked: Asked::Nothing,
-        hosts: group(Way::Ours, 1, 16, NO_REST),
-        guests: group(Way::Deaf, 1, 16, NO_REST),
-        keys: 1,
-        work: Spread::millis(1, 1),
-        least_time: Duration::ZERO,
     },
 ];
 
@@ -127,7 +114,6 @@ impl Beside {
         let turns: usize = figures.turns[self.hosts.processes..].iter().sum();
         let waits = &figures.longest_waits[self.hosts.processes..];
         match self.asked {
-            Asked::Nothing => return,
             Asked::Soon => {
                 let longest = waits.iter().copied().fold(0.0, f64::max);
                 let bound = 1000.0 + 5000.0 * self.work.most.as_secs_f64();

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use syncguard_core::Locker;
 
-use crate::far::{Deaf, Far};
+use crate::far::Far;
 use crate::job::{Job, Way};
 use crate::poller::Poller;
 use crate::process::tell;
@@ -20,7 +20,6 @@ pub(crate) async fn run(url: &str, job: &Job) -> Result<()> {
             contest::run(contest, Locker::new(backend)).await?
         }
         Way::Ours => contest::run(contest, Locker::new(Far::new(backend, contest.latency))).await?,
-        Way::Deaf => contest::run(contest, Locker::new(Deaf(backend))).await?,
         Way::TypeScript => contest::run(contest, Poller::new(url).await?).await?,
     };
     tell(&outcome)

@@ -1,4 +1,4 @@
-//! A backend that is further away, and one without signals.
+//! A backend that is further away.
 
 use std::time::Duration;
 
@@ -8,20 +8,6 @@ use syncguard_core::contract::{
     AcquireRequest, AcquireResult, KeyWatch, ReleaseRequest, WatchRequest,
 };
 use syncguard_core::{LockBackend, LockError, ReleaseResult, forward};
-
-/// A backend whose signals are not heard.
-#[derive(Clone)]
-pub(crate) struct Deaf<B>(pub(crate) B);
-
-impl<B: LockBackend> LockBackend for Deaf<B> {
-    type Fence = B::Fence;
-
-    async fn watch(&self, _request: WatchRequest) -> Option<KeyWatch> {
-        None
-    }
-
-    forward!(0: acquire, release, extend, is_locked, lookup, capabilities, client_state);
-}
 
 /// Another backend, with this latency in each direction.
 #[derive(Clone)]

@@ -53,8 +53,6 @@ impl Spread {
 pub(crate) enum Way {
     /// Ours, with the defaults.
     Ours,
-    /// Ours, over a backend without signals.
-    Deaf,
     /// The TypeScript library, or a client of ours with its pauses and records.
     TypeScript,
 }
