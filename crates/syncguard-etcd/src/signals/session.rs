@@ -4,16 +4,14 @@
 //! for ever. A watch begins at the present revision, so a compaction never passes it by.
 
 use std::collections::HashMap;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use syncguard_core::LockError;
 use syncguard_core::authoring::signals::{Changes, LockSeen, SignalEnd, Subscriptions};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
-use tonic::codegen::tokio_stream;
+use tonic::codegen::tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Code, Status};
 
 use crate::client::{self, Client};
@@ -68,7 +66,7 @@ impl Session {
         let service = member.borrow_and_update().service.clone();
         let opening = async {
             let token = client.token(&service).await.map_err(|fault| Err(fault.error))?;
-            let request = client::request(RequestStream(receiver), token, None);
+            let request = client::request(UnboundedReceiverStream::new(receiver), token, None);
             service.watch(request).await.map_err(|status| failed(&status))
         };
         let mut answers = match timeout(self.timeout, opening).await {
@@ -169,19 +167,5 @@ fn failed(status: &Status) -> Result<SignalEnd, LockError> {
     match status.code() {
         Code::Ok | Code::Cancelled => Ok(SignalEnd::Closed),
         _ => Err(error::from_status(status, Rpc::Read).error),
-    }
-}
-
-/// The requests to the server, as a stream.
-struct RequestStream(mpsc::UnboundedReceiver<WatchRequest>);
-
-impl tokio_stream::Stream for RequestStream {
-    type Item = WatchRequest;
-
-    fn poll_next(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<WatchRequest>> {
-        self.0.poll_recv(context)
     }
 }

@@ -1,14 +1,12 @@
 //! A `Listen` stream and its session.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use gcloud_sdk::google::firestore::v1::listen_request::TargetChange;
 use gcloud_sdk::google::firestore::v1::target::{DocumentsTarget, TargetType};
 use gcloud_sdk::google::firestore::v1::{ListenRequest, Target};
-use gcloud_sdk::tonic::codegen::tokio_stream;
+use gcloud_sdk::tonic::codegen::tokio_stream::wrappers::UnboundedReceiverStream;
 use gcloud_sdk::tonic::{Code, Status};
 use syncguard_core::LockError;
 use syncguard_core::authoring::signals::{Changes, LockSeen, SignalEnd, Subscriptions};
@@ -57,7 +55,7 @@ impl Session {
         let Some(changes) = self.subscriptions.next().await else { return Ok(SignalEnd::Closed) };
         self.request_changes(changes, &requests);
         let firestore = channel.borrow_and_update().firestore.clone();
-        let mut answers = match firestore.listen(RequestStream(receiver)).await {
+        let mut answers = match firestore.listen(UnboundedReceiverStream::new(receiver)).await {
             Ok(answers) => answers,
             Err(status) => return failed(&status),
         };
@@ -148,19 +146,5 @@ fn failed(status: &Status) -> Result<SignalEnd, LockError> {
     match status.code() {
         Code::Ok | Code::Cancelled => Ok(SignalEnd::Closed),
         _ => Err(error::from_status(status, Rpc::Read).error),
-    }
-}
-
-/// The requests to the server, as a stream.
-struct RequestStream(mpsc::UnboundedReceiver<ListenRequest>);
-
-impl tokio_stream::Stream for RequestStream {
-    type Item = ListenRequest;
-
-    fn poll_next(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<ListenRequest>> {
-        self.0.poll_recv(context)
     }
 }
