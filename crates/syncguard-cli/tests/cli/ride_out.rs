@@ -75,13 +75,20 @@ fn a_tick_that_is_too_late_when_the_store_is_back_is_missed() -> Result<()> {
 fn a_tick_whose_answer_never_comes_may_be_lost() -> Result<()> {
     let server = RedisServer::start()?;
     let proxy = FaultProxy::start(server.port())?;
-    let url = format!("redis://127.0.0.1:{}?command_timeout_ms=3000", proxy.port());
+    let url = format!("redis://127.0.0.1:{}?command_timeout_ms=10000", proxy.port());
     let options = [&LEAP_DAY[..], &["--max-lateness", "9years"]].concat();
-    // Without room, the store refuses each request until the proxy holds one back.
+    // Without room, the store refuses each acquire until the proxy holds one back.
     server.cli(&["CONFIG", "SET", "maxmemory", "100kb"])?;
     let rides = until_away(riding(&Harness::at(url, None), "10m", &options))?;
-    proxy.hold(Hold::Open);
-    wait::until("a request", LONG, || Ok(proxy.held() > 0))?;
+    wait::until("an acquire", LONG, || {
+        let is_held = proxy.holds_bytes(b"syncguard:id:");
+        if !is_held {
+            // The tick's counter is read before.
+            proxy.deliver();
+            proxy.hold(Hold::Open);
+        }
+        Ok(is_held)
+    })?;
     server.cli(&["CONFIG", "SET", "maxmemory", "0"])?;
     proxy.set_latency(Duration::ZERO, 10 * LONG);
     proxy.deliver();
