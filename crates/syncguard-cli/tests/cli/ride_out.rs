@@ -7,9 +7,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
+use syncguard_test_services::proxy::{FaultProxy, Hold};
 use syncguard_test_services::redis::RedisServer;
+use syncguard_test_services::wait;
 
-use crate::harness::{Finished, Harness};
+use crate::harness::{Finished, Harness, LONG};
 
 /// A tick that is months old.
 const LEAP_DAY: [&str; 2] = ["--tick", "0 0 29 2 *"];
@@ -65,5 +67,36 @@ fn a_tick_that_is_too_late_when_the_store_is_back_is_missed() -> Result<()> {
     server.restart()?;
     let done = Finished::of(&rides.wait_with_output()?).expect(81)?;
     ensure!(done.stdout.is_empty() && done.stderr.contains("--max-lateness"), "{done:?}");
+    Ok(())
+}
+
+/// The store grants the tick, and the answer never comes: nobody runs the tick.
+#[test]
+fn a_tick_whose_answer_never_comes_may_be_lost() -> Result<()> {
+    let server = RedisServer::start()?;
+    let proxy = FaultProxy::start(server.port())?;
+    let url = format!("redis://127.0.0.1:{}?command_timeout_ms=10000", proxy.port());
+    let options = [&LEAP_DAY[..], &["--max-lateness", "9years"]].concat();
+    // Without room, the store refuses each acquire until the proxy holds one back.
+    server.cli(&["CONFIG", "SET", "maxmemory", "100kb"])?;
+    let rides = until_away(riding(&Harness::at(url, None), "10m", &options))?;
+    wait::until("an acquire", LONG, || {
+        let is_held = proxy.holds_bytes(b"syncguard:id:");
+        if !is_held {
+            // The tick's counter is read before.
+            proxy.deliver();
+            proxy.hold(Hold::Open);
+        }
+        Ok(is_held)
+    })?;
+    server.cli(&["CONFIG", "SET", "maxmemory", "0"])?;
+    proxy.set_latency(Duration::ZERO, 10 * LONG);
+    proxy.deliver();
+    let counter = ["EXISTS", "syncguard:fence:syncguard:job"];
+    wait::until("the grant", LONG, || Ok(server.cli(&counter)? == "1"))?;
+    proxy.silence();
+    proxy.set_latency(Duration::ZERO, Duration::ZERO);
+    let done = Finished::of(&rides.wait_with_output()?).expect(69)?;
+    ensure!(done.stdout.is_empty() && done.stderr.contains("the tick may be lost"), "{done:?}");
     Ok(())
 }
