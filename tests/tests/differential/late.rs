@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use syncguard::contract::{AcquireRequest, Acquired, ExtendRequest, LookupRequest, ReleaseRequest};
-use syncguard::{LockBackend as _, LockError};
+use syncguard::{LockBackend as _, LockError, ReleaseResult};
 use syncguard_simulation::{Direct, Store};
 use syncguard_tests::calls::until;
 use tokio::time::sleep;
@@ -25,7 +25,7 @@ async fn is_warm(backend: &Direct) -> bool {
         let _ = backend.extend(ExtendRequest::new(id, HOUR)?).await?;
         backend.release(ReleaseRequest::new(id)).await
     };
-    let is_released = writes.await.is_ok_and(|answer| answer.is_released());
+    let is_released = writes.await.is_ok_and(ReleaseResult::is_released);
     is_released && backend.client_state().clean_up().waiting() == 0
 }
 

@@ -59,7 +59,7 @@ fn a_tick_that_is_too_late_when_the_store_is_back_is_missed() -> Result<()> {
     let due = Duration::from_millis(shown["overdueSinceMs"].as_u64().context("a time")?);
     server.kill()?;
     let late_from = SystemTime::now() + Duration::from_secs(1);
-    let lateness = (late_from.duration_since(UNIX_EPOCH)? - due).as_millis();
+    let lateness = late_from.duration_since(UNIX_EPOCH + due)?.as_millis();
     let lateness = format!("{lateness}ms");
     let options = [&LEAP_DAY[..], &["--max-lateness", &lateness]].concat();
     let rides = until_away(riding(&away, "10m", &options))?;
