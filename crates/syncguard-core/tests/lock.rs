@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::common::store::SmallStore;
 use crate::common::{FaultyBackend, ReportedErrors, Trouble, is_locked, ms};
 use syncguard_core::contract::AcquireRequest;
 use syncguard_core::shared::ReleaseSource;
@@ -11,7 +12,6 @@ use syncguard_core::{
     AcquisitionOptions, AutoExtend, Backoff, CancellationToken, DynBackend, ErrorCode, Held,
     Jitter, LockBackend, LockConfig, LockError, Locker, acquire, lock, try_acquire,
 };
-use syncguard_memory::MemoryBackend;
 use tokio::time::{Instant, sleep};
 
 const KEY: &str = "worked-on";
@@ -224,7 +224,7 @@ async fn a_locker_is_configured_once_and_varied_by_its_clones() {
     longer.lock("two", async |held| assert_eq!(held.valid_for(), ms(900))).await.unwrap();
     assert_eq!(locker.backend().store.stored_locks(), 1);
     let printed = format!("{locker:?}");
-    assert!(printed.contains("memory"), "{printed}");
+    assert!(printed.contains("small"), "{printed}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -273,7 +273,7 @@ async fn bad_arguments_are_reported_before_anything_is_sent() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lock_and_acquire_exclude_each_other() {
-    let backend = DynBackend::new(MemoryBackend::new());
+    let backend = DynBackend::new(SmallStore::new());
     let patient = AcquisitionOptions::new()
         .with_max_retries(10_000)
         .with_retry_delay(ms(1))
@@ -328,7 +328,7 @@ async fn the_future_of_lock_is_send_and_generic_code_can_spawn_it() {
         tokio::spawn(async move { lock(&backend, KEY, work).await })
     }
 
-    let backend = MemoryBackend::new();
+    let backend = SmallStore::new();
     let text = String::from("borrowed across an await");
     let length = is_send(lock(&backend, KEY, async |_| {
         tokio::task::yield_now().await;

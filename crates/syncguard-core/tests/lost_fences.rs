@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::common::FaultyBackend;
 use crate::common::log::Log;
+use crate::common::store::SmallStore;
 use syncguard_core::{LockConfig, acquire};
-use syncguard_memory::MemoryBackend;
 use tracing::Level;
 
 #[tokio::test(start_paused = true)]
@@ -26,6 +26,6 @@ async fn fences_that_start_again_are_logged_once_for_each_loss() {
             errors += log.take().iter().filter(|level| **level == Level::ERROR).count();
             assert_eq!(errors, loss);
         }
-        backend.store = MemoryBackend::new();
+        backend.store = SmallStore::new();
     }
 }

@@ -1,4 +1,4 @@
-//! The core, on the memory backend.
+//! The core, on a small store.
 
 mod cancel;
 mod clock_drift;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use crate::common::store::SmallStore;
 use crate::common::{FaultyBackend, is_locked, ms, settle};
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, KeySignal, KeyWatch, ReleaseRequest, WatchRequest,
@@ -14,7 +15,6 @@ use syncguard_core::{
     Fence, Jitter, LockBackend, LockConfig, LockError, LockGuard, LossReason, acquire, forward,
     lock, try_acquire,
 };
-use syncguard_memory::MemoryBackend;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -362,7 +362,7 @@ async fn an_acquire_without_retries_does_not_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn a_signal_needs_no_poll_and_counts_as_no_retry() {
-    let backend = MemoryBackend::new();
+    let backend = SmallStore::new();
     let options = hardly_polling().with_max_retries(1);
     for _ in 0..20 {
         let release = held_elsewhere(&backend, LONG).await;
@@ -488,7 +488,7 @@ async fn thousands_of_waiters_that_leave_leave_nothing_behind() {
 #[tokio::test(start_paused = true)]
 async fn a_woken_waiter_runs_before_the_releaser_goes_on() {
     for finishes in [false, true] {
-        let backend = MemoryBackend::new();
+        let backend = SmallStore::new();
         let order = Arc::new(Mutex::new(Vec::new()));
         let next = {
             let (backend, order) = (backend.clone(), Arc::clone(&order));
@@ -522,7 +522,7 @@ async fn a_woken_waiter_runs_before_the_releaser_goes_on() {
 /// A store that never grants a lock.
 #[derive(Clone)]
 struct NeverGrants {
-    store: MemoryBackend,
+    store: SmallStore,
     /// The store's answer to an acquire.
     holder: Contention,
     /// When the lease of the holder ends, if the store says so.
@@ -534,7 +534,7 @@ struct NeverGrants {
 
 impl NeverGrants {
     fn new(holder: Contention) -> Self {
-        let (store, asked) = (MemoryBackend::new(), Arc::default());
+        let (store, asked) = (SmallStore::new(), Arc::default());
         Self { store, holder, ends_at: None, asked, signals: None }
     }
 

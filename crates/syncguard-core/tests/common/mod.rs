@@ -2,6 +2,7 @@
 
 pub(crate) mod hub;
 pub(crate) mod log;
+pub(crate) mod store;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,20 +10,21 @@ use std::time::Duration;
 
 use syncguard_core::authoring::cancel;
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, ExtendRequest, Holder, IsLockedRequest, KeyWatch,
-    ReleaseRequest, WatchRequest,
+    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, Holder, IsLockedRequest,
+    KeyWatch, LookupRequest, ReleaseRequest, WatchRequest,
 };
 use syncguard_core::shared::{ClientState, ReleaseErrorContext, ReleaseErrorHandler};
 use syncguard_core::{
-    ErrorCode, ExtendResult, Fence, LockBackend, LockError, ReleaseResult, forward,
+    ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult,
 };
-use syncguard_memory::MemoryBackend;
 use tokio::time::sleep;
+
+use self::store::SmallStore;
 
 /// A store behind a slow and unreliable network.
 #[derive(Clone)]
 pub(crate) struct FaultyBackend {
-    pub(crate) store: MemoryBackend,
+    pub(crate) store: SmallStore,
     pub(crate) behaviour: Arc<Behaviour>,
     guards: ClientState,
 }
@@ -68,7 +70,7 @@ impl FaultyBackend {
     }
 
     pub(crate) fn with_client_state(guards: ClientState) -> Self {
-        Self { store: MemoryBackend::new(), behaviour: Arc::default(), guards }
+        Self { store: SmallStore::new(), behaviour: Arc::default(), guards }
     }
 
     /// The faults of acquires from now on.
@@ -172,7 +174,13 @@ impl LockBackend for FaultyBackend {
         .await
     }
 
-    forward!(store: is_locked, lookup, capabilities);
+    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
+        self.store.is_locked(request).await
+    }
+
+    async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
+        self.store.lookup(request).await
+    }
 
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
         let watch_opens_after = *self.behaviour.watch_opens_after.lock().unwrap();
@@ -183,6 +191,10 @@ impl LockBackend for FaultyBackend {
             return Some(if is_locked { watch.with_locked() } else { watch });
         }
         self.store.watch(request).await
+    }
+
+    fn capabilities(&self) -> BackendCapabilities {
+        self.store.capabilities()
     }
 
     fn client_state(&self) -> &ClientState {
