@@ -10,15 +10,22 @@ use crate::client::Client;
 use crate::context::{Context, LONG, SHORT, fresh_key};
 use crate::other_process::OtherProcess;
 use crate::outcome::{Checked, Outcome, Stop, Unexpected, ensure};
+use crate::tasks::pause;
 
 /// The limit for a signal: longer than it takes to notice that a signal connection is broken and to make a new one,
 /// and far shorter than the polls and locks in these cases.
 const HEARD: Duration = Duration::from_secs(30);
 
-/// Watches a key. The case does not apply if the backend has no signals.
+/// Watches a key. The case does not apply if the backend has no signals. A backend whose connection for signals has just
+/// broken has none for a moment.
 async fn watch(client: &Client, key: &Key) -> Result<KeyWatch, Stop> {
-    let watch = client.backend().watch(WatchRequest::new(key.clone())).await;
-    watch.ok_or(Stop::NotApplicable("the backend cannot tell when a lock is released"))
+    for _ in 0..20 {
+        if let Some(watch) = client.backend().watch(WatchRequest::new(key.clone())).await {
+            return Ok(watch);
+        }
+        pause(50).await;
+    }
+    Err(Stop::NotApplicable("the backend cannot tell when a lock is released"))
 }
 
 async fn heard(what: &str, signal: impl Future<Output = ()>) -> Checked<()> {
