@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::common::{Connection, is_locked, ms};
 use syncguard_core::contract::TIME_TOLERANCE;
 use syncguard_core::{
-    AcquisitionOptions, ErrorCode, LockError, LockGuard, ReleaseResult, try_acquire,
+    AcquisitionOptions, ErrorCode, Jitter, LockError, LockGuard, ReleaseResult, try_acquire,
 };
 use syncguard_memory::MemoryBackend;
 use syncguard_recipes::{Permit, Semaphore};
@@ -465,7 +465,11 @@ async fn a_signal_is_not_spent_by_a_request_that_fails() {
     // The watch goes on after its signal, as on PostgreSQL.
     line.counts.is_deaf.store(true, Ordering::Relaxed);
     let mut others = held_elsewhere(&line.store, [0]).await;
-    let downloads = semaphore(&line, 1);
+    // No poll comes before the signal.
+    let minute = ms(60_000);
+    let options = AcquisitionOptions::new().with_timeout(10 * minute).with_jitter(Jitter::None);
+    let options = options.with_retry_delay(minute).with_max_retry_delay(minute);
+    let downloads = semaphore(&line, 1).with_acquisition(options);
     let first = waiter(&downloads);
     sleep(ms(200)).await;
     let second = waiter(&downloads);

@@ -7,6 +7,8 @@ mod shrunk;
 mod ticks;
 mod uses;
 
+use std::time::Duration;
+
 use super::{
     Answer, Call, Checker, Counts, Entry, Fault, Floors, History, Invariant, Limits, Line, Moment,
     Violation, check,
@@ -394,6 +396,22 @@ fn seven_a_lock_may_live_until_its_failure_is_told() {
     assert_eq!(locked(100), []);
     assert_eq!(locked(700), []);
     assert_eq!(locked(701), [Invariant::BackInTime]);
+}
+
+/// Where clocks differ, an acquire ends what its unanswered sending took before it says that the key is locked.
+#[test]
+fn seven_a_lock_may_live_until_its_acquire_gives_way() {
+    let drift = Duration::from_millis(200);
+    let locked = |seen: u64, drift: Duration| {
+        let mut script = Script::new();
+        let acquire = Call::Acquire { key: "k".to_owned(), lock: "a".to_owned(), ttl: TTL };
+        script.acquire(60, "b", 1).call(10, acquire, 70, Answer::Locked);
+        script.ask(seen, "c", Answer::Locked);
+        script.broken_by(&Limits { drift, ..Limits::new() })
+    };
+    assert_eq!(locked(20, drift), []);
+    assert_eq!(locked(20, Duration::ZERO), [Invariant::BackInTime]);
+    assert_eq!(locked(5, drift), [Invariant::BackInTime]);
 }
 
 #[test]

@@ -308,7 +308,13 @@ impl Window {
             _ => return,
         };
         let called = operation.called.steady;
-        if is_acquire && matches!(operation.answer(), Some(Answer::Failed { .. })) {
+        let may_be_undone = match operation.answer() {
+            Some(Answer::Failed { .. }) => true,
+            // On stores without deadlines, a backend ends what an unanswered sending took before it says "locked".
+            Some(Answer::Locked) => !limits.drift.is_zero(),
+            _ => false,
+        };
+        if is_acquire && may_be_undone {
             // The store may have carried it out and undone it before its caller was told, for example if no replica
             // confirms it.
             self.from = Some(self.from.map_or(called, |from| from.min(called)));

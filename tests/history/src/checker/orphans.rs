@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::found::Found;
 use super::locks::Locks;
 use super::{PATIENCE, micros};
+use crate::event::Call;
 use crate::invariant::Invariant;
 use crate::operation::Operation;
 
@@ -58,6 +59,9 @@ impl Locks {
         // The newest lock is the likeliest.
         for place in self.keys[key].locks.iter().rev() {
             let Some(lock) = self.table.get(*place) else { continue };
+            if matches!(&operation.call, Call::Acquire { lock: own, .. } if **own == *lock.id) {
+                continue;
+            }
             if lock.could_live().is_some_and(|(from, until)| from <= answered && called <= until) {
                 return Reason::Known;
             }
