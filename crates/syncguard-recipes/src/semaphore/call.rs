@@ -35,7 +35,7 @@ impl<'a, B: LockBackend> Call<'a, B> {
 
     /// Takes a permit, and waits for it if the caller waits.
     pub(super) async fn acquire(&mut self) -> Result<Permit<B>, LockError> {
-        let Semaphore { slots, config, .. } = self.semaphore;
+        let Semaphore { backend, slots, config } = self.semaphore;
         let is_behind = slots.queue.has_waiters() || (self.waits && slots.queue.owes_a_pause());
         if !is_behind && let Some(permit) = self.try_slots().await? {
             return Ok(permit);
@@ -51,7 +51,11 @@ impl<'a, B: LockBackend> Call<'a, B> {
             if let Some(permit) = self.try_slots().await? {
                 return Ok(permit);
             }
-            place.watch().watch(self.semaphore, self.left()).await;
+            let others = slots.of_others();
+            for number in place.watch().watch(others, backend, &options, self.left()).await {
+                slots.mark_maybe_free(number);
+                slots.changed.notify_one();
+            }
             let (now, pause) = (Instant::now(), pauses.pause(polls));
             let until_free = slots.next_free().map(|at| at.saturating_duration_since(now));
             let woken = place.sleep(pause.min(until_free.unwrap_or(pause)).min(self.left()));
@@ -59,7 +63,7 @@ impl<'a, B: LockBackend> Call<'a, B> {
             tokio::select! {
                 biased;
                 () = slots.changed.notified() => {}
-                () = watcher.signal(slots) => {}
+                number = watcher.signal() => slots.mark_maybe_free(number),
                 () = woken => {}
             }
             if now.elapsed() >= pause {

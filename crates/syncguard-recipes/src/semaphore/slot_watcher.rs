@@ -7,12 +7,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use syncguard_core::LockBackend;
 use syncguard_core::authoring::open_watch;
 use syncguard_core::contract::KeyWatch;
-
-use super::Semaphore;
-use super::slots::Slots;
+use syncguard_core::{AcquisitionOptions, Key, LockBackend};
 
 /// Watches the slots that other processes hold. Each head hands it over to the next one.
 #[derive(Default)]
@@ -28,27 +25,31 @@ pub(super) struct SlotWatcher {
 type NextSignal = Pin<Box<dyn Future<Output = (usize, KeyWatch)> + Send>>;
 
 impl SlotWatcher {
-    /// Watches each slot that another process holds and that is not watched yet.
-    pub(super) async fn watch<B: LockBackend>(&mut self, semaphore: &Semaphore<B>, left: Duration) {
-        let Semaphore { backend, slots, config } = semaphore;
-        let options = &config.acquisition();
-        let unwatched = slots.of_others().into_iter().filter(|number| !self.asked.contains(number));
-        let begun = unwatched.map(|number| async move {
-            let key = slots.key_of(number).ok()?;
-            Some((number, open_watch(backend, &key, options, left).await))
+    /// Watches these slots, unless they are watched already. Returns those that may be free: a release before the watch
+    /// began gave no signal.
+    pub(super) async fn watch<B: LockBackend>(
+        &mut self,
+        slots: Vec<(usize, Key)>,
+        backend: &B,
+        options: &AcquisitionOptions,
+        left: Duration,
+    ) -> Vec<usize> {
+        let unwatched = slots.into_iter().filter(|(number, _)| !self.asked.contains(number));
+        let begun = unwatched.map(|(number, key)| async move {
+            (number, open_watch(backend, &key, options, left).await)
         });
-        for (number, watch) in join_all(begun).await.into_iter().flatten() {
+        let mut may_be_free = Vec::new();
+        for (number, watch) in join_all(begun).await {
             self.asked.insert(number);
             if watch.as_ref().is_some_and(|watch| !watch.is_locked()) {
-                // A release before the watch began gave no signal.
-                slots.mark_maybe_free(number);
-                slots.changed.notify_one();
+                may_be_free.push(number);
             }
-            match watch.filter(|watch| !watch.is_over()) {
-                Some(watch) => self.listen(number, watch),
-                None => self.without_signals.push(number),
+            match watch {
+                Some(watch) if !watch.is_over() => self.listen(number, watch),
+                _ => self.without_signals.push(number),
             }
         }
+        may_be_free
     }
 
     /// A poll is due: the store is asked for signals again where it had none. Returns how many slots the poll tries.
@@ -60,15 +61,15 @@ impl SlotWatcher {
         slots
     }
 
-    /// Resolves at the next signal, and marks its slot.
-    pub(super) async fn signal(&mut self, slots: &Slots) {
+    /// Resolves at the next signal, with the number of its slot.
+    pub(super) async fn signal(&mut self) -> usize {
         let Some((number, watch)) = self.watches.next().await else { return pending().await };
-        slots.mark_maybe_free(number);
         if watch.is_over() {
             self.asked.remove(&number);
         } else {
             self.listen(number, watch);
         }
+        number
     }
 
     fn listen(&mut self, number: usize, mut watch: KeyWatch) {

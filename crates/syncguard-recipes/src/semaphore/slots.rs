@@ -138,9 +138,11 @@ impl Slots {
         }
     }
 
-    /// The slots that this process neither has nor asks for.
-    pub(super) fn of_others(&self) -> Vec<usize> {
-        self.state().of_others(0, Instant::now()).collect()
+    /// The slots that this process neither has nor asks for, with their keys.
+    pub(super) fn of_others(&self) -> Vec<(usize, Key)> {
+        let state = self.state();
+        let others = state.of_others(0, Instant::now());
+        others.filter_map(|number| Some((number, self.key_of(number).ok()?))).collect()
     }
 
     /// When the first slot of another process is free at the latest.
