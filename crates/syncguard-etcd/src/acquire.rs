@@ -1,6 +1,7 @@
 //! Taking a lock.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use syncguard_core::authoring::cancel::{Caller, Unsettled};
 use syncguard_core::authoring::lock_id_in_use;
@@ -21,7 +22,7 @@ use crate::wire::KeyValue;
 const RACES: u32 = 4;
 
 /// The pause of a planted flaw.
-const LATER: std::time::Duration = std::time::Duration::from_millis(100);
+const LATER: Duration = Duration::from_millis(100);
 
 /// Sends one transaction for a key that this backend left free, else a read and a transaction.
 ///

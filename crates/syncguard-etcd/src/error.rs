@@ -72,13 +72,13 @@ impl Fault {
     }
 }
 
-/// Errors that this library makes itself are not retried.
 impl From<Fault> for LockError {
     fn from(fault: Fault) -> Self {
         fault.error
     }
 }
 
+/// Errors that this library makes itself are not retried.
 impl From<LockError> for Fault {
     fn from(error: LockError) -> Self {
         Self { error, subject: Request, finding: None }
@@ -224,7 +224,7 @@ pub(crate) fn not_ready() -> Status {
 
 const NOT_READY: &str = "syncguard: the channel is not ready";
 
-/// What may be shown of a status.
+/// The part of a status that may be shown.
 fn source(status: &Status, rpc: Rpc) -> CallSource {
     let code = status.code();
     CallSource::new(format!("gRPC {code:?} ({}) of a {rpc:?}", code as i32), status)

@@ -113,7 +113,7 @@ impl Members {
         http_date::of_answer(&self.get("/version").await?)
     }
 
-    /// What the current member answers over HTTP, where it can be reached.
+    /// The current member's answer over HTTP, where the member can be reached.
     pub(crate) async fn get(&self, path: &str) -> Option<String> {
         let member = self.current.borrow().member;
         match &self.maker {

@@ -48,13 +48,13 @@ impl Fault {
     }
 }
 
-/// Errors that this library makes itself are not retried.
 impl From<Fault> for LockError {
     fn from(fault: Fault) -> Self {
         fault.error
     }
 }
 
+/// Errors that this library makes itself are not retried.
 impl From<LockError> for Fault {
     fn from(error: LockError) -> Self {
         Self { error, subject: Request, is_conflict: false, runtime_ended: false }
@@ -259,7 +259,7 @@ impl Cause {
     }
 }
 
-/// What may be shown of a status.
+/// The part of a status that may be shown.
 fn source(status: &Status, rpc: Rpc) -> CallSource {
     let code = status.code();
     CallSource::new(format!("gRPC {code:?} ({}) of a {rpc:?}", code as i32), status)

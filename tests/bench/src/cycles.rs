@@ -113,7 +113,7 @@ impl Table {
         }
         for _ in 0..ROUNDS {
             for (way, rounds) in &mut ways {
-                // What the last round has left to do.
+                // The disk's work that the last round has left.
                 rustix::fs::sync();
                 rounds.push(way.round(callers, time).await?);
             }

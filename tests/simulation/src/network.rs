@@ -385,27 +385,25 @@ impl Network {
     }
 
     fn arrives(&mut self, call: u64, member: usize, request: Request) {
+        let micros = EPOCH * MILLI + self.now;
         match request {
             Request::Claim { .. } | Request::Write { .. } => {
                 let reply = self.registers.carry_out(&request);
                 self.answers(call, member, reply);
             }
             Request::Redis { connection, command, words } => {
-                let micros = EPOCH * MILLI + self.now;
                 let Server::Redis { server, .. } = &mut self.server else { return };
                 let (reply, changes) = server.carry_out(micros, connection, command, &words);
                 self.invalidates(changes);
                 self.answers(call, member, Reply::Redis(reply));
             }
             Request::Firestore(asked) => {
-                let micros = EPOCH * MILLI + self.now;
                 let Server::Firestore(documents) = &mut self.server else { return };
                 let (reply, heard) = documents.carry_out(micros, &asked);
                 self.tells(heard);
                 self.answers(call, member, Reply::Firestore(reply));
             }
             Request::Etcd(asked) => {
-                let micros = EPOCH * MILLI + self.now;
                 let Server::Etcd(records) = &mut self.server else { return };
                 let (reply, heard) = records.carry_out(micros, &asked);
                 self.tells(heard);

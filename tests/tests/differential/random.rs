@@ -35,7 +35,7 @@ enum Act {
     IsLocked,
     ByKey,
     ById,
-    /// All locks expire.
+    /// Time passes until every lock has expired.
     Expire,
 }
 

@@ -25,7 +25,7 @@ struct Heal {
     calls: u32,
     is_served: bool,
     /// The server failed as a whole once more, so no call can be served, and the time counts from the end of that fault.
-    is_stopped: bool,
+    has_failed_again: bool,
     asked: Vec<Arc<Operation>>,
 }
 
@@ -37,14 +37,14 @@ impl Service {
         match note {
             Entry::Healed => {
                 let until = at + micros(limits.outage);
-                let (is_served, is_stopped) = (false, false);
+                let (is_served, has_failed_again) = (false, false);
                 let (calls, asked) = (0, Vec::new());
-                self.heals.push(Heal { at, until, calls, is_served, is_stopped, asked });
+                self.heals.push(Heal { at, until, calls, is_served, has_failed_again, asked });
                 self.outages.push(at);
             }
             Entry::Fault(Fault::ServerStopped | Fault::Restarted | Fault::Refusing) => {
                 for heal in &mut self.heals {
-                    heal.is_stopped |= (heal.at..=heal.until).contains(&at);
+                    heal.has_failed_again |= (heal.at..=heal.until).contains(&at);
                 }
             }
             _ => {}
@@ -82,7 +82,7 @@ impl Service {
     pub(super) fn judge(&mut self, now: u64, limits: &Limits, found: &mut Found) {
         while self.heals.first().is_some_and(|heal| heal.until < now) {
             let heal = self.heals.remove(0);
-            if heal.calls > Self::LOST && !heal.is_served && !heal.is_stopped {
+            if heal.calls > Self::LOST && !heal.is_served && !heal.has_failed_again {
                 let what = format!(
                     "no service within {:?} after the fault of {} us",
                     limits.outage, heal.at

@@ -22,7 +22,7 @@ mod long {
         slots.filter(|slot| usize::from(*slot) * 3 / 16_384 == node).collect()
     }
 
-    /// All shards have moved, some of them to a node that has joined since, when a client asks again.
+    /// A client asks again after every shard has moved, some of them to a node that has joined since.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_client_that_knows_an_old_topology_finds_its_locks() -> Result<()> {
         let mut cluster = RedisCluster::start(3)?;

@@ -95,7 +95,7 @@ impl<W> QueuePlace<W> {
         !left.is_zero()
     }
 
-    /// What this head watches the locks with: what the head before it has left, or else something new.
+    /// The watch of this head: the one that the head before it has left, or else a new one.
     pub fn watch(&mut self) -> &mut W
     where
         W: Default,

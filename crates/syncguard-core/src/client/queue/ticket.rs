@@ -62,12 +62,8 @@ impl<W> Ticket<W> {
 
     /// Waits until this is the place of the head, and returns what the head does next; `None` after the deadline.
     pub(crate) async fn become_head(&mut self, deadline: Instant) -> Option<Turn> {
-        let mut has_waited = false;
         loop {
             let now = Instant::now();
-            if has_waited && deadline <= now {
-                return None;
-            }
             let (notify, check_after) = match self.turn(now) {
                 Turn::Wait { notify, check_after } => (notify, check_after),
                 turn => return Some(turn),
@@ -77,7 +73,9 @@ impl<W> Ticket<W> {
                 () = notify.notified() => {}
                 () = rt::sleep_awake(check_after.min(deadline.saturating_duration_since(now))) => {}
             }
-            has_waited = true;
+            if deadline <= Instant::now() {
+                return None;
+            }
         }
     }
 
