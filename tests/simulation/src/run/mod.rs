@@ -71,8 +71,8 @@ impl<'a> Simulation<'a> {
         if plan.flaw == Some(Flaw::ForgottenCopy) {
             odds.doubled = 600;
         }
-        if plan.flaw == Some(Flaw::SettledLater) {
-            // It shows only after an acquire whose answer was lost, on a key that somebody else has by then.
+        if matches!(plan.flaw, Some(Flaw::SettledLater | Flaw::SettledTooSoon)) {
+            // They show only after an acquire whose answer was lost.
             odds.lost = 1000;
         }
         if plan.flaw.is_some_and(Flaw::leaves_orphans) {
