@@ -201,6 +201,20 @@ async fn a_hub_that_is_gone_leaves_the_session_to_its_last_watch() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_that_opens_in_vain_ends_with_its_hub() {
+    let log = Log::new();
+    let _here = tracing::subscriber::set_default(log.clone());
+    let mut store = Store::new();
+    assert!(store.hub.watch("k").await.is_none(), "the store is silent");
+    let mut session = store.session().await;
+    let gone = Instant::now();
+    drop(store);
+    session.end.closed().await;
+    assert_eq!(gone.elapsed(), Duration::ZERO);
+    assert!(log.take().is_empty(), "no outage");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hub_that_is_closed_ends_all_watches_and_may_be_used_again() {
     let mut store = Store::new();
     let (session, watch) = store.open("k").await;

@@ -37,8 +37,8 @@ fn chain(error: &dyn std::error::Error) -> String {
     error.source().map_or(String::new(), |source| format!("{source}: {}", chain(source)))
 }
 
-async fn acquire_error(backend: &PostgresBackend) -> LockError {
-    backend.acquire(request(KEY, MINUTE)).await.expect_err("an error")
+async fn acquire_error(backend: &PostgresBackend, key: &str) -> LockError {
+    backend.acquire(request(key, MINUTE)).await.expect_err("an error")
 }
 
 /// The shared server, with settings for the session.
@@ -88,7 +88,7 @@ async fn nobody_answers() -> Result<()> {
 async fn no_tables_and_no_permission() -> Result<()> {
     let tables = Tables::fresh();
     let backend = over(&shared().url(), 1, tables.options());
-    let error = acquire_error(&backend).await;
+    let error = acquire_error(&backend, KEY).await;
     expect(&error, ErrorCode::InvalidArgument, false);
     assert!(error.message().contains("setup_schema"), "{error}");
     drop(tables.backend(1).await);
@@ -99,7 +99,7 @@ async fn no_tables_and_no_permission() -> Result<()> {
     let _ = admin.batch_execute("CREATE ROLE stranger LOGIN").await;
     let url = shared().url().replace("postgres:syncguard@", "stranger@");
     let backend = over(&url, 1, tables.options());
-    expect(&acquire_error(&backend).await, ErrorCode::AuthFailed, false);
+    expect(&acquire_error(&backend, KEY).await, ErrorCode::AuthFailed, false);
     Ok(())
 }
 
@@ -111,13 +111,15 @@ async fn too_many_connections() -> Result<()> {
         open.push(connect(&server.url()).await);
     }
     let backend = over(&server.url(), 2, PostgresOptions::new());
-    expect(&acquire_error(&backend).await, ErrorCode::RateLimited, false);
+    expect(&acquire_error(&backend, KEY).await, ErrorCode::RateLimited, false);
     Ok(())
 }
 
 /// Another session holds the key's advisory lock for too long.
 #[tokio::test]
 async fn lock_and_statement_timeouts() -> Result<()> {
+    // All tests of this server share the advisory locks.
+    const KEY: &str = "taken for long";
     let tables = Tables::made().await;
     let mut holder = connect(&shared().url()).await;
     let turn = turn(&mut holder, KEY).await?;
@@ -127,18 +129,18 @@ async fn lock_and_statement_timeouts() -> Result<()> {
     let options = tables.options().with_statement_timeout(Duration::from_secs(3));
     let backend = over(&shared().url(), 1, options);
     let started = Instant::now();
-    expect(&acquire_error(&backend).await, ErrorCode::ServiceUnavailable, false);
+    expect(&acquire_error(&backend, KEY).await, ErrorCode::ServiceUnavailable, false);
     ensure!(started.elapsed() >= Duration::from_millis(1500), "{:?}", started.elapsed());
     ensure!(backend.pool().status().size == 1, "the connection is still good");
 
     // The role's own limit.
     let url = with_settings("-c statement_timeout=50ms");
     let backend = over(&url, 1, tables.options());
-    expect(&acquire_error(&backend).await, ErrorCode::NetworkTimeout, false);
+    expect(&acquire_error(&backend, KEY).await, ErrorCode::NetworkTimeout, false);
 
     // A cancellation by an operator.
     let backend = over(&shared().url(), 1, tables.options());
-    let waiting = tokio::spawn(async move { acquire_error(&backend).await });
+    let waiting = tokio::spawn(async move { acquire_error(&backend, KEY).await });
     waiters(&admin, &tables.locks, 1).await;
     let cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity
         WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1::text || '%' AND pid <> pg_backend_pid()";
@@ -160,7 +162,7 @@ async fn a_read_only_session() -> Result<()> {
     // Reads are allowed.
     ensure!(backend.lookup(LookupRequest::by_key(KEY)?).await?.is_some());
     for error in [
-        acquire_error(&backend).await,
+        acquire_error(&backend, KEY).await,
         backend.release(ReleaseRequest::new(lock.lock_id)).await.unwrap_err(),
         backend.extend(ExtendRequest::new(lock.lock_id, MINUTE)?).await.unwrap_err(),
     ] {
@@ -199,6 +201,7 @@ async fn strict_isolation_is_no_error() -> Result<()> {
 /// A real deadlock, whose victim is our statement: it succeeds when it is resent.
 #[tokio::test]
 async fn a_deadlock_is_tried_again() -> Result<()> {
+    const KEY: &str = "deadlock";
     let tables = Tables::made().await;
     let options = tables.options().with_statement_timeout(MINUTE);
     let backend = over(&with_settings("-c deadlock_timeout=10ms"), 1, options);
@@ -368,7 +371,7 @@ async fn forgotten_statements_are_prepared_again() -> Result<()> {
 async fn a_closed_pool() -> Result<()> {
     let backend = Tables::fresh().backend(1).await;
     backend.pool().close();
-    expect(&acquire_error(&backend).await, ErrorCode::ServiceUnavailable, false);
+    expect(&acquire_error(&backend, KEY).await, ErrorCode::ServiceUnavailable, false);
     let error = backend.release(ReleaseRequest::new(LockId::generate()?)).await.unwrap_err();
     expect(&error, ErrorCode::ServiceUnavailable, false);
     Ok(())

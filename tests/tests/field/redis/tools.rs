@@ -68,11 +68,10 @@ pub(super) fn pair() -> anyhow::Result<(RedisServer, RedisServer)> {
     Ok((master, replica))
 }
 
-/// Makes the replica the master and the master a replica, as a person does: no connection is cut. The last lock that
-/// was taken has the key `held`.
+/// Makes the replica the master and the master a replica, as a person does: no connection is cut. A lock is held.
 pub(super) fn swap(master: &RedisServer, replica: &RedisServer) -> anyhow::Result<()> {
     wait::until("the replica has all writes", SOON, || {
-        Ok(replica.cli(&["EXISTS", "syncguard:held"])? == "1")
+        Ok(replica.cli(&["DBSIZE"])? == master.cli(&["DBSIZE"])?)
     })?;
     replica.cli(&["REPLICAOF", "NO", "ONE"])?;
     master.cli(&["REPLICAOF", "127.0.0.1", &replica.port().to_string()])?;

@@ -136,7 +136,8 @@ impl SignalHub {
 
 impl Drop for SignalHub {
     fn drop(&mut self) {
-        if let Some(session) = &self.0.state().session {
+        // Without the hub's state, the end of the session is no outage.
+        if let Some(session) = self.0.state().session.take() {
             session.hub_is_gone();
         }
     }

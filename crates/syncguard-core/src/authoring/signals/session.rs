@@ -115,9 +115,16 @@ impl Session {
         Some((watch.keeping(leaving), confirmed))
     }
 
-    /// The hub is gone: the session ends with its last watch.
+    /// The hub is gone: the session ends with its last watch, and at once if it is still opening for no watch.
     pub(super) fn hub_is_gone(&self) {
-        self.state().has_hub = false;
+        let mut state = self.state();
+        state.has_hub = false;
+        let idle_since = state.registry.as_ref().and_then(Registry::idle_since);
+        if state.opened_at.is_none() && idle_since.is_some() {
+            state.due = Instant::now();
+        }
+        drop(state);
+        self.due_changed.notify_one();
         self.task_wake.notify_one();
     }
 
