@@ -84,10 +84,11 @@ pub(crate) async fn every_operation(backend: &RedisBackend, key: &str) -> Result
     Ok(())
 }
 
+pub(crate) const GUIDE: &str = include_str!("../../../crates/syncguard-redis/src/guide.md");
+
 /// A command in the guide's first listing after this text, word by word.
 pub(crate) fn documented(after: &str) -> Vec<&'static str> {
-    let page = include_str!("../../../crates/syncguard-redis/src/guide.md");
-    let (_, rest) = page.split_once(after).expect("the text");
+    let (_, rest) = GUIDE.split_once(after).expect("the text");
     let listing = rest.split("```").nth(1).expect("a listing");
     listing.split_whitespace().skip(1).collect()
 }
