@@ -7,8 +7,9 @@ use std::time::{Duration, SystemTime};
 use anyhow::Result;
 use syncguard_etcd::contract::{AcquireResult, FenceWindow, Refusal, ReleaseRequest};
 use syncguard_etcd::{DriftLevel, ErrorCode, EtcdOptions, Fence, LockBackend as _, Timestamp};
+use syncguard_tests::calls::until;
 
-use crate::etcd::support::{backend_with, eventually, fresh, options, request, take};
+use crate::etcd::support::{backend_with, fresh, options, request, take};
 
 /// Options with a clock that is this many milliseconds ahead of the machine's.
 fn with_clock_ahead(millis: i64) -> (EtcdOptions, Arc<AtomicI64>) {
@@ -33,7 +34,7 @@ async fn a_wrong_clock_is_noticed_and_a_strict_backend_stops() -> Result<()> {
         assert!(loose.clock_drift().is_none());
         let lock = take(&loose, "k", 60_000).await;
         let told = async || loose.clock_drift().is_some_and(|drift| drift.level() == level);
-        eventually("noticed", told).await;
+        until("noticed", told).await;
         let (lowest, highest) = loose.clock_drift().unwrap().bounds_millis();
         assert!(lowest - 2 <= ahead && ahead <= highest + 2, "{lowest} {ahead} {highest}");
 
@@ -46,7 +47,7 @@ async fn a_wrong_clock_is_noticed_and_a_strict_backend_stops() -> Result<()> {
             }
         };
         if level == DriftLevel::Block {
-            eventually("stopped", stopped).await;
+            until("stopped", stopped).await;
         } else {
             assert!(!stopped().await);
         }

@@ -1,5 +1,6 @@
 //! PostgreSQL, tokio-postgres and deadpool.
 
+use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,7 +89,8 @@ async fn the_postgres_backend_says_nothing() {
     );
     let refused_row = AcquireRequest::new(secret(), Duration::from_secs(60)).expect("a request");
     let error = backend.acquire(refused_row).await.expect_err("a trigger that fails");
-    assert!(error.to_string().contains("SQLSTATE P0001"), "{error}");
+    let cause = error.source().expect("a cause").to_string();
+    assert!(cause.contains("SQLSTATE P0001"), "{cause}");
     psql("DROP TABLE syncguard_locks, syncguard_fence_counters");
     all_fail(&backend).await;
     psql("ALTER ROLE canary NOLOGIN");

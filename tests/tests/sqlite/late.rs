@@ -4,17 +4,15 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use rusqlite::Connection;
-use syncguard_sqlite::contract::{
-    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, ReleaseRequest,
-};
+use syncguard_sqlite::contract::{AcquireRequest, ExtendRequest, IsLockedRequest, ReleaseRequest};
 use syncguard_sqlite::{
     CancellationToken, ErrorCode, LockBackend as _, SqliteBackend, SqliteOptions, Synchronous,
 };
 use syncguard_tests::calls::until;
-use syncguard_tests::polling::{poll_times, poll_times_and_linger};
+use syncguard_tests::polling::poll_times;
 use tokio::runtime::Builder;
 
-use crate::sqlite::support::{File, HOUR, MINUTE, take};
+use crate::sqlite::support::{File, HOUR, take};
 
 fn begin(connection: &Connection) -> Result<()> {
     Ok(connection.execute_batch("BEGIN IMMEDIATE")?)
@@ -137,49 +135,4 @@ fn a_runtime_that_ends_leaves_no_lock_behind() -> Result<()> {
         }
         Ok(())
     })
-}
-
-/// The future of an acquire is dropped after each possible number of polls, and after the answer may have arrived.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_acquire_that_is_dropped_with_its_answer_leaves_nothing() -> Result<()> {
-    let file = File::new();
-    let backend = file.open().await;
-    for linger in [Duration::ZERO, Duration::from_micros(300), Duration::from_millis(5)] {
-        for polls in 0..64 {
-            let acquire = backend.acquire(AcquireRequest::new("key", MINUTE)?);
-            let answer = poll_times_and_linger(acquire, polls, linger).await;
-            let has_answer = answer.is_some();
-            if let Some(lock) = answer.transpose()?.and_then(AcquireResult::acquired) {
-                ensure!(polls > 0);
-                let _ = backend.release(ReleaseRequest::new(lock.lock_id)).await?;
-            }
-            cleaned_up(&backend).await;
-            ensure!(locks(&file.raw())? == 0, "{polls} polls, {linger:?}");
-            if has_answer {
-                break;
-            }
-            ensure!(polls < 63, "it never ends");
-        }
-    }
-    Ok(())
-}
-
-/// An answer, or the timeout's error. The test `extremes` of all stores has the longest timeouts.
-#[tokio::test]
-async fn the_shortest_timeout_ends_in_an_answer_or_its_error() -> Result<()> {
-    let file = File::new();
-    let _open = file.open().await;
-    let options = SqliteOptions::new().with_operation_timeout(Duration::from_millis(1));
-    match SqliteBackend::open_with(file.path(), options).await {
-        Err(error) => ensure!(error.is_retryable(), "{error}"),
-        Ok(backend) => {
-            for _ in 0..20 {
-                match backend.is_locked(IsLockedRequest::new("key")?).await {
-                    Ok(is_locked) => ensure!(!is_locked),
-                    Err(error) => ensure!(error.code() == ErrorCode::NetworkTimeout, "{error}"),
-                }
-            }
-        }
-    }
-    Ok(())
 }
