@@ -13,7 +13,7 @@ use syncguard_tests::polling::poll_times;
 use tokio::time::timeout;
 
 use super::stage::{SOON, Stage, hears, unpolled, watch, watch_in_time};
-use crate::postgres::support::{MINUTE, connect, release, take};
+use crate::postgres::support::MINUTE;
 use crate::support::warnings::Warnings;
 
 /// Watches a key, and hears of its release.
@@ -137,32 +137,6 @@ async fn a_stalled_connection_is_noticed() -> Result<()> {
         hears_again(&ours, &theirs).await?;
     }
     Ok(())
-}
-
-#[tokio::test]
-async fn a_server_that_was_restarted_is_heard_again() -> Result<()> {
-    let mut stage = Stage::new().await?;
-    let (ours, theirs) = (stage.backend().await?, stage.backend().await?);
-    let mut before = watch_in_time(&ours, "key").await?;
-    hears_again(&ours, &theirs).await?;
-    let held = take(&theirs, "held").await;
-    let waiting = tokio::spawn({
-        let ours = ours.clone();
-        // The call may come while the server is away.
-        let patient =
-            LockConfig::new("held").with_wait_up_to(10 * MINUTE).with_ride_out(10 * MINUTE);
-        async move { acquire(&ours, patient).await }
-    });
-    stage.watches(2).await?;
-    stage.server.restart()?;
-    stage.admin = connect(&stage.server.url()).await;
-    timeout(SOON, before.changed()).await?;
-    ensure!(before.is_over());
-    // The waiter's signals come back by themselves.
-    stage.watches(1).await?;
-    release(&theirs, held.lock_id).await?;
-    timeout(SOON, waiting).await???.release().await?;
-    hears_again(&ours, &theirs).await
 }
 
 /// A table of the same name in another schema is another table, with a channel of its own.
