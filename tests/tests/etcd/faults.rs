@@ -1,18 +1,15 @@
-//! Members that die, stop and move, lost answers, and callers that leave.
+//! Members that die, stop and move, and lost answers.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use syncguard_etcd::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
+use syncguard_etcd::contract::{IsLockedRequest, LookupRequest, ReleaseRequest};
 use syncguard_etcd::{ErrorCode, EtcdBackend, EtcdOptions, LockBackend as _, LockId};
 use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::proxy::{FaultProxy, ReplyCut};
 use syncguard_tests::calls::{all_at_once, until};
-use syncguard_tests::polling::poll_times_and_linger;
 
-use crate::etcd::support::{
-    Raw, backend, backend_at, backend_with, fresh, options, request, shared, take,
-};
+use crate::etcd::support::{Raw, backend, backend_at, fresh, options, request, shared, take};
 
 /// Locks and counters, without the counters.
 fn locks(prefix: &str) -> Vec<String> {
@@ -154,27 +151,5 @@ async fn a_lost_answer_is_asked_for_again() -> Result<()> {
         cuts += (proxy.counters() - before).cuts;
     }
     assert!(cuts >= 20 && fences >= 20, "{cuts} cuts, {fences} fences");
-    Ok(())
-}
-
-/// The future is dropped at once, and a little after an answer has arrived that was not read.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_caller_that_leaves_at_any_moment_leaves_nothing() -> Result<()> {
-    let prefix = fresh();
-    for remembered in [0, 10] {
-        let ours = backend_with(&prefix, options().with_remembered_locks(remembered)).await;
-        for (polls, linger) in (0..16).flat_map(|polls| [(polls, 0), (polls, 4)]) {
-            let acquire = request(&format!("k{}", polls % 3), 60_000);
-            let (id, linger) = (acquire.lock_id, Duration::from_millis(linger));
-            let _ =
-                poll_times_and_linger(ours.acquire(acquire), polls, linger).await.transpose()?;
-            let extend = ExtendRequest::new(id, Duration::from_secs(90))?;
-            let _ = poll_times_and_linger(ours.extend(extend), polls, linger).await;
-            let release = || ours.release(ReleaseRequest::new(id));
-            let _ = poll_times_and_linger(release(), polls, linger).await;
-            let _ = release().await?;
-        }
-    }
-    until("all gone", async || locks(&prefix).is_empty()).await;
     Ok(())
 }

@@ -26,7 +26,7 @@ pub(crate) fn shared() -> &'static PostgresServer {
     SERVER.get_or_init(|| {
         // Every test has a runtime and pools of its own.
         let server =
-            PostgresServer::builder().config("max_connections = 400").config("fsync = off");
+            PostgresServer::builder().config("max_connections = 500").config("fsync = off");
         let server = server.start().expect("a PostgreSQL server");
         server
             .psql(&schema_sql(&PostgresOptions::new()).expect("options in range"))

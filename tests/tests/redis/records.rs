@@ -18,7 +18,7 @@ use syncguard_tests::calls::all_at_once;
 use syncguard_tests::inventory::inventory;
 
 use crate::redis::support::{
-    Raw, backend, backend_with, every_operation, is_free, request, shared, stage, stage_with, take,
+    Raw, backend, backend_with, every_operation, request, shared, stage, stage_with, take,
 };
 
 #[tokio::test]
@@ -127,7 +127,7 @@ async fn an_operation_is_one_command_also_after_the_scripts_were_lost() -> Resul
     assert_eq!(counted(&raw).await, (sha + 12, text + 6), "one EVAL each, once");
 
     server.restart()?;
-    while !is_free(&backend, "waiting").await {
+    while backend.acquire(request("waiting", 1)).await.is_err() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     every_operation(&backend, "restarted").await?;

@@ -9,8 +9,7 @@ use fred::interfaces::ClientLike as _;
 use fred::types::config::{Config, ConnectionConfig, ReconnectPolicy};
 use fred::types::{ClusterHash, CustomCommand, Value};
 use syncguard_redis::contract::{
-    AcquireRequest, AcquireResult, Acquired, ExtendRequest, IsLockedRequest, LookupRequest,
-    ReleaseRequest,
+    AcquireRequest, Acquired, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
 use syncguard_redis::{LockBackend as _, LockError, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::RedisServer;
@@ -62,10 +61,6 @@ pub(crate) async fn stage_with(what: &str, options: RedisOptions) -> (RedisBacke
 pub(crate) async fn take(backend: &RedisBackend, key: &str, ttl_ms: u64) -> Acquired {
     let result = backend.acquire(request(key, ttl_ms)).await.expect("an answer");
     result.acquired().expect("a free lock")
-}
-
-pub(crate) async fn is_free(backend: &RedisBackend, key: &str) -> bool {
-    matches!(backend.acquire(request(key, 1)).await, Ok(AcquireResult::Acquired(_)))
 }
 
 pub(crate) fn request(key: &str, ttl_ms: u64) -> AcquireRequest {

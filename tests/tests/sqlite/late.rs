@@ -4,15 +4,17 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use rusqlite::Connection;
-use syncguard_sqlite::contract::{AcquireRequest, ExtendRequest, IsLockedRequest, ReleaseRequest};
+use syncguard_sqlite::contract::{
+    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, ReleaseRequest,
+};
 use syncguard_sqlite::{
     CancellationToken, ErrorCode, LockBackend as _, SqliteBackend, SqliteOptions, Synchronous,
 };
 use syncguard_tests::calls::until;
-use syncguard_tests::polling::poll_times;
+use syncguard_tests::polling::{poll_times, poll_times_and_linger};
 use tokio::runtime::Builder;
 
-use crate::sqlite::support::{File, HOUR, take};
+use crate::sqlite::support::{File, HOUR, MINUTE, take};
 
 fn begin(connection: &Connection) -> Result<()> {
     Ok(connection.execute_batch("BEGIN IMMEDIATE")?)
@@ -135,4 +137,28 @@ fn a_runtime_that_ends_leaves_no_lock_behind() -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// The future of an acquire is dropped after each possible number of polls, and after the answer may have arrived.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_that_is_dropped_with_its_answer_leaves_nothing() -> Result<()> {
+    let file = File::new();
+    let backend = file.open().await;
+    for linger in [Duration::ZERO, Duration::from_micros(300), Duration::from_millis(5)] {
+        for polls in 0..64 {
+            let acquire = backend.acquire(AcquireRequest::new("key", MINUTE)?);
+            let answer = poll_times_and_linger(acquire, polls, linger).await;
+            let has_answer = answer.is_some();
+            if let Some(lock) = answer.transpose()?.and_then(AcquireResult::acquired) {
+                let _ = backend.release(ReleaseRequest::new(lock.lock_id)).await?;
+            }
+            cleaned_up(&backend).await;
+            ensure!(locks(&file.raw())? == 0, "{polls} polls, {linger:?}");
+            if has_answer {
+                break;
+            }
+            ensure!(polls < 63, "it never ends");
+        }
+    }
+    Ok(())
 }

@@ -1,6 +1,5 @@
 //! Connections that are silent, slow, or lead to a server that is no longer the primary.
 
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
@@ -13,15 +12,7 @@ use syncguard_test_services::proxy::FaultProxy;
 
 use crate::field::silent::Silent;
 use crate::field::{MINUTE, failures_before_an_extend, runtimes, take};
-
-fn shared() -> &'static PostgresServer {
-    static SERVER: OnceLock<PostgresServer> = OnceLock::new();
-    SERVER.get_or_init(|| {
-        let server =
-            PostgresServer::builder().config("fsync = off").config("max_connections = 200");
-        server.start().expect("a PostgreSQL server")
-    })
-}
+use crate::postgres::support::shared;
 
 /// A URL for these hosts, with tables of this name.
 fn url(hosts: &str, name: &str) -> String {
