@@ -177,7 +177,7 @@ async fn strict_isolation_is_no_error() -> Result<()> {
         let tables = Tables::made().await;
         let url = with_settings(&format!("-c default_transaction_isolation={level}"));
         let backend = over(&url, 8, tables.options());
-        for round in 1..=10 {
+        for round in 1..=4 {
             let mut racers = JoinSet::new();
             for _ in 0..16 {
                 let backend = backend.clone();

@@ -13,14 +13,10 @@ use crate::postgres::support::{
     turn, until, url_of, waiters,
 };
 
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
 /// An acquire that waits in the server until its sender has given it up, without any further message to the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_whose_turn_comes_late_takes_nothing() -> Result<()> {
-    const BOUND: Duration = ms(2_000);
+    const BOUND: Duration = Duration::from_secs(2);
     let tables = Tables::made().await;
     let mut admin = connect(&shared().url()).await;
     let watch = connect(&shared().url()).await;
@@ -52,7 +48,10 @@ async fn an_acquire_whose_turn_comes_late_takes_nothing() -> Result<()> {
 async fn a_release_in_a_short_outage_is_not_late_for_long() -> Result<()> {
     let mut server = PostgresServer::builder().config("fsync = off").start()?;
     let tables = Tables::fresh();
-    let options = tables.options().with_statement_timeout(ms(2_000)).with_dispose_timeout(MINUTE);
+    let options = tables
+        .options()
+        .with_statement_timeout(Duration::from_secs(2))
+        .with_dispose_timeout(MINUTE);
     drop(tables.backend_at(&server.url(), 1).await);
     let backend = over(&server.url(), 4, options);
     let config = |key: &str| LockConfig::new(key).with_ttl(60 * MINUTE);
@@ -62,7 +61,7 @@ async fn a_release_in_a_short_outage_is_not_late_for_long() -> Result<()> {
     server.kill()?;
     released.release().await.unwrap_err();
     drop((dropped, kept));
-    sleep(ms(1_200)).await;
+    sleep(Duration::from_millis(1_200)).await;
     server.restart()?;
     let direct = tables.backend_at(&server.url(), 1).await;
     for key in ["released", "dropped", "kept"] {

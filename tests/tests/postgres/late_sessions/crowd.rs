@@ -79,7 +79,8 @@ impl Crowd {
         while let Some(task) = self.tasks.join_next().await {
             task??;
         }
-        for key in std::mem::take(&mut *self.count.failed.lock().expect("no panic")) {
+        let failed = std::mem::take(&mut *self.count.failed.lock().expect("no panic"));
+        for key in failed {
             let request = IsLockedRequest::new(key)?;
             until("no orphan", async || Ok(!backend.is_locked(request.clone()).await?)).await?;
         }
