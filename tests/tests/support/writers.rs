@@ -53,7 +53,7 @@ impl Writers {
     }
 
     /// The fence of the next writer.
-    fn fence(&self, random: &mut Random) -> u64 {
+    pub(crate) fn fence(&self, random: &mut Random) -> u64 {
         match random.below(100) {
             0..25 => self.last.fetch_add(1, Ordering::Relaxed) + 1,
             25..60 => self.last.load(Ordering::Relaxed).max(1),
