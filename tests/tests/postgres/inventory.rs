@@ -4,7 +4,6 @@ use anyhow::Result;
 use syncguard_postgres::inventory::ListRequest;
 use syncguard_postgres::tokio_postgres::Client;
 use syncguard_postgres::{ErrorCode, Fence};
-use syncguard_test_services::postgres::PostgresServer;
 use syncguard_tests::inventory::{counters, inventory, locks};
 
 use crate::postgres::support::{Tables, connect, over, shared, stage, take};
@@ -28,13 +27,12 @@ async fn fill(client: &Client, tables: &Tables, prefix: &str, count: usize) -> R
 #[tokio::test]
 async fn the_order_of_another_collation_loses_no_lock() -> Result<()> {
     const COUNT: usize = 250;
-    let server = PostgresServer::builder().config("fsync = off").start()?;
-    server.psql(
+    shared().psql(
         "CREATE DATABASE linguistic TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' \
          LOCALE 'C.UTF-8'",
     )?;
-    let url = server.url().replace("/postgres?", "/linguistic?");
-    let url = url.strip_suffix("/postgres").map_or(url.clone(), |url| format!("{url}/linguistic"));
+    let url = shared().url();
+    let url = format!("{}/linguistic", url.strip_suffix("/postgres").expect("a database"));
     let client = connect(&url).await;
     let order: bool = client.query_one("SELECT 'a' < 'B'", &[]).await?.get(0);
     assert!(order, "the database has the order of bytes");
