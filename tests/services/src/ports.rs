@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, bail};
@@ -39,6 +39,11 @@ pub fn free() -> Result<u16> {
         }
     }
     bail!("no free port between {FIRST} and {} on 127.0.0.1", FIRST + COUNT)
+}
+
+/// Returns whether a program listens on this port of 127.0.0.1, which costs less than to ask it with a client.
+pub(crate) fn is_served(port: u16) -> bool {
+    TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
 fn is_unused(port: u16) -> bool {

@@ -2,8 +2,8 @@
 //!
 //! - `sqlite-worker keep-out FILE` keeps everybody else from writing until its input ends.
 //! - `sqlite-worker try FILE` takes a lock and releases it, and says what came of it.
-//! - `sqlite-worker fill FILE FILLER` takes locks until that fails, deletes the filler, and goes on.
-//! - `sqlite-worker hold FILE FILLER` takes locks, fills the disk by the filler, renews the locks and releases them.
+//! - `sqlite-worker hold FILE FILLER` takes locks, fills the disk by the filler, renews the locks, takes more of them until
+//!   that fails, deletes the filler and goes on.
 //! - `sqlite-worker starve FILE` uses up its file descriptors, frees one after the other, and tries the file each time.
 //! - `sqlite-worker between FILE` makes a time namespace for its children, in which a day more has gone by, and
 //!   tries the file itself.
@@ -19,7 +19,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use rusqlite::{Connection, TransactionBehavior};
 use syncguard::contract::{AcquireRequest, AcquireResult, ExtendRequest, ReleaseRequest};
-use syncguard::sqlite::{SqliteBackend, SqliteOptions};
+use syncguard::sqlite::SqliteBackend;
 use syncguard::{ErrorCode, Fence, LockBackend as _, LockError};
 use tokio::runtime::{Builder, Runtime};
 
@@ -36,7 +36,6 @@ fn main() -> Result<()> {
             println!("{}", told(runtime()?.block_on(try_once(Path::new(file)))));
             Ok(())
         }
-        ["fill", file, filler] => runtime()?.block_on(fill(Path::new(file), Path::new(filler))),
         ["hold", file, filler] => runtime()?.block_on(hold(Path::new(file), Path::new(filler))),
         ["starve", file] => runtime()?.block_on(starve(Path::new(file))),
         ["between", file] => {
@@ -46,7 +45,7 @@ fn main() -> Result<()> {
             Ok(())
         }
         ["fork", file] => fork_and_try(Path::new(file)),
-        _ => bail!("sqlite-worker keep-out|try|between|fill|hold|starve|fork FILE …"),
+        _ => bail!("sqlite-worker keep-out|try|between|hold|starve|fork FILE …"),
     }
 }
 
@@ -92,42 +91,7 @@ async fn take_and_release(backend: &SqliteBackend, key: &str) -> Result<Fence, L
     }
 }
 
-/// The disk is small.
-async fn fill(file: &Path, filler: &Path) -> Result<()> {
-    let options = SqliteOptions::new().with_operation_timeout(Duration::from_secs(2));
-    let backend = SqliteBackend::open_with(file, options).await?;
-    let mut last = 0;
-    let error = loop {
-        ensure!(last < 100_000, "the disk is not full");
-        let key = format!("{last:0>400}");
-        match backend.acquire(AcquireRequest::new(&key, HOUR)?).await {
-            Ok(granted) => ensure!(granted.is_acquired(), "a new key was locked"),
-            Err(error) => break error,
-        }
-        last += 1;
-    };
-    ensure!(error.code() == ErrorCode::ServiceUnavailable, "{error}");
-    ensure!(error.message().contains("full"), "{error}");
-    let held = format!("{:0>400}", last - 1);
-    let again = backend.acquire(AcquireRequest::new(&held, HOUR)?).await?;
-    ensure!(again.is_busy(), "a lock was granted twice on a full disk");
-    std::fs::remove_file(filler)?;
-    // Failed operations have left nothing, or are cleaned up soon.
-    let failed = format!("{last:0>400}");
-    let mut tries = 0;
-    loop {
-        match backend.acquire(AcquireRequest::new(&failed, HOUR)?).await {
-            Ok(AcquireResult::Acquired(_)) => break,
-            other => ensure!(tries < 500, "no service on a disk that has room again: {other:?}"),
-        }
-        tries += 1;
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    println!("full after {last}, and back");
-    Ok(())
-}
-
-/// The disk is small. Locks that are held when it is full live on, and can be released.
+/// The disk is small. Locks that are held when it is full live on and can be released, and no lock is granted twice.
 async fn hold(file: &Path, filler: &Path) -> Result<()> {
     let backend = SqliteBackend::open(file).await?;
     let mut held = Vec::new();
@@ -139,10 +103,10 @@ async fn hold(file: &Path, filler: &Path) -> Result<()> {
     // The backend copies its log after the answer to an acquire, and before it begins the next operation.
     let last = held.last().context("a lock")?;
     ensure!(backend.extend(ExtendRequest::new(*last, HOUR)?).await?.is_extended());
-    let mut filler = File::create(filler)?;
-    while filler.write_all(&[1; 512]).is_ok() {}
+    let mut space = File::create(filler)?;
+    while space.write_all(&[1; 512]).is_ok() {}
     let mut times = 0;
-    for round in 0..100 {
+    for round in 0..25 {
         for lock_id in &held {
             let extended = backend.extend(ExtendRequest::new(*lock_id, HOUR)?).await;
             ensure!(extended?.is_extended(), "round {round}");
@@ -160,10 +124,38 @@ async fn hold(file: &Path, filler: &Path) -> Result<()> {
     }
     let another = SqliteBackend::open(file.with_file_name("new.db")).await.map(drop);
     println!("new: {}", told(another.map(|()| Fence::ZERO)));
+    let key = |number| format!("more {number:0>400}");
+    let mut more = 0;
+    let error = loop {
+        ensure!(more < 10_000, "the disk is not full");
+        match backend.acquire(AcquireRequest::new(key(more), HOUR)?).await {
+            Ok(granted) => ensure!(granted.is_acquired(), "a new key was locked"),
+            Err(error) => break error,
+        }
+        more += 1;
+    };
+    ensure!(error.code() == ErrorCode::ServiceUnavailable, "{error}");
+    ensure!(error.message().contains("full"), "{error}");
+    for old in [format!("{:0>400}", 0)].into_iter().chain((0..more).map(key)) {
+        let again = backend.acquire(AcquireRequest::new(old, HOUR)?).await?;
+        ensure!(again.is_busy(), "a lock was granted twice on a full disk");
+    }
     for lock_id in held {
         ensure!(backend.release(ReleaseRequest::new(lock_id)).await?.is_released());
     }
-    println!("extended {times} times");
+    std::fs::remove_file(filler)?;
+    // The failed acquire has left nothing, or is cleaned up soon.
+    let mut tries = 0;
+    let is_back = async || {
+        let answer = backend.acquire(AcquireRequest::new(key(more), HOUR)?).await;
+        anyhow::Ok(answer.is_ok_and(|answer| answer.is_acquired()))
+    };
+    while !is_back().await? {
+        ensure!(tries < 500, "no service on a disk that has room again");
+        tries += 1;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    println!("extended {times} times, and back");
     Ok(())
 }
 

@@ -1,16 +1,15 @@
-//! The five stores.
+//! Five stores, on the servers that other tests share.
 
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
 use syncguard::contract::IsLockedRequest;
 use syncguard::{DynBackend, LockBackend as _};
 use syncguard_simulation::{Direct, Store};
-use syncguard_test_services::firestore::FirestoreEmulator;
-use syncguard_test_services::postgres::PostgresServer;
-use syncguard_test_services::redis::RedisServer;
 use tempfile::TempDir;
+
+use crate::{firestore, postgres, redis};
 
 /// The names of the stores and of their timeouts.
 pub(crate) const STORES: [(&str, &[&str]); 5] = [
@@ -21,41 +20,23 @@ pub(crate) const STORES: [(&str, &[&str]); 5] = [
     ("sqlite", &["operation", "dispose"]),
 ];
 
-struct Servers {
-    folder: TempDir,
-    redis: RedisServer,
-    postgres: PostgresServer,
-    firestore: FirestoreEmulator,
-}
-
-fn servers() -> &'static Servers {
-    static SERVERS: OnceLock<Servers> = OnceLock::new();
-    SERVERS.get_or_init(|| {
-        let firestore = std::thread::spawn(FirestoreEmulator::start);
-        let postgres = PostgresServer::builder().config("max_connections = 400").start();
-        Servers {
-            folder: tempfile::tempdir().expect("a folder"),
-            redis: RedisServer::start().expect("a Redis server"),
-            postgres: postgres.expect("a PostgreSQL server"),
-            firestore: firestore.join().expect("a thread").expect("a Firestore emulator"),
-        }
-    })
-}
-
 /// The address of an empty store with this time for each of its timeouts, by its place in [`STORES`].
 pub(crate) fn url(store: usize, timeout_ms: u64) -> String {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let Servers { folder, redis, postgres, firestore } = servers();
+    static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a folder"));
     let url = match store {
         0 => "memory:?".to_owned(),
-        1 => format!("{}?key_prefix=side-{number}", redis.url()),
+        1 => format!("{}?key_prefix=side-{number}", redis::support::shared().url()),
         2 => format!(
-            "{}?setup_schema=true&pool_size=2&lock_table=locks_{number}&fence_table=fences_{number}",
-            postgres.url()
+            "{}?setup_schema=true&pool_size=2&lock_table=side_{number}&fence_table=side_{number}_fences",
+            postgres::support::shared().url()
         ),
-        3 => format!("firestore://side-{number}/(default)?emulator={}", firestore.host_port()),
-        _ => format!("sqlite:{}/{number}.db?", folder.path().display()),
+        3 => {
+            let emulator = firestore::support::shared().host_port();
+            format!("firestore://side-{number}/(default)?emulator={emulator}")
+        }
+        _ => format!("sqlite:{}/{number}.db?", FOLDER.path().display()),
     };
     let timeouts = STORES[store].1.iter();
     timeouts.fold(url, |url, timeout| format!("{url}&{timeout}_timeout_ms={timeout_ms}"))

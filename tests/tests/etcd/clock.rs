@@ -1,25 +1,22 @@
 //! The clocks of the clients decide about locks here, so a wrong one is noticed, and uses up no tick.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
 use syncguard_etcd::contract::{AcquireResult, FenceWindow, Refusal, ReleaseRequest};
 use syncguard_etcd::{DriftLevel, ErrorCode, EtcdOptions, Fence, LockBackend as _, Timestamp};
+use syncguard_tests::calls::until;
 
-use crate::etcd::support::{backend_with, eventually, fresh, options, request, take};
+use crate::etcd::support::{backend_with, fresh, options, request, take};
 
 /// Options with a clock that is this many milliseconds ahead of the machine's.
-fn with_clock_ahead(millis: i64) -> (EtcdOptions, Arc<AtomicI64>) {
-    let ahead = Arc::new(AtomicI64::new(millis));
-    let seen = Arc::clone(&ahead);
-    let now = move || {
-        let ahead = seen.load(Ordering::SeqCst);
-        let by = Duration::from_millis(ahead.unsigned_abs());
-        if ahead < 0 { SystemTime::now() - by } else { SystemTime::now() + by }
-    };
-    (options().with_clock(now), ahead)
+fn with_clock_ahead(millis: i64) -> EtcdOptions {
+    let by = Duration::from_millis(millis.unsigned_abs());
+    options().with_clock(
+        move || {
+            if millis < 0 { SystemTime::now() - by } else { SystemTime::now() + by }
+        },
+    )
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -27,13 +24,13 @@ async fn a_wrong_clock_is_noticed_and_a_strict_backend_stops() -> Result<()> {
     for (ahead, level) in
         [(0, DriftLevel::Fine), (700, DriftLevel::Block), (-320, DriftLevel::Warn)]
     {
-        let (options, _) = with_clock_ahead(ahead);
+        let options = with_clock_ahead(ahead);
         let prefix = fresh();
         let loose = backend_with(&prefix, options.clone()).await;
         assert!(loose.clock_drift().is_none());
         let lock = take(&loose, "k", 60_000).await;
         let told = async || loose.clock_drift().is_some_and(|drift| drift.level() == level);
-        eventually("noticed", told).await;
+        until("noticed", told).await;
         let (lowest, highest) = loose.clock_drift().unwrap().bounds_millis();
         assert!(lowest - 2 <= ahead && ahead <= highest + 2, "{lowest} {ahead} {highest}");
 
@@ -46,7 +43,7 @@ async fn a_wrong_clock_is_noticed_and_a_strict_backend_stops() -> Result<()> {
             }
         };
         if level == DriftLevel::Block {
-            eventually("stopped", stopped).await;
+            until("stopped", stopped).await;
         } else {
             assert!(!stopped().await);
         }
@@ -59,7 +56,7 @@ async fn a_wrong_clock_is_noticed_and_a_strict_backend_stops() -> Result<()> {
 #[tokio::test]
 async fn a_clock_that_is_ahead_starts_no_tick_early() -> Result<()> {
     const HOUR: i64 = 3_600_000;
-    let (options, _) = with_clock_ahead(HOUR);
+    let options = with_clock_ahead(HOUR);
     let ours = backend_with(&fresh(), options).await;
     let now = Timestamp::from_system_time(SystemTime::now())?;
     let tick = |seconds: u64| -> Result<FenceWindow> {

@@ -1,19 +1,15 @@
-//! Members that die, stop and move, lost answers, and callers that leave.
+//! Members that die, stop and move, and lost answers.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use syncguard_etcd::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
-use syncguard_etcd::{
-    ErrorCode, EtcdBackend, EtcdOptions, LockBackend as _, LockConfig, LockId, try_acquire,
-};
+use syncguard_etcd::contract::{IsLockedRequest, LookupRequest, ReleaseRequest};
+use syncguard_etcd::{ErrorCode, EtcdBackend, EtcdOptions, LockBackend as _, LockId};
 use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::proxy::{FaultProxy, ReplyCut};
-use syncguard_tests::polling::poll_times_and_linger;
+use syncguard_tests::calls::{all_at_once, until};
 
-use crate::etcd::support::{
-    Raw, backend, backend_at, backend_with, eventually, fresh, options, request, shared, take,
-};
+use crate::etcd::support::{Raw, backend, backend_at, fresh, options, request, shared, take};
 
 /// Locks and counters, without the counters.
 fn locks(prefix: &str) -> Vec<String> {
@@ -73,7 +69,7 @@ async fn another_member_serves_when_one_dies_or_stops_or_gives_up_leadership() -
     }
     outage(&ours).await;
     assert!(ours.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
-    eventually("settled", async || ours.client_state().clean_up().waiting() == 0).await;
+    until("settled", async || ours.client_state().clean_up().waiting() == 0).await;
     Ok(())
 }
 
@@ -87,7 +83,7 @@ async fn a_silent_server_is_bounded_keeps_no_lock_and_is_forgotten() -> Result<(
     let through = backend_at(proxy.port(), &prefix, hasty.without_clock_probe()).await;
     let held = take(&direct, "k", 60_000).await;
     let reach = async || through.is_locked(IsLockedRequest::new("k").unwrap()).await.is_ok();
-    eventually("connected", reach).await;
+    until("connected", reach).await;
     for (silent, code) in
         [(true, ErrorCode::NetworkTimeout), (false, ErrorCode::ServiceUnavailable)]
     {
@@ -100,10 +96,10 @@ async fn a_silent_server_is_bounded_keeps_no_lock_and_is_forgotten() -> Result<(
         all_fail(&through, held.lock_id, code).await?;
         proxy.freeze(false);
         proxy.accept()?;
-        eventually("connected again", reach).await;
+        until("connected again", reach).await;
     }
     let clean_up = || through.client_state().clean_up();
-    eventually("settled", async || clean_up().waiting() == 0).await;
+    until("settled", async || clean_up().waiting() == 0).await;
     assert_eq!(clean_up().left_to_ttl(), 0);
     let _ = through.release(ReleaseRequest::new(held.lock_id)).await?;
     assert_eq!(locks(&prefix), Vec::<String>::new());
@@ -113,19 +109,11 @@ async fn a_silent_server_is_bounded_keeps_no_lock_and_is_forgotten() -> Result<(
 /// Runs every operation on a server that cannot answer, and checks their errors and times.
 async fn all_fail(backend: &EtcdBackend, id: LockId, code: ErrorCode) -> Result<()> {
     let began = Instant::now();
-    let (acquire, extend, is_locked, by_key, by_id, release) = tokio::join!(
-        Box::pin(backend.acquire(request("other", 60_000))),
-        Box::pin(backend.extend(ExtendRequest::new(id, Duration::from_secs(1))?)),
-        Box::pin(backend.is_locked(IsLockedRequest::new("k")?)),
-        Box::pin(backend.lookup(LookupRequest::by_key("k")?)),
-        Box::pin(backend.lookup(LookupRequest::by_lock_id(id))),
-        Box::pin(backend.release(ReleaseRequest::new(id))),
-    );
+    let results = all_at_once(backend, "other", id).await;
     // The operation timeout is two seconds; the rest is for a busy machine.
     assert!(began.elapsed() < Duration::from_secs(22), "{:?}", began.elapsed());
-    let errors = [acquire.err(), extend.err(), is_locked.err(), by_key.err(), by_id.err()];
-    for error in errors.into_iter().chain([release.err()]) {
-        let error = error.context("an answer of a server that cannot answer")?;
+    for result in results {
+        let error = result.err().context("an answer of a server that cannot answer")?;
         // A last try that begins at the end of the operation's time has no time left for any answer.
         assert!([code, ErrorCode::NetworkTimeout].contains(&error.code()), "{error:?}");
         assert!(error.is_retryable(), "{error:?}");
@@ -159,50 +147,9 @@ async fn a_lost_answer_is_asked_for_again() -> Result<()> {
         }
         proxy.set_reply_cut(ReplyCut::Never);
         let _ = direct.release(ReleaseRequest::new(lock.lock_id)).await?;
-        eventually("free", async || locks(&prefix).is_empty()).await;
+        until("free", async || locks(&prefix).is_empty()).await;
         cuts += (proxy.counters() - before).cuts;
     }
     assert!(cuts >= 20 && fences >= 20, "{cuts} cuts, {fences} fences");
     Ok(())
-}
-
-/// The future is dropped at once, and a little after an answer has arrived that was not read.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_caller_that_leaves_at_any_moment_leaves_nothing() -> Result<()> {
-    let prefix = fresh();
-    for remembered in [0, 10] {
-        let ours = backend_with(&prefix, options().with_remembered_locks(remembered)).await;
-        for (polls, linger) in (0..16).flat_map(|polls| [(polls, 0), (polls, 4)]) {
-            let acquire = request(&format!("k{}", polls % 3), 60_000);
-            let (id, linger) = (acquire.lock_id, Duration::from_millis(linger));
-            let _ =
-                poll_times_and_linger(ours.acquire(acquire), polls, linger).await.transpose()?;
-            let extend = ExtendRequest::new(id, Duration::from_secs(90))?;
-            let _ = poll_times_and_linger(ours.extend(extend), polls, linger).await;
-            let release = || ours.release(ReleaseRequest::new(id));
-            let _ = poll_times_and_linger(release(), polls, linger).await;
-            let _ = release().await?;
-        }
-    }
-    eventually("all gone", async || locks(&prefix).is_empty()).await;
-    Ok(())
-}
-
-/// A runtime that has ended takes its connections with it, and the backend begins anew in the next one.
-#[test]
-fn a_backend_outlives_its_runtime() -> Result<()> {
-    let runtime =
-        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let prefix = fresh();
-    let ours = runtime()?.block_on(async {
-        let ours = backend(&prefix).await;
-        let guard = try_acquire(&ours, LockConfig::new("k")).await?.acquired().context("free")?;
-        assert!(guard.release().await?.is_released());
-        anyhow::Ok(ours)
-    })?;
-    runtime()?.block_on(async {
-        let lock = take(&ours, "k", 60_000).await;
-        assert_eq!(lock.fence.get(), 2);
-        Ok(())
-    })
 }

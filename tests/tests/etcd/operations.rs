@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 use syncguard_etcd::contract::{
-    AcquireResult, ExtendRequest, FenceWindow, IsLockedRequest, LookupRequest, ReleaseRequest,
+    ExtendRequest, FenceWindow, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
 use syncguard_etcd::inventory::ListRequest;
 use syncguard_etcd::{
@@ -13,9 +13,10 @@ use syncguard_etcd::{
     ReleaseResult,
 };
 use syncguard_test_services::etcd::EtcdCluster;
+use syncguard_tests::calls::until;
 
 use crate::etcd::support::{
-    Raw, backend, backend_at, backend_with, eventually, fresh, options, request, shared, take,
+    Raw, backend, backend_at, backend_with, fresh, options, request, shared, take,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -96,9 +97,8 @@ async fn a_lock_leaves_nothing_but_its_counter() -> Result<()> {
     // A takeover deletes the index entry of the expired lock, and an expired lock is cleared by its key.
     let cleaning = backend_with(&prefix, options().with_cleanup_in_is_locked(true)).await;
     let _expired = take(&ours, "a/b", 1).await;
-    eventually("expired", async || ours.acquire(request("a/b", 1)).await.unwrap().is_acquired())
-        .await;
-    eventually("cleared", async || {
+    until("expired", async || ours.acquire(request("a/b", 1)).await.unwrap().is_acquired()).await;
+    until("cleared", async || {
         let _ = cleaning.is_locked(IsLockedRequest::new("a/b").unwrap()).await;
         raw.names(&prefix) == [format!("{prefix}/f/a/b")]
     })
@@ -128,7 +128,7 @@ async fn what_is_remembered_wrongly_is_looked_up() -> Result<()> {
     let inventory = other.inventory().context("an inventory")?;
     let at_least = Fence::new(70)?;
     assert_eq!(inventory.raise_counter(key.clone(), at_least).await?, at_least);
-    eventually("free", async || ours.acquire(request("k", 1)).await.unwrap().is_acquired()).await;
+    until("free", async || ours.acquire(request("k", 1)).await.unwrap().is_acquired()).await;
     assert_eq!(inventory.fence_counter(key).await?, Some(Fence::new(71)?));
     Ok(())
 }
@@ -191,47 +191,5 @@ async fn corrupt_records_are_errors_that_show_nothing() -> Result<()> {
     let inventory = ours.inventory().context("an inventory")?;
     assert_eq!(inventory.list_locks(ListRequest::new()).await?.corrupt.len(), 1);
     assert_eq!(inventory.list_counters(ListRequest::new()).await?.corrupt.len(), 1);
-    Ok(())
-}
-
-/// Pages have the order of the keys, whatever is in them.
-#[tokio::test]
-async fn a_listing_has_every_key_once() -> Result<()> {
-    let ours = backend(&fresh()).await;
-    let mut keys = ["a", "a!", "a/", "a/b", "a0", "b", "\u{e9}", "\u{10ffff}\u{10ffff}"];
-    for key in keys {
-        let _held = take(&ours, key, 60_000).await;
-    }
-    keys.sort_unstable();
-    let inventory = ours.inventory().context("an inventory")?;
-    for (prefix, size) in [("", 1), ("", 3), ("", 100), ("a/", 1), ("a", 2)] {
-        let expected: Vec<_> = keys.iter().filter(|key| key.starts_with(prefix)).collect();
-        let mut next = Some(ListRequest::new().with_prefix(prefix).with_page_size(size));
-        let mut found = Vec::new();
-        while let Some(request) = next {
-            let page = inventory.list_locks(request).await?;
-            found
-                .extend(page.entries.into_iter().map(|lock| lock.expose().key.expose().to_owned()));
-            next = page.next;
-        }
-        assert_eq!(
-            found.iter().map(String::as_str).collect::<Vec<_>>(),
-            expected.into_iter().copied().collect::<Vec<_>>()
-        );
-    }
-    Ok(())
-}
-
-/// A window is used up once, and the acquire that finds it so writes nothing.
-#[tokio::test]
-async fn a_window_is_granted_once() -> Result<()> {
-    let ours = backend(&fresh()).await;
-    let window = FenceWindow::new(Fence::new(5000)?, Fence::new(5000)?)?;
-    let lock = ours.acquire(request("k", 60_000).with_fence_window(window)).await?;
-    let lock = lock.acquired().context("a free window")?;
-    assert_eq!(lock.fence.get(), 5000);
-    assert!(release(&ours, lock.lock_id).await?.is_released());
-    let again = ours.acquire(request("k", 60_000).with_fence_window(window)).await?;
-    assert!(matches!(again, AcquireResult::Refused(_)), "{again:?}");
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64ct::{Base64, Encoding as _};
 use serde_json::{Value, json};
@@ -52,15 +52,6 @@ pub(crate) fn request(key: &str, ttl_ms: u64) -> AcquireRequest {
 pub(crate) async fn take(backend: &EtcdBackend, key: &str, ttl_ms: u64) -> Acquired {
     let result = backend.acquire(request(key, ttl_ms)).await.expect("an answer");
     result.acquired().expect("a free lock")
-}
-
-/// The limit for a condition that holds soon, or a little later on a busy machine.
-pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let started = Instant::now();
-    while !is_so().await {
-        assert!(started.elapsed() < Duration::from_secs(60), "not {what} after 60 s");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }
 
 /// The records of a cluster, over HTTP.

@@ -10,8 +10,9 @@ use syncguard_etcd::contract::{AcquireRequest, ExtendRequest, ReleaseRequest, Si
 use syncguard_etcd::{ErrorCode, EtcdBackend, EtcdOptions, LockBackend as _, LockConfig, acquire};
 use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::proxy::FaultProxy;
+use syncguard_tests::calls::until;
 
-use crate::etcd::support::{eventually, shared};
+use crate::etcd::support::shared;
 use crate::field::silent::{Silent, drops_packets};
 use crate::field::{MINUTE, runtimes, take};
 
@@ -58,7 +59,7 @@ async fn a_full_database_is_named_and_serves_again_when_there_is_room() -> Resul
     cluster.make_room()?;
     let lock = if released.is_ok() { take(&ours, "kept").await? } else { kept };
     ensure!(ours.extend(ExtendRequest::new(lock, MINUTE)?).await?.is_extended());
-    eventually("settled", async || ours.client_state().clean_up().waiting() == 0).await;
+    until("settled", async || ours.client_state().clean_up().waiting() == 0).await;
     Ok(())
 }
 

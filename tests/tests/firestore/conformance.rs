@@ -3,82 +3,31 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use syncguard_conformance::{Group, Harness, Late, Suite, cases};
+use syncguard_conformance::{Harness, Late, Suite};
 use syncguard_firestore::{Fence, FirestoreBackend, Key};
 
-use crate::firestore::support::{
-    Raw, alone, backend_with, fresh, options, options_at, shared, text,
-};
+use crate::firestore::support::{Raw, backend_with, fresh, options, options_at, shared, text};
 use crate::support::gate::ProxyGate;
 
-/// The number of concurrent cases: enough that cases which wait for an expiry wait side by side, and so few that the
-/// emulator answers in time on a busy machine.
-const AT_ONCE: usize = 10;
-
-/// A test of each group of cases. Most cases wait for an expiry: those of a group do so side by side.
-macro_rules! groups {
-    ($($name:ident $group:ident)+) => {
-        mod bare {
-            use super::{GROUPS, Group, cases, group_passes};
-
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() {
-                group_passes(Group::$group).await;
-            })+
-
-            #[test]
-            fn no_group_is_left_out() {
-                assert!(cases().iter().all(|case| GROUPS.contains(&case.group)));
-            }
-        }
-
-        const GROUPS: &[Group] = &[$(Group::$group),+];
-    };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_suite_passes() {
+    all_pass(Firestore::new()).await;
 }
 
-groups! {
-    lifecycle Lifecycle
-    contention Contention
-    ownership Ownership
-    expectation Expectation
-    expiration Expiration
-    fencing Fencing
-    lookup Lookup
-    hints Hints
-    keys Keys
-    errors Errors
-    cancellation Cancellation
-    late Late
-    concurrency Concurrency
-    cleanup Cleanup
-    signals Signals
-    inventory Inventory
-    windows Windows
-}
-
-/// With more groups at once, the emulator answers too late.
-static TURNS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(2);
-
-async fn group_passes(group: Group) {
-    let _turn = TURNS.acquire().await.expect("never closed");
-    let of_group = Suite::new().only(|case| case.group == group);
-    all_pass(Firestore::new(), of_group).await;
-}
-
-async fn all_pass(harness: impl Harness, suite: Suite) {
-    let report = suite.at_once(AT_ONCE).run(harness).await;
-    assert!(report.is_success(), "{report}");
-}
-
-/// The suite once more, without a memory of locks.
 mod long {
-    use super::{Firestore, Suite, all_pass, alone};
+    use super::{Firestore, all_pass};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn without_a_memory_of_locks() {
-        let _alone = alone().await;
-        all_pass(Firestore { remembered: 0, ..Firestore::new() }, Suite::new()).await;
+    async fn the_suite_passes_without_a_memory_of_locks() {
+        all_pass(Firestore { remembered: 0, ..Firestore::new() }).await;
     }
+}
+
+async fn all_pass(harness: Firestore) {
+    // Enough that cases which wait for an expiry wait side by side, and so few that the emulator answers in time on a
+    // busy machine.
+    let report = Suite::new().at_once(20).run(harness).await;
+    assert!(report.is_success(), "{report}");
 }
 
 struct Firestore {

@@ -1,22 +1,19 @@
-//! Servers that fall silent or refuse, lost answers, and callers that leave.
+//! Servers that fall silent or refuse, and lost answers.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use syncguard_firestore::contract::{
-    ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
-};
+use syncguard_firestore::contract::{IsLockedRequest, LookupRequest, ReleaseRequest};
 use syncguard_firestore::{
     ErrorCode, FirestoreBackend, FirestoreOptions, LockBackend as _, LockConfig, LockError, LockId,
     try_acquire,
 };
 use syncguard_test_services::proxy::{FaultProxy, Hold, ReplyCut};
 use syncguard_tests::calls::{all_at_once, until};
-use syncguard_tests::polling::poll_times_and_linger;
 use tokio::task::JoinSet;
 
 use crate::firestore::support::{
-    Raw, backend, backend_with, fresh, options, options_at, request, shared, take,
+    Raw, backend, backend_with, fresh, options_at, request, shared, take,
 };
 
 /// The request timeout of the tests that wait for it.
@@ -144,29 +141,5 @@ async fn a_lost_answer_is_asked_for_again() -> Result<()> {
         cuts += (proxy.counters() - before).cuts;
     }
     assert!(cuts >= 30 && fences >= 20, "{cuts} cuts, {fences} fences");
-    Ok(())
-}
-
-/// The future is dropped at once, and a little after an answer has arrived that was not read.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_leaves_at_any_moment_leaves_nothing() -> Result<()> {
-    let url = fresh();
-    let raw = Raw::new(&url);
-    for remembered in [0, 10] {
-        let ours = backend_with(&url, options().with_remembered_locks(remembered)).await;
-        for (polls, linger) in (0..24).flat_map(|polls| [(polls, 0), (polls, 4)]) {
-            let acquire = request(&format!("k{remembered}-{polls}-{linger}"), 60_000);
-            let (id, linger) = (acquire.lock_id, Duration::from_millis(linger));
-            let acquired = poll_times_and_linger(ours.acquire(acquire), polls, linger).await;
-            if acquired.transpose()?.is_some() {
-                let extend = ExtendRequest::new(id, Duration::from_secs(90))?;
-                let _ = poll_times_and_linger(ours.extend(extend), polls, linger).await;
-                let release = || ours.release(ReleaseRequest::new(id));
-                let _ = poll_times_and_linger(release(), polls, linger).await;
-                let _ = release().await?;
-            }
-        }
-    }
-    until("all gone", async || raw.ids("locks").await.is_empty()).await;
     Ok(())
 }

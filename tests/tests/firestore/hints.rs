@@ -5,12 +5,10 @@ use std::time::Duration;
 use anyhow::Result;
 use syncguard_firestore::contract::{ExtendRequest, LookupRequest, ReleaseRequest};
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
-use syncguard_firestore::gcloud_sdk::tonic::Code;
-use syncguard_firestore::{ErrorCode, Key, LockBackend as _, NotHeld, ReleaseResult};
+use syncguard_firestore::{Key, LockBackend as _, NotHeld, ReleaseResult};
 
-use crate::firestore::gateway::Gateway;
 use crate::firestore::operations::copy_of;
-use crate::firestore::support::{Raw, backend, backend_with, fresh, options, options_at, take};
+use crate::firestore::support::{Raw, backend, fresh, options, take};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -46,25 +44,6 @@ async fn a_hint_turns_the_query_into_a_read() -> Result<()> {
         assert_eq!(raw.calls(), 1, "the next extend, {hint:?}");
         assert!(holder.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
     }
-    Ok(())
-}
-
-/// If queries fail, a lock with a right hint still works, and a lock without a hint does not.
-#[tokio::test]
-async fn no_query_is_sent_for_a_lock_that_the_hint_finds() -> Result<()> {
-    let url = fresh();
-    let gateway = Gateway::start();
-    let holder = backend(&url).await;
-    let other = backend_with(&url, options_at(gateway.port)).await;
-    let key = Key::new("k")?;
-    let lock = take(&holder, "k", 60_000).await;
-    gateway.set("RunQuery", Code::PermissionDenied, u32::MAX);
-    let lookup = LookupRequest::by_lock_id(lock.lock_id);
-    let error = other.lookup(lookup.clone()).await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::AuthFailed);
-    assert!(other.lookup(lookup.with_key_hint(key.clone())).await?.is_some());
-    let release = ReleaseRequest::new(lock.lock_id).with_key_hint(key);
-    assert!(other.release(release).await?.is_released());
     Ok(())
 }
 

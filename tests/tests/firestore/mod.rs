@@ -12,6 +12,6 @@ mod keys;
 mod late;
 mod operations;
 mod remembered;
-mod support;
+pub(crate) mod support;
 mod takeover;
 mod watch;

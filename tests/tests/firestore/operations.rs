@@ -171,17 +171,3 @@ async fn a_corrupt_or_lost_counter_never_lets_a_fence_repeat() -> Result<()> {
     assert_eq!(take(&backend, "eaten", 1).await.fence.get(), 8);
     Ok(())
 }
-
-/// The other rows are in the unit tests of the crate.
-#[tokio::test]
-async fn a_wrong_setup_is_refused() {
-    for (url, options) in [
-        ("firestore://p/d/e", options()),
-        ("firestore://p", options().with_fence_collection("")),
-        ("firestore://p", options().with_collection("fence_counters")),
-        ("firestore://p", options().with_dispose_timeout(Duration::ZERO)),
-    ] {
-        let error = FirestoreBackend::connect_with(url, options).await.unwrap_err();
-        assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
-    }
-}

@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
-use syncguard_firestore::contract::{
-    AcquireRequest, AcquireResult, Acquired, LookupRequest, ReleaseRequest,
-};
+use syncguard_firestore::contract::{AcquireRequest, Acquired, LookupRequest, ReleaseRequest};
 use syncguard_firestore::gcloud_sdk::GoogleAuthMiddleware;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
@@ -71,12 +69,6 @@ impl HandOfClock {
     }
 }
 
-/// For tests that count work in a time: only one of them runs at once.
-pub(crate) async fn alone() -> impl Drop {
-    static BUSY: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-    BUSY.lock().await
-}
-
 /// A database that nothing else in this process uses.
 pub(crate) fn fresh() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -112,10 +104,6 @@ pub(crate) fn request(key: &str, ttl_ms: u64) -> AcquireRequest {
 pub(crate) async fn take(backend: &FirestoreBackend, key: &str, ttl_ms: u64) -> Acquired {
     let result = backend.acquire(request(key, ttl_ms)).await.expect("an answer");
     result.acquired().expect("a free lock")
-}
-
-pub(crate) async fn is_free(backend: &FirestoreBackend, key: &str) -> bool {
-    matches!(backend.acquire(request(key, 1)).await, Ok(AcquireResult::Acquired(_)))
 }
 
 /// A client of Firestore without the library.

@@ -6,8 +6,8 @@ use syncguard_postgres::{ExtendResult, LockBackend as _, LockId, PostgresBackend
 use syncguard_test_services::proxy::{FaultProxy, ReplyCut};
 
 use crate::postgres::support::{
-    MINUTE, Tables, acquiring, connect, extend, extending, is_quiet, over, pin, release, releasing,
-    request, settles, shared, stage, take, turn, url_of, waiters,
+    MINUTE, Tables, acquiring, connect, extend, extending, is_quiet, open, over, pin, release,
+    releasing, request, settles, shared, stage, take, turn, url_of, waiters,
 };
 
 /// The answer to an operation is cut after each possible number of bytes.
@@ -109,11 +109,7 @@ async fn survives(operation: &str, known: bool) -> Result<()> {
     let backend = over(&url_of(proxy.port()), CONNECTIONS, tables.options());
     let held = take(&backend, "held").await.lock_id;
     backend.pool().retain(|_, _| known);
-    let mut idle = Vec::new();
-    for _ in 0..CONNECTIONS {
-        idle.push(backend.pool().get().await?);
-    }
-    drop(idle);
+    drop(open(&backend, CONNECTIONS).await?);
     for _ in 0..if known { CONNECTIONS } else { 0 } {
         // By turns, all connections get all statements.
         let lock = take(&backend, "free").await;

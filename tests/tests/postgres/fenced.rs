@@ -61,7 +61,7 @@ async fn write(
     Ok(Attempt::Written)
 }
 
-/// A thousand writers. Returns the error of the check.
+/// Hundreds of writers. Returns the error of the check.
 async fn crowd(form: Form, level: IsolationLevel, schema: &str) -> Result<()> {
     let client = stage(schema).await?;
     let statement = statement(form, schema)?;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::many_single_char_names, reason = "six columns of a row")]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
@@ -14,6 +14,7 @@ use syncguard_postgres::deadpool_postgres::Client;
 use syncguard_postgres::inventory::ListRequest;
 use syncguard_postgres::{LockBackend as _, LockId, PostgresBackend};
 use syncguard_tests::example_record;
+use syncguard_tests::inventory::{counters, inventory};
 
 use crate::postgres::support::{Tables, extend, release, take};
 
@@ -33,6 +34,14 @@ async fn their_records_are_ours() -> Result<()> {
             assert_eq!(found.info.holder, None);
             is_theirs(&found, row)?;
         }
+        let mut page = inventory(backend).list_locks(ListRequest::new()).await?;
+        is_theirs(&page.entries.pop().context("their lock")?.expose(), row)?;
+        assert!(page.entries.is_empty() && page.corrupt.is_empty());
+        let theirs: BTreeSet<_> =
+            sample.counters.iter().map(|row| text(row, "key_debug")).collect();
+        let (listed, corrupt) = counters(backend, ListRequest::new()).await?;
+        let listed: BTreeSet<_> = listed.iter().map(String::as_str).collect();
+        assert_eq!((listed, corrupt), (theirs, 0));
         let rival = AcquireRequest::new(&sample.key, Duration::from_secs(1))?;
         let AcquireResult::Busy(refused) = backend.acquire(rival.repeat()).await? else {
             panic!("held");
@@ -55,37 +64,6 @@ fn is_theirs(found: &LockInfoDebug, row: &Json) -> Result<()> {
     assert_eq!(found.info.fence.to_string(), text(row, "fence"));
     assert_eq!(found.info.expires_at.as_millis(), number(row, "expires_at_ms"));
     assert_eq!(found.info.acquired_at.as_millis(), number(row, "acquired_at_ms"));
-    Ok(())
-}
-
-/// All records together.
-#[tokio::test]
-async fn their_records_are_listed() -> Result<()> {
-    let fixture = Fixture::new().await?;
-    let mut keys = BTreeMap::new();
-    for sample in samples() {
-        let Some(row) = &sample.row else { continue };
-        fixture.write(row, &[]).await?;
-        keys.insert(text(row, "user_key").to_owned(), row.clone());
-    }
-    // The counters of all keys at the end.
-    let last = samples().pop().context("a sample")?.counters;
-    fixture.write_counters(&last).await?;
-
-    let inventory = fixture.backend.inventory().expect("an inventory");
-    let page = inventory.list_locks(ListRequest::new()).await?;
-    assert!(page.corrupt.is_empty() && page.next.is_none());
-    for lock in page.entries {
-        let lock = lock.expose();
-        let row = keys.remove(lock.key.expose()).context("a key of theirs, once")?;
-        is_theirs(&lock, &row)?;
-    }
-    assert!(keys.is_empty(), "{keys:?}");
-    let counters = inventory.list_counters(ListRequest::new()).await?;
-    assert!(counters.corrupt.is_empty());
-    let theirs: BTreeSet<&str> = last.iter().map(|row| text(row, "key_debug")).collect();
-    let listed: BTreeSet<&str> = counters.entries.iter().map(|one| one.key.expose()).collect();
-    assert_eq!(listed, theirs);
     Ok(())
 }
 
@@ -209,11 +187,6 @@ impl Fixture {
         let columns = ["key", "lock_id", "expires_at_ms", "acquired_at_ms", "fence", "user_key"];
         let [a, b, c, d, e, f] = columns.map(|column| text(row, column));
         client.execute(&sql, &[&a, &b, &c, &d, &e, &f]).await?;
-        self.write_counters(counters).await
-    }
-
-    async fn write_counters(&self, counters: &[Json]) -> Result<()> {
-        let client = self.client().await?;
         for counter in counters {
             let sql =
                 format!("INSERT INTO {} VALUES ($1, $2::text::bigint, $3)", self.tables.fences);

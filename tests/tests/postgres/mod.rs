@@ -21,7 +21,7 @@ mod round_trips;
 mod schema;
 mod search_path;
 mod session_settings;
-mod support;
+pub(crate) mod support;
 mod tls;
 mod typescript;
 mod waiting;

@@ -9,7 +9,7 @@ use syncguard_postgres::contract::{
     AcquireRequest, AcquireResult, Acquired, ExtendRequest, ReleaseRequest,
 };
 use syncguard_postgres::deadpool_postgres::{
-    Manager, ManagerConfig, Pool, RecyclingMethod, Runtime,
+    Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime,
 };
 use syncguard_postgres::tokio_postgres::{Client, Config, NoTls, Transaction};
 use syncguard_postgres::{
@@ -26,7 +26,7 @@ pub(crate) fn shared() -> &'static PostgresServer {
     SERVER.get_or_init(|| {
         // Every test has a runtime and pools of its own.
         let server =
-            PostgresServer::builder().config("max_connections = 400").config("fsync = off");
+            PostgresServer::builder().config("max_connections = 500").config("fsync = off");
         let server = server.start().expect("a PostgreSQL server");
         server
             .psql(&schema_sql(&PostgresOptions::new()).expect("options in range"))
@@ -65,6 +65,15 @@ pub(crate) fn over(url: &str, size: usize, options: PostgresOptions) -> Postgres
 /// The URL for a port, like [`PostgresServer::url`].
 pub(crate) fn url_of(port: u16) -> String {
     format!("postgres://postgres:{}@127.0.0.1:{port}/postgres", PostgresServer::PASSWORD)
+}
+
+/// Opens this many connections of the backend's pool.
+pub(crate) async fn open(backend: &PostgresBackend, connections: usize) -> Result<Vec<Object>> {
+    let mut opened = Vec::new();
+    for _ in 0..connections {
+        opened.push(backend.pool().get().await?);
+    }
+    Ok(opened)
 }
 
 /// A connection outside all pools.

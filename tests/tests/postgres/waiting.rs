@@ -5,9 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use syncguard_postgres::contract::LookupRequest;
 use syncguard_postgres::deadpool_postgres::Object;
-use syncguard_postgres::{
-    AcquisitionOptions, Backoff, ErrorCode, LockBackend as _, LockConfig, acquire,
-};
+use syncguard_postgres::{ErrorCode, LockBackend as _};
 use tokio::time::{sleep, timeout};
 
 use crate::postgres::support::{
@@ -63,32 +61,6 @@ async fn a_holder_is_served_before_the_contenders_that_came_earlier() -> Result<
     ensure!(contender.await??.is_acquired());
     contenders.iter().for_each(tokio::task::JoinHandle::abort);
     others.rollback().await?;
-    Ok(())
-}
-
-/// A waiting `acquire()` holds no connection between its attempts.
-#[tokio::test]
-async fn waiting_holds_no_connection() -> Result<()> {
-    let backend = Tables::fresh().backend(1).await;
-    let held = take(&backend, "key").await;
-    let slow = AcquisitionOptions::new()
-        .with_max_retries(u32::MAX)
-        .with_backoff(Backoff::Fixed)
-        .with_retry_delay(Duration::from_millis(300))
-        .with_timeout(10 * MINUTE);
-    let waiting = tokio::spawn({
-        let backend = backend.clone();
-        async move { acquire(&backend, LockConfig::new("key").with_acquisition(slow)).await }
-    });
-    sleep(Duration::from_millis(50)).await;
-    until("an idle pool", async || {
-        let status = backend.pool().status();
-        Ok(status.size == 1 && status.available == 1 && status.waiting == 0)
-    })
-    .await?;
-    ensure!(backend.lookup(LookupRequest::by_key("key")?).await?.is_some());
-    release(&backend, held.lock_id).await?;
-    ensure!(waiting.await??.release().await?.is_released());
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! PostgreSQL, tokio-postgres and deadpool.
 
+use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,15 +76,21 @@ async fn the_postgres_backend_says_nothing() {
     }
 
     // The tables break, then they are removed, then the server stops.
-    let checked = "ALTER TABLE syncguard_locks ADD CHECK (ttl_limit(key, lock_id))";
-    let function = "CREATE FUNCTION ttl_limit(text, text) RETURNS boolean LANGUAGE plpgsql AS
-        $$ BEGIN RAISE NOTICE 'checked'; RETURN false; END $$";
     psql("DELETE FROM syncguard_locks");
-    psql(function);
-    psql(checked);
-    // The server's error has the whole row in its detail.
+    // The server's error has the row in each of its fields.
+    psql(
+        "CREATE FUNCTION tells() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN
+           RAISE NOTICE 'tells';
+           RAISE EXCEPTION 'raised % %', NEW.key, NEW.lock_id USING DETAIL = NEW.key, HINT = NEW.lock_id,
+             COLUMN = NEW.key, CONSTRAINT = NEW.key, DATATYPE = NEW.key, TABLE = NEW.key, SCHEMA = NEW.lock_id;
+         END $$;
+         CREATE TRIGGER tells BEFORE INSERT ON syncguard_locks FOR EACH ROW EXECUTE FUNCTION tells()",
+    );
     let refused_row = AcquireRequest::new(secret(), Duration::from_secs(60)).expect("a request");
-    backend.acquire(refused_row).await.expect_err("a check that fails");
+    let error = backend.acquire(refused_row).await.expect_err("a trigger that fails");
+    let cause = error.source().expect("a cause").to_string();
+    assert!(cause.contains("SQLSTATE P0001"), "{cause}");
     psql("DROP TABLE syncguard_locks, syncguard_fence_counters");
     all_fail(&backend).await;
     psql("ALTER ROLE canary NOLOGIN");

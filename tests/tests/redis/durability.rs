@@ -2,15 +2,17 @@
 
 use anyhow::Result;
 use syncguard_redis::contract::{ReleaseRequest, SignalStatus};
+use syncguard_redis::inventory::ListRequest;
 use syncguard_redis::{
-    AppendSync, DurabilityRisk, ErrorCode, Eviction, LockBackend as _, LockError, Persistence,
-    RedisBackend, RedisOptions, ServerRole, WaitReplicas,
+    AppendSync, DurabilityRisk, ErrorCode, Eviction, Fence, LockBackend as _, LockError,
+    Persistence, RedisBackend, RedisOptions, ServerRole, WaitReplicas,
 };
 use syncguard_test_services::redis::{AppendOnly, RedisServer};
 use syncguard_tests::calls::all_at_once;
+use syncguard_tests::inventory::inventory;
 
 use crate::redis::signals::{until, watch};
-use crate::redis::support::{Raw, backend, backend_with, documented, every_operation, take};
+use crate::redis::support::{GUIDE, Raw, backend, backend_with, documented, every_operation, take};
 
 fn strict() -> RedisOptions {
     RedisOptions::new().with_strict_durability(true)
@@ -115,6 +117,13 @@ async fn the_documented_access_rule_is_enough() -> Result<()> {
     assert_eq!(report.persistence, Persistence::Unverified);
     assert_eq!(report.eviction, Eviction::Unverified);
     assert_eq!(report.role, ServerRole::Unverified);
+    // A listing needs the one command that the page names, and a counter nothing more.
+    assert!(GUIDE.contains("`ACL SETUSER locks +scan`"));
+    let listed = async || inventory(&backend).list_locks(ListRequest::new()).await;
+    assert_eq!(listed().await.unwrap_err().code(), ErrorCode::AuthFailed);
+    raw.set_user("+scan").await;
+    assert_eq!(listed().await?.entries.len(), 1);
+    assert_eq!(inventory(&backend).raise_counter("held", Fence::new(5)?).await?.get(), 5);
     raw.set_user("+info -config|get").await;
     let report = backend.durability_report().await?;
     assert_eq!(report.persistence, Persistence::AppendOnly(AppendSync::Unverified));

@@ -62,13 +62,14 @@ const RELEASE_REPLY: usize = 4;
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_cut_at_any_byte_of_its_reply_happened_and_leaves_no_lock() -> Result<()> {
     // The server answers `NOSCRIPT` to an unknown script, and that answer must not be what is cut.
-    every_operation(&backend(shared()).await, &fresh("scripts")).await?;
+    let direct = backend(shared()).await;
+    every_operation(&direct, &fresh("scripts")).await?;
     let mut cases = JoinSet::new();
     for cut in 0..=ACQUIRE_REPLY {
-        cases.spawn(acquire_cut_at(cut));
+        cases.spawn(acquire_cut_at(cut, direct.clone()));
     }
     for cut in 0..=EXTEND_REPLY {
-        cases.spawn(extend_and_release_cut_at(cut));
+        cases.spawn(extend_and_release_cut_at(cut, direct.clone()));
     }
     while let Some(result) = cases.join_next().await {
         result??;
@@ -76,15 +77,9 @@ async fn what_is_cut_at_any_byte_of_its_reply_happened_and_leaves_no_lock() -> R
     Ok(())
 }
 
-/// A direct backend, and one through a proxy.
-async fn pair() -> Result<(RedisBackend, FaultProxy, RedisBackend)> {
+async fn acquire_cut_at(cut: usize, direct: RedisBackend) -> Result<()> {
     let proxy = FaultProxy::start(shared().port())?;
-    let cut = through(&proxy, patient()).await?;
-    Ok((backend(shared()).await, proxy, cut))
-}
-
-async fn acquire_cut_at(cut: usize) -> Result<()> {
-    let (direct, proxy, backend) = pair().await?;
+    let backend = through(&proxy, patient()).await?;
     let key = fresh("cut-acquire");
     proxy.set_reply_cut(ReplyCut::Once(cut));
     let started = Instant::now();
@@ -103,8 +98,9 @@ async fn acquire_cut_at(cut: usize) -> Result<()> {
     Ok(())
 }
 
-async fn extend_and_release_cut_at(cut: usize) -> Result<()> {
-    let (direct, proxy, backend) = pair().await?;
+async fn extend_and_release_cut_at(cut: usize, direct: RedisBackend) -> Result<()> {
+    let proxy = FaultProxy::start(shared().port())?;
+    let backend = through(&proxy, patient()).await?;
     let key = fresh("cut-extend");
     let lock = take(&backend, &key, 60_000).await;
     let extend = || ExtendRequest::new(lock.lock_id, Duration::from_secs(600)).unwrap();

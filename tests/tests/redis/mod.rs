@@ -18,5 +18,5 @@ mod sharded;
 mod signals;
 mod signals_everywhere;
 mod signals_lost;
-mod support;
+pub(crate) mod support;
 mod tls;

@@ -10,13 +10,15 @@ use syncguard_redis::contract::{
 };
 use syncguard_redis::inventory::ListRequest;
 use syncguard_redis::{
-    ErrorCode, ExtendResult, LockBackend as _, LockId, NotHeld, RedisOptions, ReleaseResult,
+    ErrorCode, ExtendResult, Fence, LockBackend as _, LockId, NotHeld, RedisBackend, RedisOptions,
+    ReleaseResult,
 };
 use syncguard_test_services::redis::RedisServer;
 use syncguard_tests::calls::all_at_once;
+use syncguard_tests::inventory::inventory;
 
 use crate::redis::support::{
-    Raw, backend, backend_with, every_operation, is_free, request, shared, stage, stage_with, take,
+    Raw, backend, backend_with, every_operation, request, shared, stage, stage_with, take,
 };
 
 #[tokio::test]
@@ -125,7 +127,7 @@ async fn an_operation_is_one_command_also_after_the_scripts_were_lost() -> Resul
     assert_eq!(counted(&raw).await, (sha + 12, text + 6), "one EVAL each, once");
 
     server.restart()?;
-    while !is_free(&backend, "waiting").await {
+    while backend.acquire(request("waiting", 1)).await.is_err() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     every_operation(&backend, "restarted").await?;
@@ -173,6 +175,9 @@ async fn an_exhausted_counter_leaves_nothing_behind() -> Result<()> {
         assert_eq!(error.code(), ErrorCode::Internal, "{stored}");
         assert!(error.message().contains(message), "{stored}: {error}");
         assert!(!error.is_outcome_unknown());
+        if message == senseless {
+            makes_no_sense(&backend).await?;
+        }
         assert_eq!(raw.text("GET", &[&counter]).await.unwrap(), stored);
         assert_eq!(raw.names(&prefix).await, *std::slice::from_ref(&counter));
     }
@@ -180,7 +185,19 @@ async fn an_exhausted_counter_leaves_nothing_behind() -> Result<()> {
     raw.send("LPUSH", &[&counter, "x"]).await;
     let error = backend.acquire(request("k", 1000)).await.unwrap_err();
     assert!(error.message().contains("not a positive integer"), "{error}");
+    makes_no_sense(&backend).await?;
     assert_eq!(raw.names(&prefix).await, *std::slice::from_ref(&counter));
+    Ok(())
+}
+
+/// The only counter is listed as corrupt, and neither read nor raised.
+async fn makes_no_sense(backend: &RedisBackend) -> Result<()> {
+    let inventory = inventory(backend);
+    let page = inventory.list_counters(ListRequest::new()).await?;
+    assert_eq!((page.entries.len(), page.corrupt.len()), (0, 1));
+    let read = inventory.fence_counter("k").await.map(drop).unwrap_err();
+    let raised = inventory.raise_counter("k", Fence::new(9)?).await.map(drop).unwrap_err();
+    assert_eq!([read.code(), raised.code()], [ErrorCode::Internal; 2]);
     Ok(())
 }
 
@@ -288,7 +305,7 @@ async fn a_record_under_the_name_of_another_key_is_corrupt() -> Result<()> {
             assert_eq!(error.code(), ErrorCode::Internal);
             assert!(error.message().contains(says), "{key}: {error}");
         }
-        let page = backend.inventory().unwrap().list_locks(ListRequest::new()).await?;
+        let page = inventory(&backend).list_locks(ListRequest::new()).await?;
         assert_eq!((page.entries.len(), page.corrupt.len()), (0, 1), "{key}");
         // The record is a lock all the same: nobody gets the key.
         assert!(backend.acquire(request("victim", 60_000)).await?.is_busy(), "{key}");

@@ -1,7 +1,7 @@
 //! Signals that fail: waiters poll, and signals come back by themselves.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 use syncguard_redis::contract::{ReleaseRequest, SignalStatus};
@@ -30,17 +30,6 @@ async fn works_again(holder: &RedisBackend, waiting: &RedisBackend) -> Result<()
     until("it works again", async || watch(waiting, "other").await.is_some()).await;
     assert_eq!(waiting.signals(), SignalStatus::Working);
     hears(holder, waiting, "again").await
-}
-
-/// Tries for a watch for this long, without the usual pauses.
-async fn insist(backend: &RedisBackend, time: Duration) -> u32 {
-    let (started, mut tries) = (Instant::now(), 0);
-    while started.elapsed() < time {
-        assert!(watch(backend, "k").await.is_none());
-        tries += 1;
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    tries
 }
 
 #[tokio::test]
@@ -112,7 +101,6 @@ async fn a_connection_that_stalls_or_ends_for_a_while_is_replaced() -> Result<()
             waiting.signals() == SignalStatus::Failing
         };
         until("it is failing", failing).await;
-        insist(&waiting, Duration::from_secs(2)).await;
         if stalls {
             proxy.freeze(false);
             proxy.sever();
@@ -127,10 +115,9 @@ async fn a_connection_that_stalls_or_ends_for_a_while_is_replaced() -> Result<()
     Ok(())
 }
 
-/// A watch that an older server, a proxy or access rules refuse is tried from time to time only.
+/// An older server, a proxy or access rules may refuse a watch. The tests of the core show how often it is tried.
 #[tokio::test]
-async fn a_server_that_refuses_is_asked_now_and_then() -> Result<()> {
-    const TIME: Duration = Duration::from_secs(4);
+async fn waiters_go_on_at_a_server_that_refuses() -> Result<()> {
     for refused in
         ["rename-command HELLO \"\"", "user default on nopass ~* &* +@all -client|tracking"]
     {
@@ -140,18 +127,11 @@ async fn a_server_that_refuses_is_asked_now_and_then() -> Result<()> {
         let raw = Raw::connect(&server.url()).await;
         let (holder, waiting) = (backend(&server).await, backend(&server).await);
         let held = take(&holder, "k", MINUTE).await;
-        let (before, said) =
-            (number(&raw, "stats", "total_connections_received").await, warnings.count());
-        let tries = insist(&waiting, TIME).await;
-        let opened = number(&raw, "stats", "total_connections_received").await - before;
-        println!("{opened} connections in {tries} tries");
-        // With pauses that double from 100 ms; random ones are half as long.
-        assert!((3..=7).contains(&opened), "{opened} connections in {tries} tries");
-        assert_eq!(warnings.count() - said, 1);
+        let said = warnings.count();
+        assert!(watch(&waiting, "k").await.is_none());
         assert_eq!(waiting.signals(), SignalStatus::Failing);
-        assert_eq!(number(&raw, "clients", "connected_clients").await, 3);
-
-        // Waiters go on without signals.
+        let clients = async || number(&raw, "clients", "connected_clients").await;
+        until("the refused one is closed", async || clients().await == 3).await;
         waits_in_vain_for(&waiting, "k", Duration::from_millis(300)).await;
         assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
         lock(&waiting, LockConfig::new("k"), async |_| ()).await?;
@@ -189,35 +169,6 @@ async fn a_runtime_that_ends_takes_its_connection_with_it() -> Result<()> {
     until("it is closed", async || listeners(&raw).await.is_empty()).await;
     hears(&holder, &waiting, "k").await?;
     assert_eq!(warnings.count(), said);
-    Ok(())
-}
-
-/// A runtime that is kept and not driven makes no progress: its connection is given up.
-#[tokio::test]
-async fn a_runtime_that_stands_still_is_found_out() -> Result<()> {
-    const PATIENCE: Duration = Duration::from_millis(500);
-    let server = RedisServer::start()?;
-    let raw = Raw::connect(&server.url()).await;
-    let (holder, waiting) = (backend(&server).await, over_a_client(&server).await?);
-    let there = waiting.clone();
-    let (still, mut lost) = thread::spawn(move || {
-        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let watch = runtime.block_on(watch(&there, "k")).expect("a watch");
-        (runtime, watch)
-    })
-    .join()
-    .expect("a thread");
-    assert_eq!(listeners(&raw).await.len(), 1);
-    let begun = Instant::now();
-    // Like waiters, which never wait until a command times out.
-    let works = async || timeout(PATIENCE, watch(&waiting, "k")).await.is_ok_and(|it| it.is_some());
-    until("it works here", works).await;
-    println!("found out after {:?}", begun.elapsed());
-    assert!(lost.is_over());
-    lost.changed().await;
-    hears(&holder, &waiting, "k").await?;
-    still.shutdown_background();
-    until("one is left", async || listeners(&raw).await.len() == 1).await;
     Ok(())
 }
 

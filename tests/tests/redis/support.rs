@@ -9,8 +9,7 @@ use fred::interfaces::ClientLike as _;
 use fred::types::config::{Config, ConnectionConfig, ReconnectPolicy};
 use fred::types::{ClusterHash, CustomCommand, Value};
 use syncguard_redis::contract::{
-    AcquireRequest, AcquireResult, Acquired, ExtendRequest, IsLockedRequest, LookupRequest,
-    ReleaseRequest,
+    AcquireRequest, Acquired, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
 use syncguard_redis::{LockBackend as _, LockError, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::RedisServer;
@@ -64,10 +63,6 @@ pub(crate) async fn take(backend: &RedisBackend, key: &str, ttl_ms: u64) -> Acqu
     result.acquired().expect("a free lock")
 }
 
-pub(crate) async fn is_free(backend: &RedisBackend, key: &str) -> bool {
-    matches!(backend.acquire(request(key, 1)).await, Ok(AcquireResult::Acquired(_)))
-}
-
 pub(crate) fn request(key: &str, ttl_ms: u64) -> AcquireRequest {
     AcquireRequest::new(key, Duration::from_millis(ttl_ms)).expect("a request")
 }
@@ -84,10 +79,11 @@ pub(crate) async fn every_operation(backend: &RedisBackend, key: &str) -> Result
     Ok(())
 }
 
+pub(crate) const GUIDE: &str = include_str!("../../../crates/syncguard-redis/src/guide.md");
+
 /// A command in the guide's first listing after this text, word by word.
 pub(crate) fn documented(after: &str) -> Vec<&'static str> {
-    let page = include_str!("../../../crates/syncguard-redis/src/guide.md");
-    let (_, rest) = page.split_once(after).expect("the text");
+    let (_, rest) = GUIDE.split_once(after).expect("the text");
     let listing = rest.split("```").nth(1).expect("a listing");
     listing.split_whitespace().skip(1).collect()
 }

@@ -19,7 +19,7 @@ use syncguard_sqlite::{
 use syncguard_tests::calls::all_at_once;
 use syncguard_tests::polling::poll_times;
 
-use crate::sqlite::support::{File, HOUR, MINUTE, take, worker};
+use crate::sqlite::support::{File, HOUR, MINUTE, on_a_small_disk, take, worker};
 
 /// Another process that keeps all others from writing.
 struct KeptOut {
@@ -190,40 +190,9 @@ async fn two_files_of_one_name_do_not_grant_one_lock_twice() -> Result<()> {
     all_fail(&before, ErrorCode::Internal, "start them again").await
 }
 
-/// On a file system of its own, in a mount namespace of its own.
-fn on_a_small_disk(folder: &Path, script: &str) -> Result<String> {
-    let mut command = Command::new("unshare");
-    if !getuid().is_root() {
-        command.args(["--user", "--map-root-user"]);
-    }
-    let output = command
-        .args(["--mount", "sh", "-euc"])
-        .arg(format!("mount -t tmpfs -o size=512k tmpfs \"$DISK\"\n{script}"))
-        .env("DISK", folder)
-        .env("WORKER", worker())
-        .output()?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    ensure!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
-    Ok(said)
-}
-
-/// A full disk is a clear error, grants nothing twice, and ends when there is space.
-#[test]
-fn a_full_disk_is_said_and_survived() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let said = on_a_small_disk(
-        folder.path(),
-        "head -c 65536 /dev/zero > $DISK/filler\n$WORKER fill $DISK/locks.db $DISK/filler",
-    )?;
-    ensure!(said.starts_with("full after"), "{said}");
-    Ok(())
-}
-
 #[test]
 fn a_read_only_file_system_is_said() -> Result<()> {
-    let folder = tempfile::tempdir()?;
     let said = on_a_small_disk(
-        folder.path(),
         "$WORKER try $DISK/locks.db\nmount -o remount,ro \"$DISK\"\n$WORKER try $DISK/locks.db\n$WORKER try $DISK/new.db",
     )?;
     let [first, second, third] = said.lines().collect::<Vec<_>>()[..] else {
@@ -238,9 +207,7 @@ fn a_read_only_file_system_is_said() -> Result<()> {
 /// A file that is mounted by itself has two names in two folders: no caller gets a lock under the mounted name.
 #[test]
 fn a_file_that_is_mounted_by_itself_is_refused() -> Result<()> {
-    let folder = tempfile::tempdir()?;
     let said = on_a_small_disk(
-        folder.path(),
         "cd $DISK
          mkdir host 'in a container' whole
          $WORKER try host/locks.db

@@ -35,7 +35,7 @@ fn write(
     Ok(Attempt::Written)
 }
 
-/// A thousand writers on threads of their own, in a journal and with transactions of a kind.
+/// Hundreds of writers on threads of their own, in a journal and with transactions of a kind.
 fn crowd(journal: &str, behavior: TransactionBehavior, is_column: bool) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let connection = open(&folder)?;

@@ -2,7 +2,8 @@
 
 use anyhow::{Context as _, Result};
 use syncguard_sqlite::inventory::ListRequest;
-use syncguard_sqlite::{LockBackend as _, try_acquire};
+use syncguard_sqlite::try_acquire;
+use syncguard_tests::inventory::{counters, locks};
 
 use crate::sqlite::support::File;
 
@@ -43,24 +44,12 @@ async fn a_key_that_is_not_text_hides_no_other() -> Result<()> {
     ] {
         assert_eq!(file.raw().execute(insert, ())?, 1);
     }
-    let inventory = backend.inventory().context("an inventory")?;
     for size in 1..=4 {
-        let (mut keys, mut corrupt) = (Vec::new(), 0);
-        let mut next = Some(ListRequest::new().with_page_size(size));
-        while let Some(request) = next {
-            let page = inventory.list_locks(request).await?;
-            keys.extend(page.entries.into_iter().map(|lock| lock.expose().key.expose().to_owned()));
-            corrupt += page.corrupt.len();
-            next = page.next;
+        let pages = || ListRequest::new().with_page_size(size);
+        for (keys, corrupt) in [locks(&backend, pages()).await?, counters(&backend, pages()).await?]
+        {
+            assert_eq!((keys.concat().as_str(), corrupt), ("abc", 1), "pages of {size}");
         }
-        let mut next = Some(ListRequest::new().with_page_size(size));
-        while let Some(request) = next {
-            let page = inventory.list_counters(request).await?;
-            keys.extend(page.entries.into_iter().map(|counter| counter.key.expose().to_owned()));
-            corrupt += page.corrupt.len();
-            next = page.next;
-        }
-        assert_eq!((keys.concat().as_str(), corrupt), ("abcabc", 2), "pages of {size}");
     }
     Ok(())
 }

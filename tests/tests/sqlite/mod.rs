@@ -7,6 +7,6 @@ mod faults;
 mod fenced;
 mod inventory;
 mod late;
-mod support;
+pub(crate) mod support;
 mod torn;
 mod watch;

@@ -1,12 +1,14 @@
 //! Files for locks, and direct access to them.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use rusqlite::Connection;
+use rustix::process::getuid;
 use syncguard_sqlite::contract::{AcquireRequest, Acquired};
 use syncguard_sqlite::{LockBackend as _, SqliteBackend, SqliteOptions};
 use tempfile::TempDir;
@@ -68,6 +70,23 @@ pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 /// The program for the other processes.
 pub(crate) fn worker() -> &'static str {
     env!("CARGO_BIN_EXE_sqlite-worker")
+}
+
+/// The output of a script that has a disk of its own in `$DISK`, of 256 KB, in a mount namespace of its own.
+pub(crate) fn on_a_small_disk(script: &str) -> Result<String> {
+    let folder = tempfile::tempdir()?;
+    let mut command = Command::new("unshare");
+    if !getuid().is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    let output = command
+        .args(["--mount", "sh", "-euc"])
+        .arg(format!("mount -t tmpfs -o size=256k,nr_inodes=20 tmpfs \"$DISK\"\n{script}"))
+        .envs([("DISK", folder.path()), ("WORKER", Path::new(worker()))])
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    Ok(said)
 }
 
 /// Takes a free lock, for an hour.

@@ -120,7 +120,8 @@ impl PgBouncer {
         command.arg(folder.join("pgbouncer.ini"));
         drop_root(&mut command, folder)?;
         let mut process = ServerProcess::spawn("pgbouncer", command, &folder.join("server.log"))?;
-        process.wait_until_ready(TIMEOUT, || Ok(self.psql("SELECT 1")? == "1"))?;
+        let answers = || Ok(ports::is_served(self.port) && self.psql("SELECT 1")? == "1");
+        process.wait_until_ready(TIMEOUT, answers)?;
         self.process = Some(process);
         Ok(())
     }

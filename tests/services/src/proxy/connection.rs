@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
-use super::gate::{Chunk, Gate, Kept};
+use super::gate::{Chunk, Gate};
 use super::{Shared, lock};
 
 #[derive(Debug)]
@@ -129,18 +129,14 @@ impl Connection {
             lock(&self.shared.counters).flights += 1;
             self.reply.store(0, Ordering::SeqCst);
         }
-        let mut faults = lock(&self.shared.faults);
+        let faults = lock(&self.shared.faults);
         if faults.frozen || self.silent.load(Ordering::SeqCst) || self.cut.load(Ordering::SeqCst) {
             return;
         }
         let mut gate = lock(&self.gate);
-        match gate.keep(bytes, &mut faults.hold_next) {
-            Kept::No => {
-                lock(&self.shared.counters).bytes_to_server += bytes.len() as u64;
-                gate.pass(Chunk::after(faults.to_server, bytes));
-            }
-            Kept::First => lock(&self.shared.counters).held += 1,
-            Kept::More => {}
+        if !gate.keeps(bytes) {
+            lock(&self.shared.counters).bytes_to_server += bytes.len() as u64;
+            gate.pass(Chunk::after(faults.to_server, bytes));
         }
     }
 

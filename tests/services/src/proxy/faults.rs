@@ -11,8 +11,6 @@ pub enum ReplyCut {
     Never,
     /// Cuts the next reply that has this many bytes after them, and no other reply. 0 cuts before the first byte.
     Once(usize),
-    /// Cuts every reply after this many bytes. 0 cuts before the first byte.
-    Always(usize),
 }
 
 /// Counts of a proxy. The difference of two counts is what happened in between.
@@ -29,8 +27,6 @@ pub struct Counters {
     pub flights: u64,
     /// Connections closed by a [`ReplyCut`].
     pub cuts: u64,
-    /// How often a connection was caught by a [`Hold`](super::Hold).
-    pub held: u64,
 }
 
 impl Sub for Counters {
@@ -43,7 +39,6 @@ impl Sub for Counters {
             bytes_to_client: self.bytes_to_client - earlier.bytes_to_client,
             flights: self.flights - earlier.flights,
             cuts: self.cuts - earlier.cuts,
-            held: self.held - earlier.held,
         }
     }
 }
@@ -54,23 +49,17 @@ pub(super) struct Faults {
     pub(super) to_client: Duration,
     pub(super) frozen: bool,
     pub(super) cut: ReplyCut,
-    /// True if the next connection that sends bytes is held.
-    pub(super) hold_next: bool,
 }
 
 impl Faults {
     /// How much of a chunk of `length` bytes gets through after `sent` bytes of its reply; `None` if the chunk is not
     /// cut.
     pub(super) fn cut(&mut self, sent: usize, length: usize) -> Option<usize> {
-        let (ReplyCut::Once(after) | ReplyCut::Always(after)) = self.cut else {
-            return None;
-        };
+        let ReplyCut::Once(after) = self.cut else { return None };
         if sent + length < after {
             return None;
         }
-        if matches!(self.cut, ReplyCut::Once(_)) {
-            self.cut = ReplyCut::Never;
-        }
+        self.cut = ReplyCut::Never;
         Some(after.saturating_sub(sent))
     }
 }

@@ -19,17 +19,6 @@ impl Chunk {
     }
 }
 
-/// The fate of bytes.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Kept {
-    /// The bytes go through.
-    No,
-    /// The bytes are the first that are held on their connection.
-    First,
-    /// The bytes are held behind others.
-    More,
-}
-
 #[derive(Debug)]
 pub(super) struct Gate {
     /// The sender to the server, until the end of the client's bytes was passed on.
@@ -73,19 +62,15 @@ impl Gate {
         self.ended
     }
 
-    /// Holds the bytes if necessary. `next` is true if the next connection has to be caught; the connection that is
-    /// caught clears it.
-    pub(super) fn keep(&mut self, bytes: &[u8], next: &mut bool) -> Kept {
+    /// Returns whether the bytes are held.
+    pub(super) fn keeps(&mut self, bytes: &[u8]) -> bool {
         if let Some(held) = &mut self.held {
             held.extend_from_slice(bytes);
-            return Kept::More;
+        } else if self.requests.is_some() && mem::take(&mut self.marked) {
+            self.held = Some(bytes.to_vec());
+            self.caught = true;
         }
-        if self.requests.is_none() || !(mem::take(&mut self.marked) || mem::take(next)) {
-            return Kept::No;
-        }
-        self.held = Some(bytes.to_vec());
-        self.caught = true;
-        Kept::First
+        self.held.is_some()
     }
 
     pub(super) fn pass(&self, chunk: Chunk) {

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::channel;
 
-use super::{FaultProxy, lock};
+use super::FaultProxy;
 
 /// The rule for holding bytes of clients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -10,8 +10,6 @@ pub enum Hold {
     /// Holds nothing more. Bytes that are held already stay held.
     #[default]
     None,
-    /// Holds the first connection that sends bytes from then on, and no other.
-    Next,
     /// Holds the connections that are open now, each from its next bytes. Later connections are not held.
     Open,
 }
@@ -32,8 +30,6 @@ impl FaultProxy {
     /// With [`Hold::Open`], a connection is open when the proxy has accepted it. A client can be sure of that only
     /// after it got an answer.
     pub fn hold(&self, which: Hold) {
-        let mut faults = lock(&self.shared.faults);
-        faults.hold_next = which == Hold::Next;
         for connection in self.shared.open_connections() {
             connection.mark(which == Hold::Open);
         }

@@ -56,18 +56,9 @@ impl RedisCluster {
             .collect::<Result<Vec<_>>>()?;
         let cluster = Self { nodes };
         cluster.share_slots(masters)?;
-        cluster.introduce(&cluster.nodes)?;
+        cluster.introduce()?;
         cluster.wait_until_ok()?;
         Ok(cluster)
-    }
-
-    /// Adds a server, which is a master without slots.
-    pub fn add_node(&mut self) -> Result<&RedisServer> {
-        self.nodes.push(RedisServer::builder().cluster(true).start()?);
-        let added = self.nodes.last().context("a node")?;
-        self.introduce(std::slice::from_ref(added))?;
-        self.wait_until_ok()?;
-        Ok(added)
     }
 
     /// Moves a slot with all its keys, as `redis-cli --cluster reshard` does. No server is stopped meanwhile.
@@ -190,17 +181,13 @@ impl RedisCluster {
         Ok(())
     }
 
-    /// Introduces these nodes to all nodes.
-    fn introduce(&self, some: &[RedisServer]) -> Result<()> {
-        for a in some {
-            for b in &self.nodes {
-                if a.port() == b.port() {
-                    continue;
-                }
+    /// Introduces all nodes to each other.
+    fn introduce(&self) -> Result<()> {
+        for a in &self.nodes {
+            for b in self.nodes.iter().filter(|b| b.port() != a.port()) {
                 let bus = b.cli(&["CONFIG", "GET", "cluster-port"])?;
                 let bus = bus.lines().last().context("no cluster-port")?;
-                let port = b.port().to_string();
-                a.cli(&["CLUSTER", "MEET", "127.0.0.1", &port, bus])?;
+                a.cli(&["CLUSTER", "MEET", "127.0.0.1", &b.port().to_string(), bus])?;
             }
         }
         Ok(())

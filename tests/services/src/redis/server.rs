@@ -175,6 +175,9 @@ impl RedisServer {
 
     /// Returns true if the server has loaded its data.
     fn answers(&self) -> Result<bool> {
+        if !ports::is_served(self.port) {
+            return Ok(false);
+        }
         match self.cli(&["PING"]) {
             // A replica without its master's data reports "down", although it runs.
             Err(error) if !error.to_string().contains("MASTERDOWN") => Err(error),

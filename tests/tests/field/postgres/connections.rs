@@ -1,6 +1,5 @@
 //! Connections that are silent, slow, or lead to a server that is no longer the primary.
 
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
@@ -13,15 +12,7 @@ use syncguard_test_services::proxy::FaultProxy;
 
 use crate::field::silent::Silent;
 use crate::field::{MINUTE, failures_before_an_extend, runtimes, take};
-
-fn shared() -> &'static PostgresServer {
-    static SERVER: OnceLock<PostgresServer> = OnceLock::new();
-    SERVER.get_or_init(|| {
-        let server =
-            PostgresServer::builder().config("fsync = off").config("max_connections = 200");
-        server.start().expect("a PostgreSQL server")
-    })
-}
+use crate::postgres::support::{open, shared};
 
 /// A URL for these hosts, with tables of this name.
 fn url(hosts: &str, name: &str) -> String {
@@ -43,15 +34,6 @@ async fn release(backend: &PostgresBackend, lock: LockId) -> Result<()> {
     Ok(())
 }
 
-/// Opens this many connections of the pool.
-async fn open(backend: &PostgresBackend, connections: usize) -> Result<()> {
-    let mut opened = Vec::new();
-    for _ in 0..connections {
-        opened.push(backend.pool().get().await?);
-    }
-    Ok(())
-}
-
 /// The old sessions are those of a demoted server, and new sessions lead to the new primary: a failover behind one name,
 /// which does not end the connections.
 #[tokio::test]
@@ -62,7 +44,7 @@ async fn an_answer_of_a_read_only_server_leads_to_the_new_primary() -> Result<()
     let url = url(&format!("127.0.0.1:{}", proxy.port()), "demoted");
     let backend = PostgresBackend::connect(&url).await?;
     let lock = take(&backend, "key").await?;
-    open(&backend, CONNECTIONS).await?;
+    drop(open(&backend, CONNECTIONS).await?);
     server.psql("ALTER ROLE postgres SET default_transaction_read_only = off")?;
     become_read_only(&server, &backend, CONNECTIONS).await?;
 
@@ -84,11 +66,7 @@ async fn become_read_only(
 ) -> Result<()> {
     server.psql("ALTER SYSTEM SET default_transaction_read_only = on")?;
     server.psql("SELECT pg_reload_conf()")?;
-    let mut opened = Vec::new();
-    for _ in 0..connections {
-        opened.push(backend.pool().get().await?);
-    }
-    for connection in &opened {
+    for connection in &open(backend, connections).await? {
         let read_only = "SHOW default_transaction_read_only";
         while connection.query_one(read_only, &[]).await?.get::<_, &str>(0) != "on" {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -168,7 +146,7 @@ mod long {
         let url = url(&format!("127.0.0.1:{}", proxy.port()), "silent_pool");
         let backend = PostgresBackend::connect_with(&url, options).await?;
         let lock = take(&backend, "key").await?;
-        open(&backend, CONNECTIONS).await?;
+        drop(open(&backend, CONNECTIONS).await?);
         proxy.silence();
         let failures = failures_before_an_extend(&backend, lock).await?;
         ensure!(failures == 1, "{failures} calls failed");
@@ -224,7 +202,7 @@ mod long {
         let url = url(&format!("127.0.0.1:{}", proxy.port()), "read_only");
         let backend = PostgresBackend::connect(&url).await?;
         let lock = take(&backend, "key").await?;
-        open(&backend, 3).await?;
+        drop(open(&backend, 3).await?);
         become_read_only(&server, &backend, 3).await?;
         let (began, before) = (Instant::now(), proxy.counters().connections);
         let mut calls = 0;

@@ -4,7 +4,7 @@ use anyhow::Result;
 use syncguard_redis::Fence;
 use syncguard_redis::inventory::ListRequest;
 use syncguard_test_services::redis::RedisCluster;
-use syncguard_tests::inventory::inventory;
+use syncguard_tests::inventory::{inventory, locks};
 use tokio::task::block_in_place;
 
 use super::{PREFIX, connect};
@@ -32,18 +32,11 @@ async fn locks_and_counters_of_all_shards_are_listed() -> Result<()> {
             block_in_place(|| cluster.move_slot(slot.parse()?, owner, to))?;
         }
         let request = ListRequest::new().with_prefix("job:0001").with_page_size(30);
-        let (mut next, mut keys) = (Some(request), Vec::new());
-        while let Some(request) = next {
-            let page = inventory(&other).list_locks(request).await?;
-            next = page.next;
-            assert!(page.corrupt.is_empty());
-            let locks = page.entries.into_iter();
-            keys.extend(locks.map(|lock| lock.expose().key.expose().to_owned()));
-        }
+        let (keys, corrupt) = locks(&other, request).await?;
         let expected: Vec<String> = (100..200).map(|number| format!("job:{number:06}")).collect();
-        assert_eq!(keys, expected);
+        assert_eq!((keys, corrupt), (expected, 0));
         let elsewhere = ListRequest::new().with_prefix("elsewhere");
-        assert!(inventory(&other).list_locks(elsewhere).await?.entries.is_empty());
+        assert!(locks(&other, elsewhere).await?.0.is_empty());
         let counters = ListRequest::new().with_page_size(1000);
         let counters = inventory(&other).list_counters(counters).await?;
         assert_eq!((counters.entries.len(), counters.corrupt.len()), (COUNT, 0));

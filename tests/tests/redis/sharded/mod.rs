@@ -2,7 +2,6 @@
 
 mod access;
 mod inventory;
-mod moved;
 mod nodes;
 mod operations;
 
@@ -27,21 +26,14 @@ pub(crate) async fn connect_with(
     Ok(RedisBackend::connect_with(&cluster.url(), options.with_key_prefix(PREFIX)).await?)
 }
 
-/// The sum of a figure over all nodes, from lines of `INFO` like `name:figure` or `name=figure,`.
-fn sum(cluster: &RedisCluster, section: &str, name: &str) -> Result<u64> {
-    let figure = |info: &str| {
-        let rest = info.lines().find_map(|line| line.strip_prefix(name))?;
-        rest.trim_end().split(',').next()?.parse::<u64>().ok()
-    };
-    let nodes = cluster.nodes().iter();
-    nodes.map(|node| Ok(figure(&node.cli(&["INFO", section])?).unwrap_or(0))).sum()
-}
-
-/// The number of scripts since the last reset.
+/// The number of scripts since the last reset, by hash and in full.
 fn scripts(cluster: &RedisCluster) -> Result<u64> {
-    let by_hash = sum(cluster, "commandstats", "cmdstat_evalsha:calls=")?;
-    let in_full = sum(cluster, "commandstats", "cmdstat_eval:calls=")?;
-    Ok(by_hash + in_full)
+    let calls = |line: &str| {
+        let mut names = ["cmdstat_evalsha:calls=", "cmdstat_eval:calls="].iter();
+        names.find_map(|name| line.strip_prefix(name))?.split(',').next()?.parse::<u64>().ok()
+    };
+    let stats = cluster.nodes().iter().map(|node| node.cli(&["INFO", "commandstats"]));
+    stats.map(|stats| Ok(stats?.lines().filter_map(calls).sum::<u64>())).sum()
 }
 
 fn reset(cluster: &RedisCluster) -> Result<()> {

@@ -13,9 +13,10 @@ use syncguard_test_services::proxy::FaultProxy;
 use syncguard_tests::emulator::emulator_client;
 use tokio::runtime::Builder;
 
-use crate::field::firestore::{backend, shared};
+use crate::field::firestore::backend;
 use crate::field::silent::{Silent, drops_packets};
 use crate::field::{runtimes, take};
+use crate::firestore::support::shared;
 
 /// Patient with a busy machine; the calls that fail take this long.
 fn impatient() -> FirestoreOptions {

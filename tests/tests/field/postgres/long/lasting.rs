@@ -8,15 +8,12 @@ use syncguard_test_services::postgres::{Authentication, PostgresServer};
 use tokio::time::sleep;
 
 use crate::field::lasting::{outlives, outlives_troubles_of_connections};
+use crate::postgres::support::open;
 
 /// A backend with several open connections, each of which may fall silent.
 async fn warm(url: &str) -> Result<PostgresBackend> {
     let backend = PostgresBackend::connect(&format!("{url}?setup_schema=true")).await?;
-    let mut opened = Vec::new();
-    for _ in 0..5 {
-        opened.push(backend.pool().get().await?);
-    }
-    drop(opened);
+    drop(open(&backend, 5).await?);
     Ok(backend)
 }
 
