@@ -62,8 +62,8 @@ pub(super) fn lock_id_of(info: &LockInfo) -> String {
     info.clone().expose().lock_id.expose().to_string()
 }
 
-/// The JSON of a lock, without its lock id.
-pub(super) fn as_json(info: &LockInfo) -> Value {
+/// The JSON of a lock, with its lock id if the user has asked to see it.
+pub(super) fn as_json(info: &LockInfo, reveals: bool) -> Value {
     let mut json = json!({
         "key": key_of(info),
         "keyHash": info.key_hash().to_string(),
@@ -75,6 +75,9 @@ pub(super) fn as_json(info: &LockInfo) -> Value {
     holder::add_to_json(&mut json, info);
     if let Some(recipe) = recipe::name(info) {
         json["recipe"] = json!(recipe);
+    }
+    if reveals {
+        json["lockId"] = json!(lock_id_of(info));
     }
     json
 }

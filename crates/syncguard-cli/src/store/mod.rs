@@ -15,7 +15,6 @@ use syncguard::DynBackend;
 use syncguard::authoring::backend_url::BackendUrl;
 
 pub(crate) use self::access::Access;
-use self::default::DefaultStore;
 pub(crate) use self::url::without_password;
 use crate::exit::Failure;
 use crate::global_options::GlobalOptions;
@@ -26,8 +25,8 @@ use crate::output::Output;
 pub(crate) struct Store {
     url: String,
     access: Access,
-    /// Set if no store was named.
-    default: Option<DefaultStore>,
+    /// The folder of the default store, if no store was named.
+    default: Option<PathBuf>,
     /// Parameters for this program alone: commands that it starts do not see them.
     parameters: Vec<(&'static str, String)>,
 }
@@ -57,10 +56,9 @@ impl Store {
                     return Err(Failure::usage("SYNCGUARD_STORE is not UTF-8"));
                 }
                 Err(env::VarError::NotPresent) => {
-                    let default = DefaultStore::find()?;
-                    default.tell(access, output);
-                    let store = Self::new(&default.url()?)?;
-                    Self { default: Some(default), ..store }
+                    let folder = default::folder()?;
+                    default::tell(&folder, access, output);
+                    Self { default: Some(folder.clone()), ..Self::new(&default::url(&folder)?)? }
                 }
             }
         };
@@ -179,8 +177,8 @@ impl Store {
         if self.access == Access::Look && self.missing_file().is_some() {
             return Ok(syncguard::connect("memory:").await?);
         }
-        if let Some(default) = &self.default {
-            default.make_folder()?;
+        if let Some(folder) = &self.default {
+            default::make(folder)?;
         }
         let url = self
             .parameters

@@ -28,7 +28,7 @@ use self::examination::Examination;
 use self::finding::{Finding, Level};
 use self::report::Report;
 use crate::exit::{Failure, Status};
-use crate::output::{print, print_json};
+use crate::output::print_as;
 use crate::store::Store;
 
 /// Checks whether a store is safe for locks, whether this user may do what is needed, and what it
@@ -70,7 +70,7 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
                 |report: &Report| report.findings.iter().any(|finding| finding.is_refusal);
             // One cause is reported once.
             if !refuses(&report) {
-                report.findings.extend(probe::permissions(&examination).await);
+                report.findings.push(probe::permissions(&examination).await);
             }
             // Only operations that work are measured, and only locks that work can be waited for.
             if refuses(&report) {
@@ -86,23 +86,16 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
         Err(failure) if failure.status() == Status::UNAVAILABLE => return Err(failure),
         Err(failure) => {
             let finding = Finding::of_connecting(&failure);
-            report.findings.push(match access(store, &finding) {
-                Some(access) => finding.with_mend(access),
-                None => finding,
-            });
+            let access = access(store, &finding);
+            report.findings.push(finding.with_mend(access));
         }
     }
     end(options, &report)
 }
 
 fn end(options: &Options, report: &Report) -> Result<Status, Failure> {
-    let printed = if options.json {
-        print_json(&format::as_json(report))
-    } else {
-        print(format::as_text(report))
-    };
-    printed.map_err(Failure::output)?;
-    let worst = report.findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Green);
+    print_as(options.json, || format::as_json(report), || format::as_text(report))?;
+    let worst = report.worst();
     let is_bad = worst == Level::Red || (options.strict && worst == Level::Yellow);
     Ok(if is_bad { Status::CONFIGURATION } else { Status::SUCCESS })
 }

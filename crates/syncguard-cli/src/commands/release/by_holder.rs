@@ -9,7 +9,7 @@ use super::take_away::{Outcome, take_away};
 use crate::commands::listing::{self, Listing};
 use crate::commands::lock_key::{key_for_terminal, key_of};
 use crate::exit::{Failure, Status};
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print_as};
 use crate::store::Store;
 use crate::table::table;
 use crate::time::{human, since, until};
@@ -50,24 +50,24 @@ pub(super) async fn release(
     for info in &locks {
         // If one lock cannot be taken away, the others still are.
         let outcome = take_away(&backend, info).await.unwrap_or_else(Outcome::Held);
-        let printed = if options.json {
-            if let Outcome::Held(failure) = &outcome {
+        if let Outcome::Held(failure) = &outcome {
+            if options.json {
                 output.error(failure);
             }
-            print_json(&outcome.as_json(&key_of(info), Some(info)))
-        } else {
-            print(format!("{}: {}", key_for_terminal(info), outcome.as_text(Some(info))))
-        };
+            if [Status::SUCCESS, Status::CONFLICT].contains(&worst) {
+                worst = failure.status();
+            }
+        }
+        let printed = print_as(
+            options.json,
+            || outcome.as_json(&key_of(info), Some(info)),
+            || format!("{}: {}", key_for_terminal(info), outcome.as_text(Some(info))),
+        );
         // If the reader of the output has gone, the other locks still are taken away.
         unprinted = unprinted.or(printed.err());
-        if let Outcome::Held(failure) = &outcome
-            && [Status::SUCCESS, Status::CONFLICT].contains(&worst)
-        {
-            worst = failure.status();
-        }
     }
     match unprinted {
-        Some(error) if worst == Status::SUCCESS => Err(Failure::output(error)),
+        Some(failure) if worst == Status::SUCCESS => Err(failure),
         _ => Ok(worst),
     }
 }
