@@ -8,7 +8,7 @@ use serde_json::Value;
 use syncguard_test_services::wait;
 
 use crate::harness::{Harness, LONG, until_gone};
-use crate::processes::{family, state};
+use crate::processes::{family, name, state};
 
 /// A command with a child, which no parent-death signal reaches. The command prints both process
 /// ids.
@@ -100,12 +100,15 @@ fn a_lock_that_ended_before_the_command_during_a_pause_is_lost() -> Result<()> {
     running.ended()?.expect(76).map(drop)
 }
 
-/// Signals that ask programs to end are for the command, and the watchdog ignores them.
+/// Signals that ask programs to end are for the command, and the watchdog ignores them. It says in `ps` what it is.
 #[test]
 fn a_watchdog_does_not_end_by_a_signal_that_can_be_refused() -> Result<()> {
     let harness = Harness::file()?;
     let (running, pids) = harness.family(&["k"], FAMILY)?;
     let own = watchdog(running.pid()?).context("a watchdog")?;
+    let named = format!("syncguard: watchdog of {}", running.pid()?);
+    let wanted = ("syncguard-watch".to_owned(), named);
+    wait::until("its name", LONG, || Ok(name(own) == wanted))?;
     let blocked = || -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{own}/status"))?;
         let masks = status.lines().filter_map(|line| {

@@ -2,14 +2,8 @@
 
 use anyhow::{Result, ensure};
 use syncguard_test_services::postgres::PostgresServer;
-#[cfg(target_os = "linux")]
-use syncguard_test_services::wait;
 
 use crate::harness::Harness;
-#[cfg(target_os = "linux")]
-use crate::harness::LONG;
-#[cfg(target_os = "linux")]
-use crate::processes::{children, name};
 
 #[test]
 fn a_line_for_a_shell_is_answered_with_sh_c() -> Result<()> {
@@ -43,21 +37,4 @@ fn setup_creates_tables_if_there_are_any() -> Result<()> {
     }
     harness.run(&["run", "k", "--", "true"])?.expect(0)?;
     Ok(())
-}
-
-/// The watchdog says in `ps` what it is.
-#[cfg(target_os = "linux")]
-#[test]
-fn the_watchdog_has_a_name() -> Result<()> {
-    let harness = Harness::file()?;
-    let holder = harness.holder("k", &[])?;
-    let wanted =
-        ("syncguard-watch".to_owned(), format!("syncguard: watchdog of {}", holder.pid()?));
-    let pid = holder.pid()?;
-    wait::until("the name", LONG, || {
-        let names: Vec<_> = children(pid).into_iter().map(name).collect();
-        ensure!(names.contains(&wanted), "{names:?}");
-        Ok(true)
-    })?;
-    holder.end()?.expect(0).map(drop)
 }
