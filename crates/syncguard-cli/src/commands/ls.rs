@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::listing::{self, Listing};
+use super::recipe;
 use crate::exit::{Failure, Status};
 use crate::output::{Output, print, print_json};
 use crate::store::Store;
@@ -52,7 +53,8 @@ pub(crate) async fn run(
             (_, None) => "no lock whose key has this prefix is held",
         });
     } else {
-        print(listing::as_table(&locks))?;
+        let has_recipes = locks.iter().any(|info| recipe::name(info).is_some());
+        print(listing::as_table(&locks, if has_recipes { &[] } else { &["RECIPE"] }))?;
     }
     if let Some(message) = listing::corrupt_message(&corrupt) {
         output.error(message);

@@ -11,7 +11,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use syncguard::DynBackend;
-#[cfg(feature = "sqlite")]
 use syncguard::authoring::backend_url::BackendUrl;
 
 pub(crate) use self::access::Access;
@@ -135,17 +134,11 @@ impl Store {
     }
 
     /// The file that holds the locks, if the store is a file.
-    #[cfg(feature = "sqlite")]
     pub(crate) fn file(&self) -> Option<PathBuf> {
-        let url = BackendUrl::parse(&self.url).ok().filter(|url| url.scheme() == "sqlite")?;
+        let is_file = |url: &BackendUrl<'_>| cfg!(feature = "sqlite") && url.scheme() == "sqlite";
+        let url = BackendUrl::parse(&self.url).ok().filter(is_file)?;
         let path = url.after_scheme().ok()?;
         Some(PathBuf::from(path.strip_prefix("//").unwrap_or(&path)))
-    }
-
-    #[cfg(not(feature = "sqlite"))]
-    #[expect(clippy::unused_self, reason = "with the feature the store may be a file")]
-    pub(crate) fn file(&self) -> Option<PathBuf> {
-        None
     }
 
     /// The same store, and all locks have this label unless the URL has one. [`with_holder`](Self::with_holder) comes

@@ -79,8 +79,6 @@ fn acquired_extended_released(harness: &Harness) -> Result<()> {
     Ok(())
 }
 
-const OPTIONS: [&str; 4] = ["--holder", "first", "--note", "second"];
-
 /// The command ends before the lock, so its label tells of the process that has called it.
 #[test]
 fn the_caller_is_the_holder() -> Result<()> {
@@ -103,8 +101,9 @@ fn the_caller_is_the_holder() -> Result<()> {
     ensure!(label == format!("alice@{}", holder("no-user")?), "{label}");
 
     // A label that a person has set decides, also in the URL of the store.
+    let by_option = ["--holder", "first", "--note", "second"];
     for (key, options, expected) in
-        [("by-variable", &[][..], ["ci", "step 1"]), ("by-option", &OPTIONS, ["first", "second"])]
+        [("by-variable", &[][..], ["ci", "step 1"]), ("by-option", &by_option, ["first", "second"])]
     {
         let mut command = acquire(key);
         command.args(options).env("SYNCGUARD_HOLDER", "ci").env("SYNCGUARD_NOTE", "step 1");

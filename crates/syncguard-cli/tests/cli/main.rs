@@ -35,5 +35,4 @@ mod supervision;
 mod terminal;
 mod ticks;
 mod transcript;
-mod traps;
 mod watch;

@@ -43,7 +43,7 @@ fn normal(text: &str) -> Result<String> {
         // The default label of a holder: the host and the process id.
         (r#""holder":"[^\s/"]+/\d+""#, r#""holder":"<holder>""#),
         (r"(by|for|is) [^\s/]+/\d+\b", "$1 <holder>"),
-        (r"(?m)^[^\s/]+/\d+ +(\d{15}) ", "<holder>      $1 "),
+        (r"(?m)^([^\s/]+/\d+|[0-9a-f]{12}) +(\d{15}) ", "<holder>      $2 "),
         (r"(?m)^(HOLDER|me & you) +", "$1  "),
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "<utc>"),
         (r"\b\d{13}\b", "<time>"),

@@ -86,8 +86,13 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
         Err(failure) if failure.status() == Status::UNAVAILABLE => return Err(failure),
         Err(failure) => {
             let finding = Finding::of_connecting(&failure);
-            let access = access(store, &finding);
-            report.findings.push(finding.with_mend(access));
+            // A user that Redis knows and forbids everything.
+            #[cfg(feature = "redis")]
+            let finding = {
+                let is_forbidden = finding.says.contains("access rules");
+                finding.with_mend(is_forbidden.then(|| redis::access(store.expose())).flatten())
+            };
+            report.findings.push(finding);
         }
     }
     end(options, &report)
@@ -98,17 +103,6 @@ fn end(options: &Options, report: &Report) -> Result<Status, Failure> {
     let worst = report.worst();
     let is_bad = worst == Level::Red || (options.strict && worst == Level::Yellow);
     Ok(if is_bad { Status::CONFIGURATION } else { Status::SUCCESS })
-}
-
-/// The cure for a user that Redis knows and forbids everything.
-#[cfg(feature = "redis")]
-fn access(store: &Store, finding: &Finding) -> Option<String> {
-    finding.says.contains("access rules").then(|| redis::access(store.expose())).flatten()
-}
-
-#[cfg(not(feature = "redis"))]
-fn access(_: &Store, _: &Finding) -> Option<String> {
-    None
 }
 
 async fn examine(store: &Store) -> Result<Examination, Failure> {

@@ -1,6 +1,5 @@
 //! Takes all locks of one holder away.
 
-use syncguard::LockInfo;
 use syncguard::contract::Holder;
 
 use super::confirmation::is_confirmed;
@@ -11,8 +10,6 @@ use crate::commands::lock_key::{key_for_terminal, key_of};
 use crate::exit::{Failure, Status};
 use crate::output::{Output, print_as};
 use crate::store::Store;
-use crate::table::table;
-use crate::time::{human, since, until};
 
 pub(super) async fn release(
     label: &str,
@@ -39,7 +36,7 @@ pub(super) async fn release(
         return Ok(if corrupt.is_empty() { Status::SUCCESS } else { Status::INTERNAL });
     }
     // A part of the question, and no note: notes show no keys.
-    let shown = table(&HEADER, locks.iter().map(row));
+    let shown = listing::as_table(&locks, &["HOLDER", "RECIPE"]);
     let question = format!("the locks of this holder:\n{shown}\nTake them away ({})?", locks.len());
     if !is_confirmed(options, question).await? {
         output.note("nothing was changed");
@@ -70,15 +67,4 @@ pub(super) async fn release(
         Some(failure) if worst == Status::SUCCESS => Err(failure),
         _ => Ok(worst),
     }
-}
-
-const HEADER: [&str; 4] = ["FENCE", "AGE", "LEFT", "KEY"];
-
-fn row(info: &LockInfo) -> [String; 4] {
-    [
-        info.fence.to_string(),
-        human(since(info.acquired_at)),
-        human(until(info.expires_at)),
-        key_for_terminal(info),
-    ]
 }
