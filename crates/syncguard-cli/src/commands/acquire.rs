@@ -65,7 +65,7 @@ pub(crate) async fn run(
         .with_acquisition(options.waiting.acquisition());
     config.check()?;
     let request = LockRequest::of_lock(config, options.waiting.conflict_status());
-    let store = store.with_default_label(caller::label()).with_holder(options.holder.given()?);
+    let store = store.with_default_label(caller::label()).with_parameters(options.holder.given()?);
     let mut signals = Signals::listen()?;
     // Before the lock: a lock without a record could not be released. Dropping the file removes it.
     let file = options.to.save.as_deref().map(NewFile::create).transpose()?;

@@ -44,7 +44,7 @@ pub(crate) async fn run(
     output: Output,
 ) -> Result<Status, Failure> {
     let request = options.lock_request()?;
-    let store = store.with_holder(options.holder.given()?);
+    let store = store.with_parameters(options.holder.given()?);
     // A command that cannot be started needs no lock.
     let program = program::find(options.program(), options.arguments())?;
     let mut signals = Signals::listen()?;

@@ -17,7 +17,6 @@ pub(crate) use self::access::Access;
 pub(crate) use self::url::without_password;
 use crate::exit::Failure;
 use crate::global_options::GlobalOptions;
-use crate::lock_options::GivenHolder;
 use crate::output::Output;
 
 /// The URL of a store. It may contain a password, so it has no `Debug`.
@@ -141,8 +140,8 @@ impl Store {
         Some(PathBuf::from(path.strip_prefix("//").unwrap_or(&path)))
     }
 
-    /// The same store, and all locks have this label unless the URL has one. [`with_holder`](Self::with_holder) comes
-    /// after this, and decides.
+    /// The same store, and all locks have this label unless the URL has one.
+    /// [`with_parameters`](Self::with_parameters) comes after this, and decides.
     pub(crate) fn with_default_label(mut self, label: String) -> Self {
         if !url::has_parameter(&self.url, "holder") {
             self.parameters.push(("holder", label));
@@ -150,10 +149,9 @@ impl Store {
         self
     }
 
-    /// The same store, and all locks have this holder unless nothing was given.
-    pub(crate) fn with_holder(mut self, holder: GivenHolder) -> Self {
-        self.parameters.extend(holder.label.map(|label| ("holder", label)));
-        self.parameters.extend(holder.note.map(|note| ("note", note)));
+    /// The same store, for which these parameters replace those of its URL.
+    pub(crate) fn with_parameters(mut self, parameters: Vec<(&'static str, String)>) -> Self {
+        self.parameters.extend(parameters);
         self
     }
 
