@@ -15,30 +15,30 @@ fn is_invisible(char: char) -> bool {
 
 /// Escapes text for a terminal: an invisible character becomes, for example, `\u{202e}`.
 pub(crate) fn escape_for_terminal(text: &str) -> String {
-    text.chars().fold(String::with_capacity(text.len()), |mut shown, char| {
-        if is_invisible(char) {
-            shown.extend(char.escape_unicode());
-        } else {
-            shown.push(char);
-        }
-        shown
-    })
+    escaped(text, |shown, char| shown.extend(char.escape_unicode()))
 }
 
 /// Escapes serialized JSON, where invisible characters occur in strings only: such a character
 /// becomes, for example, `\u202e`. The value that a program parses stays the same.
 pub(crate) fn escape_json(json: &str) -> String {
-    json.chars().fold(String::with_capacity(json.len()), |mut shown, char| {
+    escaped(json, |shown, char| {
+        for unit in char.encode_utf16(&mut [0; 2]) {
+            // Writing to a `String` never fails.
+            let _ = write!(shown, "\\u{unit:04x}");
+        }
+    })
+}
+
+fn escaped(text: &str, escape: impl Fn(&mut String, char)) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for char in text.chars() {
         if is_invisible(char) {
-            for unit in char.encode_utf16(&mut [0; 2]) {
-                // Writing to a `String` never fails.
-                let _ = write!(shown, "\\u{unit:04x}");
-            }
+            escape(&mut shown, char);
         } else {
             shown.push(char);
         }
-        shown
-    })
+    }
+    shown
 }
 
 #[cfg(test)]

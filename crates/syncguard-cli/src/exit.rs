@@ -72,12 +72,11 @@ impl From<Status> for ExitCode {
 pub(crate) struct Failure {
     status: Status,
     message: String,
-    is_silent: bool,
 }
 
 impl Failure {
     pub(crate) fn new(status: Status, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), is_silent: false }
+        Self { status, message: message.into() }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -94,16 +93,14 @@ impl Failure {
     pub(crate) fn output(error: io::Error) -> Self {
         let failure = Self::system("the output cannot be written", &error);
         match error.kind() {
-            io::ErrorKind::BrokenPipe => {
-                Self { status: Status::NO_READER, is_silent: true, ..failure }
-            }
+            io::ErrorKind::BrokenPipe => Self { status: Status::NO_READER, ..failure },
             _ => failure,
         }
     }
 
     /// True if no message is wanted: the reader of the output has gone, as behind `| head -1`.
     pub(crate) fn is_silent(&self) -> bool {
-        self.is_silent
+        self.status == Status::NO_READER
     }
 
     pub(crate) fn status(&self) -> Status {

@@ -57,21 +57,18 @@ pub(crate) struct HolderOptions {
     note: Option<String>,
 }
 
-/// The label and the note that the user gave.
-pub(crate) struct GivenHolder {
-    pub(crate) label: Option<String>,
-    pub(crate) note: Option<String>,
-}
-
 impl HolderOptions {
+    /// The label and the note that the user gave, as parameters of the store's URL.
+    ///
     /// # Errors
     ///
     /// Fails if no store can keep the label or the note.
-    pub(crate) fn given(&self) -> Result<GivenHolder, Failure> {
+    pub(crate) fn given(&self) -> Result<Vec<(&'static str, String)>, Failure> {
         let label = given(self.holder.as_ref(), "SYNCGUARD_HOLDER")?;
         let note = given(self.note.as_ref(), "SYNCGUARD_NOTE")?;
         Holder::from_options(label.as_deref(), note.as_deref())?;
-        Ok(GivenHolder { label, note })
+        let given = [("holder", label), ("note", note)].into_iter();
+        Ok(given.filter_map(|(name, text)| Some((name, text?))).collect())
     }
 }
 

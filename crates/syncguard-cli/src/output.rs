@@ -9,6 +9,7 @@ use rustix::termios::tcgetwinsize;
 use serde_json::Value;
 
 use crate::escape::escape_json;
+use crate::exit::Failure;
 use crate::messages::{self, Messages};
 
 /// Prints messages that are not results.
@@ -92,11 +93,20 @@ pub(crate) fn has_colors() -> bool {
 }
 
 /// Prints a result for people.
-pub(crate) fn print(text: impl Display) -> io::Result<()> {
-    writeln!(io::stdout().lock(), "{text}")
+pub(crate) fn print(text: impl Display) -> Result<(), Failure> {
+    writeln!(io::stdout().lock(), "{text}").map_err(Failure::output)
 }
 
 /// Prints a result for programs, on one line.
-pub(crate) fn print_json(value: &Value) -> io::Result<()> {
+pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
     print(escape_json(&value.to_string()))
+}
+
+/// Prints a result for programs, or else for people.
+pub(crate) fn print_as(
+    is_json: bool,
+    json: impl FnOnce() -> Value,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    if is_json { print_json(&json()) } else { print(text()) }
 }

@@ -1,33 +1,23 @@
 //! Rewrites the library's messages, which are written for programmers, for users of a shell.
 
-/// Parts of messages, and what replaces them for a user who types options and URLs.
+/// How a user makes the tables.
+pub(crate) const SETUP: &str = "run `syncguard setup`, or add setup_schema=true to the URL, once, as a user who may create tables";
+const TLS: &str = "needs a syncguard that was built with the feature `tls`";
+
+/// Parts of messages, and what replaces them for a user who types options and URLs. The first that fits counts.
 const REPLACEMENTS: &[(&str, &str)] = &[
-    (
-        "run setup_schema, or connect with setup_schema=true in the URL",
-        "run `syncguard setup`, or add setup_schema=true to the URL, once, as a user who may create tables",
-    ),
-    (
-        "run setup_schema",
-        "run `syncguard setup`, or add setup_schema=true to the URL, once, as a user who may create tables",
-    ),
+    ("run setup_schema, or connect with setup_schema=true in the URL", SETUP),
+    ("run setup_schema", SETUP),
     (
         "choose other names with with_tables",
         "give other names with lock_table and fence_table in the URL",
     ),
     ("set `with_wait_replicas`", "add wait_replicas=1 to the URL"),
     ("turn on unprepared statements", "add unprepared_statements=true to the URL"),
-    (
-        "needs the feature `tls` of syncguard-redis or syncguard",
-        "needs a syncguard that was built with the feature `tls`",
-    ),
-    (
-        "needs the feature `tls` of syncguard-postgres or syncguard, or a pool of your own",
-        "needs a syncguard that was built with the feature `tls`",
-    ),
-    (
-        "needs the feature `tls` of syncguard-postgres or syncguard",
-        "needs a syncguard that was built with the feature `tls`",
-    ),
+    ("needs the feature `tls` of syncguard-redis or syncguard", TLS),
+    ("needs the feature `tls` of syncguard-etcd or syncguard", TLS),
+    ("needs the feature `tls` of syncguard-postgres or syncguard, or a pool of your own", TLS),
+    ("needs the feature `tls` of syncguard-postgres or syncguard", TLS),
     ("and more of that is logged at debug", "and -vv shows each time"),
 ];
 
@@ -108,12 +98,6 @@ mod tests {
 
     #[test]
     fn functions_of_the_library_are_options() {
-        let message =
-            "a table is missing; run setup_schema, or connect with setup_schema=true in the URL";
-        assert_eq!(
-            for_shell(message),
-            "a table is missing; run `syncguard setup`, or add setup_schema=true to the URL, once, as a user who may create tables"
-        );
         for (of_library, for_users) in REPLACEMENTS {
             assert_eq!(for_shell(of_library), *for_users);
         }

@@ -2,10 +2,7 @@
 
 /// A table with a header line. No borders: scripts can split each line at its spaces.
 #[cfg(feature = "terminal")]
-pub(crate) fn table<const N: usize>(
-    header: &[&str; N],
-    rows: impl Iterator<Item = [String; N]>,
-) -> String {
+pub(crate) fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     use comfy_table::{Table, presets::NOTHING};
 
     let mut table = Table::new();
@@ -20,10 +17,7 @@ pub(crate) fn table<const N: usize>(
 
 /// Without the feature `terminal`, tabs separate the columns.
 #[cfg(not(feature = "terminal"))]
-pub(crate) fn table<const N: usize>(
-    header: &[&str; N],
-    rows: impl Iterator<Item = [String; N]>,
-) -> String {
+pub(crate) fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let lines = std::iter::once(header.join("\t")).chain(rows.map(|row| row.join("\t")));
     lines.collect::<Vec<_>>().join("\n")
 }

@@ -29,17 +29,15 @@ pub(crate) fn parse_wait(text: &str) -> Result<Duration, String> {
 
 /// Formats a duration with at most two units: the milliseconds of an hour do not matter.
 pub(crate) fn human(duration: Duration) -> String {
-    let rounded = match duration.as_millis() {
-        ..1000 => Duration::from_millis(duration.as_millis().try_into().unwrap_or(u64::MAX)),
-        1000..10_000 => {
-            Duration::from_millis(u64::from(duration.subsec_millis()) / 100 * 100)
-                + Duration::from_secs(duration.as_secs())
-        }
-        10_000..3_600_000 => Duration::from_secs(duration.as_secs()),
-        3_600_000..86_400_000 => Duration::from_secs(duration.as_secs() / 60 * 60),
-        _ => Duration::from_secs(duration.as_secs() / 3600 * 3600),
+    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let unit = match millis {
+        ..1000 => 1,
+        1000..10_000 => 100,
+        10_000..3_600_000 => 1000,
+        3_600_000..86_400_000 => 60_000,
+        _ => 3_600_000,
     };
-    let text = humantime::format_duration(rounded).to_string();
+    let text = humantime::format_duration(Duration::from_millis(millis / unit * unit)).to_string();
     text.split(' ').take(2).collect::<Vec<_>>().join(" ")
 }
 

@@ -13,7 +13,7 @@ use crate::caller;
 use crate::exit::{Failure, Status};
 use crate::lock_options::{HolderOptions, WaitOptions};
 use crate::output::{Output, print_json};
-use crate::run::{Acquired, LockRequest, acquire, finish_releases};
+use crate::run::{Acquired, LockRequest, acquire, finish_releases, take_lock};
 use crate::signals::Signals;
 use crate::store::Store;
 use crate::time::parse_duration;
@@ -60,18 +60,18 @@ pub(crate) async fn run(
     store: Store,
     output: Output,
 ) -> Result<Status, Failure> {
-    let config = LockConfig::new(options.key.as_str()).with_ttl(options.ttl);
+    let config = LockConfig::new(options.key.as_str())
+        .with_ttl(options.ttl)
+        .with_acquisition(options.waiting.acquisition());
     config.check()?;
-    let (acquisition, conflict) =
-        (options.waiting.acquisition(), options.waiting.conflict_status());
-    let request = LockRequest::of_lock(config, acquisition, conflict);
-    let store = store.with_default_label(caller::label()).with_holder(options.holder.given()?);
+    let request = LockRequest::of_lock(config, options.waiting.conflict_status());
+    let store = store.with_default_label(caller::label()).with_parameters(options.holder.given()?);
     let mut signals = Signals::listen()?;
     // Before the lock: a lock without a record could not be released. Dropping the file removes it.
     let file = options.to.save.as_deref().map(NewFile::create).transpose()?;
-    let acquired = acquire(&store, &options.key, &request, &mut signals, output).await?;
+    let acquired = acquire(&store, &options.key, &request, &mut signals, output, take_lock).await?;
     let (backend, guard) = match acquired {
-        Acquired::Held(backend, guard) => (backend, guard.into_lock()?),
+        Acquired::Held(backend, guard) => (backend, guard),
         Acquired::Ended(status) => return Ok(status),
     };
     let lock = SavedLock {
@@ -83,7 +83,7 @@ pub(crate) async fn run(
     };
     let recorded = match file {
         Some(file) => file.write(&lock.line()),
-        None => print_json(&lock.as_json()).map_err(Failure::output),
+        None => print_json(&lock.as_json()),
     };
     match recorded {
         Ok(()) => {

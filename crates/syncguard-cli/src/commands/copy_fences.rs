@@ -7,7 +7,7 @@ use syncguard::inventory::ListRequest;
 
 use super::listing;
 use crate::exit::{Failure, Status};
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print_as};
 use crate::store::{Store, warn_of_password};
 
 /// Raises all fence counters of a store to those of another one
@@ -50,12 +50,11 @@ pub(crate) async fn run(options: &Options, output: Output) -> Result<Status, Fai
         // A lock acquired meanwhile has a fence that may not have been copied.
         expect_no_locks(&from).await?;
     }
-    let printed = if options.json {
-        print_json(&json!({ "counters": counters, "corrupt": corrupt }))
-    } else {
-        print(format!("fence counters that are at least as high as on the old store: {counters}"))
-    };
-    printed.map_err(Failure::output)?;
+    print_as(
+        options.json,
+        || json!({ "counters": counters, "corrupt": corrupt }),
+        || format!("fence counters that are at least as high as on the old store: {counters}"),
+    )?;
     if corrupt > 0 {
         output.error(format!("corrupt counters, which were not copied: {corrupt}"));
         return Ok(Status::INTERNAL);

@@ -1,6 +1,5 @@
 //! `syncguard export`: the held locks as metrics for Prometheus.
 
-use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
@@ -75,30 +74,34 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
 }
 
 fn as_metrics(listing: &Listing) -> String {
-    let mut text = String::new();
-    family(&mut text, "syncguard_lock_info", "1 for each lock that is held.");
-    for info in &listing.locks {
-        sample(&mut text, "syncguard_lock_info", info, "1");
-    }
-    let name = "syncguard_lock_age_seconds";
-    family(&mut text, name, "How long the lock has been held.");
-    for info in &listing.locks {
-        sample(&mut text, name, info, &seconds(since(info.acquired_at)));
-    }
-    let name = "syncguard_lock_expires_in_seconds";
-    family(&mut text, name, "The time until the lock expires, unless it is renewed.");
-    for info in &listing.locks {
-        sample(&mut text, name, info, &seconds(until(info.expires_at)));
-    }
-    let name = "syncguard_lock_records_corrupt";
-    family(
-        &mut text,
-        name,
-        "How many records of locks cannot be read; such a lock never becomes free.",
-    );
-    // Writing to a `String` never fails.
-    let _ = writeln!(text, "{name} {}", listing.corrupt.len());
-    text
+    let samples = |value: &dyn Fn(&LockInfo) -> String| -> Vec<String> {
+        let sample = |info| {
+            let (key, holder) = (quoted(&key_of(info)), quoted(&holder::name(info)));
+            format!("{{key={key},holder={holder}}} {}", value(info))
+        };
+        listing.locks.iter().map(sample).collect()
+    };
+    let age = |info: &LockInfo| seconds(since(info.acquired_at));
+    let left = |info: &LockInfo| seconds(until(info.expires_at));
+    [
+        family(
+            "syncguard_lock_info",
+            "1 for each lock that is held.",
+            &samples(&|_| "1".to_owned()),
+        ),
+        family("syncguard_lock_age_seconds", "How long the lock has been held.", &samples(&age)),
+        family(
+            "syncguard_lock_expires_in_seconds",
+            "The time until the lock expires, unless it is renewed.",
+            &samples(&left),
+        ),
+        family(
+            "syncguard_lock_records_corrupt",
+            "How many records of locks cannot be read; such a lock never becomes free.",
+            &[format!(" {}", listing.corrupt.len())],
+        ),
+    ]
+    .concat()
 }
 
 /// The keys and the schedules of their ticks.
@@ -114,6 +117,9 @@ async fn ticks_as_metrics(
     ticks: &[(&str, Schedule)],
     backend: &DynBackend,
 ) -> Result<String, Failure> {
+    if ticks.is_empty() {
+        return Ok(String::new());
+    }
     let (mut due, mut begun, mut done) = (Vec::new(), Vec::new(), Vec::new());
     for (key, schedule) in ticks {
         let label = format!("{{key={}}}", quoted(key));
@@ -121,38 +127,23 @@ async fn ticks_as_metrics(
         due.extend(tick::last_due(schedule, Duration::ZERO).map(value));
         let last = Ticks::new(backend.clone(), *key, schedule.clone()).status().await?.last;
         begun.extend(last.map(|last| value(last.scheduled_at)));
-        done.extend(
-            last.filter(|last| last.attempts.is_none()).map(|last| value(last.scheduled_at)),
-        );
+        let last = last.filter(|last| last.attempts.is_none());
+        done.extend(last.map(|last| value(last.scheduled_at)));
     }
-    let mut text = String::new();
-    for (name, help, samples) in [
-        ("syncguard_tick_due_timestamp_seconds", "The last tick that was due.", due),
-        ("syncguard_tick_begun_timestamp_seconds", "The last tick that has begun.", begun),
-        (
-            "syncguard_tick_done_timestamp_seconds",
-            "The last tick that has begun, if it is done.",
-            done,
-        ),
-    ] {
-        if !ticks.is_empty() {
-            family(&mut text, name, help);
-        }
-        for sample in samples {
-            let _ = writeln!(text, "{name}{sample}");
-        }
-    }
-    Ok(text)
+    let (of_begun, of_done) =
+        ("The last tick that has begun.", "The last tick that has begun, if it is done.");
+    Ok([
+        family("syncguard_tick_due_timestamp_seconds", "The last tick that was due.", &due),
+        family("syncguard_tick_begun_timestamp_seconds", of_begun, &begun),
+        family("syncguard_tick_done_timestamp_seconds", of_done, &done),
+    ]
+    .concat())
 }
 
-/// The two lines before the samples of a metric.
-fn family(text: &mut String, name: &str, help: &str) {
-    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
-}
-
-fn sample(text: &mut String, name: &str, info: &LockInfo, value: &str) {
-    let (key, holder) = (quoted(&key_of(info)), quoted(&holder::name(info)));
-    let _ = writeln!(text, "{name}{{key={key},holder={holder}}} {value}");
+/// A metric: two lines about it, and a line for each sample.
+fn family(name: &str, help: &str, samples: &[String]) -> String {
+    let head = format!("# HELP {name} {help}\n# TYPE {name} gauge\n");
+    samples.iter().fold(head, |text, sample| text + name + sample + "\n")
 }
 
 fn seconds(time: Duration) -> String {

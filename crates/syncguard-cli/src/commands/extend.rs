@@ -52,7 +52,7 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
         })?;
     }
     if options.json || is_stdin(&options.from) {
-        print_json(&lock.as_json()).map_err(Failure::output)?;
+        print_json(&lock.as_json())?;
     }
     Ok(Status::SUCCESS)
 }

@@ -10,7 +10,7 @@ use syncguard::{Fence, Key};
 use super::listing;
 use crate::escape::escape_for_terminal;
 use crate::exit::{Failure, Status};
-use crate::output::{print, print_json};
+use crate::output::{print, print_as};
 use crate::store::Store;
 
 /// Shows or raises the fence counter of a key, or finds the key of a hash
@@ -84,15 +84,12 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
             (&raise.key, raise.json, Some(inventory.raise_counter(key, raise.at_least).await?))
         }
     };
-    let printed = match fence {
-        _ if json => {
-            let fence = fence.map(|fence| fence.to_string());
-            print_json(&json!({ "key": key, "fence": fence }))
-        }
-        Some(fence) => print(fence),
-        None => print("none: the key was never locked"),
-    };
-    printed.map_err(Failure::output)?;
+    let fence = fence.map(|fence| fence.to_string());
+    print_as(
+        json,
+        || json!({ "key": key, "fence": fence }),
+        || fence.clone().unwrap_or_else(|| "none: the key was never locked".to_owned()),
+    )?;
     Ok(Status::SUCCESS)
 }
 
@@ -113,14 +110,10 @@ async fn find(options: &Find, store: &Store) -> Result<Status, Failure> {
             }
         }
     }
-    let printed = found.iter().try_for_each(|(key, (hash, fence))| {
-        if options.json {
-            print_json(&json!({ "key": key, "keyHash": hash, "fence": fence.to_string() }))
-        } else {
-            print(escape_for_terminal(key))
-        }
-    });
-    printed.map_err(Failure::output)?;
+    for (key, (hash, fence)) in &found {
+        let json = || json!({ "key": key, "keyHash": hash, "fence": fence.to_string() });
+        print_as(options.json, json, || escape_for_terminal(key))?;
+    }
     if !found.is_empty() {
         return Ok(Status::SUCCESS);
     }
@@ -130,7 +123,7 @@ async fn find(options: &Find, store: &Store) -> Result<Status, Failure> {
         return Err(Failure::new(Status::INTERNAL, message));
     }
     if !options.json {
-        print("none: no key with this hash was ever locked").map_err(Failure::output)?;
+        print("none: no key with this hash was ever locked")?;
     }
     Ok(Status::SUCCESS)
 }

@@ -62,8 +62,8 @@ pub(super) fn lock_id_of(info: &LockInfo) -> String {
     info.clone().expose().lock_id.expose().to_string()
 }
 
-/// The JSON of a lock, without its lock id.
-pub(super) fn as_json(info: &LockInfo) -> Value {
+/// The JSON of a lock, with its lock id if the user has asked to see it.
+pub(super) fn as_json(info: &LockInfo, reveals: bool) -> Value {
     let mut json = json!({
         "key": key_of(info),
         "keyHash": info.key_hash().to_string(),
@@ -76,37 +76,27 @@ pub(super) fn as_json(info: &LockInfo) -> Value {
     if let Some(recipe) = recipe::name(info) {
         json["recipe"] = json!(recipe);
     }
+    if reveals {
+        json["lockId"] = json!(lock_id_of(info));
+    }
     json
 }
 
-/// The locks as a table. Recipes have a column if there are any.
-pub(super) fn as_table(locks: &[LockInfo]) -> String {
-    let row = |info: &LockInfo| {
-        [
-            holder::name(info),
-            info.fence.to_string(),
-            human(since(info.acquired_at)),
-            human(until(info.expires_at)),
-        ]
-    };
-    // The key is last, since it can be so long that it is cut or wrapped.
-    if locks.iter().all(|info| recipe::name(info).is_none()) {
-        return table(
-            &["HOLDER", "FENCE", "AGE", "LEFT", "KEY"],
-            locks.iter().map(|info| {
-                let [holder, fence, age, left] = row(info);
-                [holder, fence, age, left, key_for_terminal(info)]
-            }),
-        );
-    }
-    table(
-        &["HOLDER", "FENCE", "AGE", "LEFT", "RECIPE", "KEY"],
-        locks.iter().map(|info| {
-            let [holder, fence, age, left] = row(info);
-            let recipe = recipe::name(info).unwrap_or("-").to_owned();
-            [holder, fence, age, left, recipe, key_for_terminal(info)]
-        }),
-    )
+/// The columns of a table of locks. The key is last, since it can be so long that it is cut or wrapped.
+const COLUMNS: [(&str, fn(&LockInfo) -> String); 6] = [
+    ("HOLDER", holder::name),
+    ("FENCE", |info| info.fence.to_string()),
+    ("AGE", |info| human(since(info.acquired_at))),
+    ("LEFT", |info| human(until(info.expires_at))),
+    ("RECIPE", |info| recipe::name(info).unwrap_or("-").to_owned()),
+    ("KEY", key_for_terminal),
+];
+
+/// The locks as a table without these columns.
+pub(super) fn as_table(locks: &[LockInfo], left_out: &[&str]) -> String {
+    let columns = || COLUMNS.iter().filter(|(title, _)| !left_out.contains(title));
+    let header: Vec<&str> = columns().map(|(title, _)| *title).collect();
+    table(&header, locks.iter().map(|info| columns().map(|(_, text)| text(info)).collect()))
 }
 
 /// The message about corrupt records, if there are any.

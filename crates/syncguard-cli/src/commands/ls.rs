@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::json;
-use syncguard::LockInfo;
 
 use super::listing::{self, Listing};
+use super::recipe;
 use crate::exit::{Failure, Status};
 use crate::output::{Output, print, print_json};
 use crate::store::Store;
@@ -45,31 +44,22 @@ pub(crate) async fn run(
     if let Some(least) = options.longer_than {
         locks.retain(|info| since(info.acquired_at) > least);
     }
-    let printed = if options.json {
-        locks.iter().try_for_each(|info| print_json(&as_json(options, info)))
+    if options.json {
+        locks.iter().try_for_each(|info| print_json(&listing::as_json(info, options.reveal)))?;
     } else if locks.is_empty() {
         output.note(match (prefix, options.longer_than) {
             (_, Some(_)) => "no such lock has been held for that long",
             ("", None) => "no lock is held",
             (_, None) => "no lock whose key has this prefix is held",
         });
-        Ok(())
     } else {
-        print(listing::as_table(&locks))
-    };
-    printed.map_err(Failure::output)?;
+        let has_recipes = locks.iter().any(|info| recipe::name(info).is_some());
+        print(listing::as_table(&locks, if has_recipes { &[] } else { &["RECIPE"] }))?;
+    }
     if let Some(message) = listing::corrupt_message(&corrupt) {
         output.error(message);
         return Ok(Status::INTERNAL);
     }
     let is_alert = options.longer_than.is_some() && !locks.is_empty();
     Ok(if is_alert { Status::CONFLICT } else { Status::SUCCESS })
-}
-
-fn as_json(options: &Options, info: &LockInfo) -> serde_json::Value {
-    let mut shown = listing::as_json(info);
-    if options.reveal {
-        shown["lockId"] = json!(listing::lock_id_of(info));
-    }
-    shown
 }

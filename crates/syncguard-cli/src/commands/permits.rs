@@ -12,21 +12,26 @@ use crate::permit_key::{INFIX, MAX_PERMITS, split};
 /// The number of permits that are looked up at once on Redis, where a listing would scan all keys.
 const PROBED_ON_REDIS: u32 = 64;
 
-/// The held permits of the semaphore with this key, by number.
+/// The held permits of the semaphore with this key, from this number on, by number.
 ///
 /// On Redis, 64 permits are looked up at once, for as long as at least one of them is held: a
 /// permit that is more than 64 above the others is not found.
-pub(super) async fn held(backend: &DynBackend, key: &Key) -> Result<Vec<(u32, LockInfo)>, Failure> {
+pub(crate) async fn held_from(
+    first: u32,
+    backend: &DynBackend,
+    key: &Key,
+) -> Result<Vec<(u32, LockInfo)>, Failure> {
     let prefix = format!("{}{INFIX}", key.expose());
     if prefix.len() + MAX_PERMITS.to_string().len() > Key::MAX_LENGTH_BYTES {
         // No semaphore may have a key of this length.
         return Ok(Vec::new());
     }
     let mut held = if backend.capabilities().backend == "redis" {
-        find_by_probing(backend, &prefix).await?
+        find_by_probing(first, backend, &prefix).await?
     } else {
         find_by_listing(backend, &prefix).await?
     };
+    held.retain(|(permit, _)| *permit >= first);
     held.sort_by_key(|(permit, _)| *permit);
     Ok(held)
 }
@@ -46,13 +51,14 @@ async fn find_by_listing(
 }
 
 async fn find_by_probing(
+    first: u32,
     backend: &DynBackend,
     prefix: &str,
 ) -> Result<Vec<(u32, LockInfo)>, Failure> {
     let mut held = Vec::new();
-    for first in (0..MAX_PERMITS).step_by(PROBED_ON_REDIS as usize) {
+    for first in (first..MAX_PERMITS).step_by(PROBED_ON_REDIS as usize) {
         let mut probes = JoinSet::new();
-        for permit in first..first + PROBED_ON_REDIS {
+        for permit in first..MAX_PERMITS.min(first + PROBED_ON_REDIS) {
             let request = LookupRequest::by_key(format!("{prefix}{permit}"))?;
             let backend = backend.clone();
             probes.spawn(async move { (permit, backend.lookup(request).await) });

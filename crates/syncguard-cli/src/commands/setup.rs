@@ -21,6 +21,6 @@ pub(crate) async fn run(store: Store) -> Result<Status, Failure> {
         }
         None => "this store needs no setup",
     };
-    print(says).map_err(Failure::output)?;
+    print(says)?;
     Ok(Status::SUCCESS)
 }

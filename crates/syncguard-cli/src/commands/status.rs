@@ -10,7 +10,7 @@ use syncguard::{Key, LockInfo};
 use super::{listing, permits, recipe};
 use crate::exit::{Failure, Status};
 use crate::holder;
-use crate::output::{print, print_json};
+use crate::output::print_as;
 use crate::store::Store;
 use crate::time::{human, since, until, utc};
 
@@ -39,29 +39,23 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
     let key = Key::new(options.key.as_str())?;
     let backend = store.connect().await?;
     let found = get_by_key(&backend, key.clone()).await?;
-    let permits = permits::held(&backend, &key).await?;
-    let printed = if options.json {
-        let mut shown = as_json(options, found.as_ref());
-        if !permits.is_empty() {
-            shown["permitsHeld"] = json!(permits.len());
-        }
-        print_json(&shown)
-    } else {
-        print(as_text(options, found.as_ref()) + &permits_as_text(&permits))
-    };
-    printed.map_err(Failure::output)?;
+    let permits = permits::held_from(0, &backend, &key).await?;
+    print_as(
+        options.json,
+        || as_json(options, found.as_ref(), permits.len()),
+        || as_text(options, found.as_ref()) + &permits_as_text(&permits),
+    )?;
     let is_held = found.is_some();
     Ok(if is_held && options.exit_code { Status::CONFLICT } else { Status::SUCCESS })
 }
 
-fn as_json(options: &Options, found: Option<&LockInfo>) -> Value {
-    let Some(info) = found else { return json!({ "key": options.key, "held": false }) };
-    let mut shown = listing::as_json(info);
+fn as_json(options: &Options, found: Option<&LockInfo>, permits: usize) -> Value {
+    let mut shown = found.map_or_else(|| json!({}), |info| listing::as_json(info, options.reveal));
     // As the user spelled the key, before its normalisation.
     shown["key"] = json!(options.key);
-    shown["held"] = json!(true);
-    if options.reveal {
-        shown["lockId"] = json!(listing::lock_id_of(info));
+    shown["held"] = json!(found.is_some());
+    if permits > 0 {
+        shown["permitsHeld"] = json!(permits);
     }
     shown
 }

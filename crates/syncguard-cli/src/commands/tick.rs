@@ -10,7 +10,7 @@ use syncguard::recipes::{Schedule, StartedTick, TickStatus, Ticks};
 use super::listing;
 use crate::exit::{Failure, Status};
 use crate::holder;
-use crate::output::{print, print_json};
+use crate::output::print_as;
 use crate::run::schedule;
 use crate::store::Store;
 use crate::time::{human, in_zone, now, parse_duration, since, until};
@@ -53,12 +53,11 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
     let mut status = ticks.status().await?;
     status.next = status.next.filter(|_| options.tick.is_some());
     let overdue = due.filter(|due| is_overdue(status.last, *due));
-    let printed = if options.json {
-        print_json(&as_json(options, &status, overdue))
-    } else {
-        print(as_text(options, &status, overdue))
-    };
-    printed.map_err(Failure::output)?;
+    print_as(
+        options.json,
+        || as_json(options, &status, overdue),
+        || as_text(options, &status, overdue),
+    )?;
     let is_alert = options.exit_code && overdue.is_some();
     Ok(if is_alert { Status::CONFLICT } else { Status::SUCCESS })
 }
@@ -90,7 +89,7 @@ fn as_json(options: &Options, status: &TickStatus, overdue: Option<Timestamp>) -
     });
     let mut shown = json!({ "key": options.key, "last": last });
     if let Some(info) = &status.running {
-        shown["running"] = listing::as_json(info);
+        shown["running"] = listing::as_json(info, false);
     }
     if let Some(next) = status.next {
         shown["nextAtMs"] = json!(next.as_millis());

@@ -1,84 +1,26 @@
-//! Acquires the lock, or one of the permits.
+//! Takes the lock, one of the permits, or a part of a read/write lock.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use syncguard::{DynBackend, ErrorCode, Held, LockError, LockGuard, ReleaseResult};
+use syncguard::recipes::{ReadGuard, RwLock, Semaphore, WriteGuard};
+use syncguard::{DynBackend, ErrorCode, LockError, LockGuard};
 
-use super::nested;
+use super::guard::Guard;
 use super::request::LockRequest;
 use super::ride_out::RideOut;
+use super::sharing::Sharing;
 use super::wait_display::WaitDisplay;
+use super::{nested, permit_mismatch};
 use crate::exit::{Failure, Status};
 use crate::output::Output;
 use crate::signals::Signals;
 use crate::store::Store;
 use crate::time::human;
 
-/// The guard of the lock or permit, and how it is given back.
-pub(crate) enum Guard {
-    Lock(LockGuard<DynBackend>),
-    #[cfg(feature = "permits")]
-    Permit(syncguard::recipes::Permit<DynBackend>),
-    #[cfg(feature = "permits")]
-    Read(syncguard::recipes::ReadGuard<DynBackend>),
-    #[cfg(feature = "permits")]
-    Write(syncguard::recipes::WriteGuard<DynBackend>),
-}
-
-impl Guard {
-    pub(super) fn held(&self) -> Held {
-        match self {
-            Self::Lock(guard) => guard.held(),
-            #[cfg(feature = "permits")]
-            Self::Permit(permit) => permit.held(),
-            #[cfg(feature = "permits")]
-            Self::Read(read) => read.held(),
-            #[cfg(feature = "permits")]
-            Self::Write(write) => write.held(),
-        }
-    }
-
-    /// The number of the permit, or of the slot of a reader.
-    pub(super) fn slot(&self) -> Option<u32> {
-        match self {
-            #[cfg(feature = "permits")]
-            Self::Permit(permit) => Some(permit.slot()),
-            #[cfg(feature = "permits")]
-            Self::Read(read) => Some(read.slot()),
-            _ => None,
-        }
-    }
-
-    /// The guard of a lock.
-    ///
-    /// # Errors
-    ///
-    /// Fails for a permit.
-    pub(crate) fn into_lock(self) -> Result<LockGuard<DynBackend>, Failure> {
-        match self {
-            Self::Lock(guard) => Ok(guard),
-            #[cfg(feature = "permits")]
-            _ => Err(Failure::new(Status::INTERNAL, "a permit is not a lock")),
-        }
-    }
-
-    pub(super) async fn release(self) -> Result<ReleaseResult, LockError> {
-        match self {
-            Self::Lock(guard) => guard.release().await,
-            #[cfg(feature = "permits")]
-            Self::Permit(permit) => permit.release().await,
-            #[cfg(feature = "permits")]
-            Self::Read(read) => read.release().await,
-            #[cfg(feature = "permits")]
-            Self::Write(write) => write.release().await,
-        }
-    }
-}
-
 /// The result of an acquire.
-pub(crate) enum Acquired {
-    Held(DynBackend, Box<Guard>),
+pub(crate) enum Acquired<G> {
+    Held(DynBackend, G),
     /// Nothing is held: another process has the lock, or a signal asked this program to end.
     Ended(Status),
 }
@@ -107,18 +49,19 @@ pub(super) async fn connect(
     }
 }
 
-/// Connects to the store, acquires the lock or permit, and waits for it if requested.
+/// Connects to the store, takes the lock or permit, and waits for it if requested.
 ///
 /// # Errors
 ///
 /// Fails if the store fails, and if this program already runs under the requested lock.
-pub(crate) async fn acquire(
+pub(crate) async fn acquire<G>(
     store: &Store,
     key: &str,
     request: &LockRequest,
     signals: &mut Signals,
     output: Output,
-) -> Result<Acquired, Failure> {
+    take: impl AsyncFn(&DynBackend, &LockRequest) -> Result<G, Failure>,
+) -> Result<Acquired<G>, Failure> {
     let backend = match connect(store, key, request, signals, output).await? {
         ControlFlow::Continue(backend) => backend,
         ControlFlow::Break(status) => return Ok(Acquired::Ended(status)),
@@ -127,12 +70,12 @@ pub(crate) async fn acquire(
     let acquires = RideOut::new(request.ride_out, output).over(async || {
         // A request without an answer may have been granted.
         finish_releases(&backend).await;
-        acquire_any(&backend, request).await
+        take(&backend, request).await
     });
     let guard = tokio::select! {
         biased;
         signal = signals.next_ending() => Ok(Acquired::Ended(Status::of_signal(signal.as_raw()))),
-        guard = acquires => guard.map(|guard| Acquired::Held(backend.clone(), Box::new(guard))),
+        guard = acquires => guard.map(|guard| Acquired::Held(backend.clone(), guard)),
         // Never completes: it only shows the holder.
         () = display.show() => Err(Failure::new(Status::INTERNAL, "the display has ended")),
     };
@@ -156,22 +99,35 @@ pub(crate) async fn finish_releases(backend: &DynBackend) {
     let _ = backend.drained(LONGEST).await;
 }
 
-#[cfg(feature = "permits")]
-async fn acquire_any(backend: &DynBackend, request: &LockRequest) -> Result<Guard, Failure> {
-    use syncguard::recipes::Semaphore;
-
-    if let Some(sharing) = request.sharing {
-        return acquire_shared(backend, request, sharing).await;
+/// Takes what the request asks for.
+pub(super) async fn take_any(
+    backend: &DynBackend,
+    request: &LockRequest,
+) -> Result<Guard, Failure> {
+    match (request.sharing, request.permits) {
+        (Some(sharing), _) => take_part(backend, request, sharing).await,
+        (None, Some(permits)) => take_permit(backend, request, permits).await,
+        (None, None) => {
+            let lock = take_lock(backend, request).await?;
+            Ok(Guard::new(lock.held(), None, lock.release()))
+        }
     }
-    let Some(permits) = request.permits else { return acquire_lock(backend, request).await };
-    let mut semaphore = Semaphore::new(backend.clone(), request.config.key()?.clone(), permits)?
+}
+
+async fn take_permit(
+    backend: &DynBackend,
+    request: &LockRequest,
+    permits: u32,
+) -> Result<Guard, Failure> {
+    let key = request.config.key()?;
+    let mut semaphore = Semaphore::new(backend.clone(), key.clone(), permits)?
         .with_ttl(request.config.ttl())
-        .with_acquisition(request.acquisition)
-        .with_auto_extend(request.auto_extend);
-    if let Some(min_hold) = request.min_hold {
+        .with_acquisition(request.config.acquisition())
+        .with_auto_extend(request.config.auto_extend().unwrap_or_default());
+    if let Some(min_hold) = request.config.min_hold() {
         semaphore = semaphore.with_min_hold(min_hold);
     }
-    super::permit_mismatch::check(backend, request.config.key()?, permits).await?;
+    permit_mismatch::check(backend, key, permits).await?;
     let permit = if request.waits() {
         semaphore.acquire().await.map_err(|error| timed_out(error, request))?
     } else {
@@ -181,45 +137,43 @@ async fn acquire_any(backend: &DynBackend, request: &LockRequest) -> Result<Guar
             ))
         })?
     };
-    Ok(Guard::Permit(permit))
+    Ok(Guard::new(permit.held(), Some(permit.slot()), permit.release()))
 }
 
-#[cfg(feature = "permits")]
-async fn acquire_shared(
+/// Takes a part of a read/write lock.
+async fn take_part(
     backend: &DynBackend,
     request: &LockRequest,
-    sharing: super::sharing::Sharing,
+    Sharing { writes, slots }: Sharing,
 ) -> Result<Guard, Failure> {
-    use syncguard::recipes::RwLock;
-
-    let lock = RwLock::new(backend.clone(), request.config.key()?.clone(), sharing.slots)?
+    let lock = RwLock::new(backend.clone(), request.config.key()?.clone(), slots)?
         .with_ttl(request.config.ttl())
-        .with_wait_up_to(request.acquisition.timeout);
+        .with_wait_up_to(request.config.acquisition().timeout);
     let late = |error| timed_out(error, request);
-    let guard = match (sharing.writes, request.waits()) {
-        (false, true) => Some(Guard::Read(lock.read().await.map_err(late)?)),
-        (true, true) => Some(Guard::Write(lock.write().await.map_err(late)?)),
-        (false, false) => lock.try_read().await?.map(Guard::Read),
-        (true, false) => lock.try_write().await?.map(Guard::Write),
+    let reader = |read: ReadGuard<_>| Guard::new(read.held(), Some(read.slot()), read.release());
+    let writer = |write: WriteGuard<_>| Guard::new(write.held(), None, write.release());
+    let guard = match (writes, request.waits()) {
+        (false, true) => Some(reader(lock.read().await.map_err(late)?)),
+        (true, true) => Some(writer(lock.write().await.map_err(late)?)),
+        (false, false) => lock.try_read().await?.map(reader),
+        (true, false) => lock.try_write().await?.map(writer),
     };
     guard.ok_or_else(|| conflict("other processes hold the lock; --wait DURATION waits for it"))
 }
 
-#[cfg(not(feature = "permits"))]
-async fn acquire_any(backend: &DynBackend, request: &LockRequest) -> Result<Guard, Failure> {
-    let _ = (request.permits, request.auto_extend, request.min_hold);
-    acquire_lock(backend, request).await
-}
-
-async fn acquire_lock(backend: &DynBackend, request: &LockRequest) -> Result<Guard, Failure> {
+/// Takes the lock of the key itself.
+pub(crate) async fn take_lock(
+    backend: &DynBackend,
+    request: &LockRequest,
+) -> Result<LockGuard<DynBackend>, Failure> {
     if request.waits() {
         let acquired = syncguard::acquire(backend, request.config.clone()).await;
-        return Ok(Guard::Lock(acquired.map_err(|error| timed_out(error, request))?));
+        return acquired.map_err(|error| timed_out(error, request));
     }
-    match syncguard::try_acquire(backend, request.config.clone()).await?.acquired() {
-        Some(guard) => Ok(Guard::Lock(guard)),
-        None => Err(conflict("another process holds the lock; --wait DURATION waits for it")),
-    }
+    let tried = syncguard::try_acquire(backend, request.config.clone()).await?;
+    tried
+        .acquired()
+        .ok_or_else(|| conflict("another process holds the lock; --wait DURATION waits for it"))
 }
 
 /// The failure of a waiter that timed out. The message names the time only: the user gave no limit
@@ -228,7 +182,7 @@ fn timed_out(error: LockError, request: &LockRequest) -> Failure {
     if error.code() != ErrorCode::AcquisitionTimeout {
         return error.into();
     }
-    let longest = human(request.acquisition.timeout);
+    let longest = human(request.config.acquisition().timeout);
     conflict(match request.permits {
         None => format!("another process still held the lock after {longest}"),
         Some(permits) => {

@@ -3,18 +3,17 @@
 mod acquire;
 mod allowance;
 mod group;
+mod guard;
 mod job;
 pub(crate) mod launch;
 mod lock_file;
 mod nested;
 mod options;
-#[cfg(feature = "permits")]
 mod permit_mismatch;
 mod program;
 mod request;
 mod ride_out;
 mod runner;
-#[cfg(feature = "permits")]
 mod sharing;
 mod supervise;
 mod terminal;
@@ -26,7 +25,8 @@ mod ticks;
 mod wait_display;
 pub(crate) mod watchdog;
 
-pub(crate) use self::acquire::{Acquired, acquire, finish_releases};
+use self::acquire::take_any;
+pub(crate) use self::acquire::{Acquired, acquire, finish_releases, take_lock};
 pub(crate) use self::options::Options;
 pub(crate) use self::request::LockRequest;
 #[cfg(feature = "ticks")]
@@ -44,7 +44,7 @@ pub(crate) async fn run(
     output: Output,
 ) -> Result<Status, Failure> {
     let request = options.lock_request()?;
-    let store = store.with_holder(options.holder.given()?);
+    let store = store.with_parameters(options.holder.given()?);
     // A command that cannot be started needs no lock.
     let program = program::find(options.program(), options.arguments())?;
     let mut signals = Signals::listen()?;
@@ -53,21 +53,18 @@ pub(crate) async fn run(
         return ticks::run(expression, options, &request, &program, &store, &mut signals, output)
             .await;
     }
-    let acquired = acquire(&store, &options.key, &request, &mut signals, output).await?;
+    let acquired = acquire(&store, &options.key, &request, &mut signals, output, take_any).await?;
     let (backend, guard) = match acquired {
         Acquired::Held(backend, guard) => (backend, guard),
         Acquired::Ended(status) => return Ok(status),
     };
 
-    let slot = guard.slot().map(|slot| ("SYNCGUARD_SLOT", slot.to_string()));
-    #[cfg(feature = "permits")]
+    let slot = guard.slot.map(|slot| ("SYNCGUARD_SLOT", slot.to_string()));
     let sharing = request.sharing.map(|sharing| (sharing::VARIABLE, sharing.name().to_owned()));
-    #[cfg(not(feature = "permits"))]
-    let sharing = None;
     let runner = Runner { options, program: &program, store: &store, output };
     let variables = slot.into_iter().chain(sharing);
-    let ended = runner.run(&guard.held(), variables, &mut signals).await;
-    let released = guard.release().await.map_err(Failure::from);
+    let ended = runner.run(&guard.held, variables, &mut signals).await;
+    let released = guard.release.await.map_err(Failure::from);
     finish_releases(&backend).await;
     runner.status(&ended?, released)
 }

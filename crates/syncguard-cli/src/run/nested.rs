@@ -6,6 +6,7 @@ use syncguard::DynBackend;
 use syncguard::diagnostics::get_by_key;
 
 use super::request::LockRequest;
+use super::sharing;
 use crate::exit::Failure;
 use crate::store::{Store, without_password};
 
@@ -25,41 +26,29 @@ pub(super) async fn refuse(
     if !is_named_by_environment(key, store) {
         return Ok(());
     }
-    #[cfg(feature = "permits")]
-    if request.sharing.is_some() {
-        return refuse_shared(backend, request).await;
-    }
-    // A permit differs from the lock of the same key.
-    if !request.is_plain() || env::var_os("SYNCGUARD_SLOT").is_some() {
-        return Ok(());
-    }
+    let (slot, sharing) = (env::var("SYNCGUARD_SLOT").ok(), env::var(sharing::VARIABLE).ok());
+    let is_reader = request.sharing.is_some() && sharing.as_deref() == Some("shared");
+    let key = request.config.key()?.expose();
+    let (lock, message) = match (sharing, &slot) {
+        (Some(sharing), _) if request.sharing.is_some() => {
+            let part = slot.as_deref().filter(|_| is_reader).unwrap_or("gate");
+            let message = format!(
+                "this command already runs with --{sharing} under this lock, and would wait for itself. Take the lock \
+                 in one place, with --exclusive if any part of the work writes"
+            );
+            (format!("{key}:rw:{part}"), message)
+        }
+        // A permit differs from the lock of the same key.
+        (_, None) if request.is_plain() => (key.to_owned(), MESSAGE.to_owned()),
+        _ => return Ok(()),
+    };
     // A process that outlives its `syncguard run` has the variables as well, and may take the lock.
-    let held = get_by_key(backend, request.config.key()?.clone()).await?;
+    let held = get_by_key(backend, lock).await?;
     let fence = env::var("SYNCGUARD_FENCE").unwrap_or_default();
-    if held.is_some_and(|info| info.fence.to_string() == fence) {
-        return Err(Failure::usage(MESSAGE));
+    match held {
+        Some(info) if is_reader || info.fence.to_string() == fence => Err(Failure::usage(message)),
+        _ => Ok(()),
     }
-    Ok(())
-}
-
-/// # Errors
-///
-/// Fails if this program was started under the same read/write lock, for which it would wait.
-#[cfg(feature = "permits")]
-async fn refuse_shared(backend: &DynBackend, request: &LockRequest) -> Result<(), Failure> {
-    let Ok(sharing) = env::var(super::sharing::VARIABLE) else { return Ok(()) };
-    let part = env::var("SYNCGUARD_SLOT").ok().filter(|_| sharing == "shared");
-    let part = part.as_deref().unwrap_or("gate");
-    let held = get_by_key(backend, format!("{}:rw:{part}", request.config.key()?.expose())).await?;
-    // A process that outlives its `syncguard run` has the variables as well, and may take the lock.
-    let fence = env::var("SYNCGUARD_FENCE").unwrap_or_default();
-    if held.is_some_and(|info| sharing == "shared" || info.fence.to_string() == fence) {
-        return Err(Failure::usage(format!(
-            "this command already runs with --{sharing} under this lock, and would wait for itself. Take the lock in one \
-             place, with --exclusive if any part of the work writes"
-        )));
-    }
-    Ok(())
 }
 
 /// Whether the `syncguard run` that started this program has this key and store.

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use syncguard::{AutoExtend, LockConfig};
 
 use super::request::LockRequest;
+use super::sharing::SharingOptions;
 use crate::exit::Failure;
 use crate::lock_options::{HolderOptions, WaitOptions};
 use crate::time::parse_duration;
@@ -57,12 +58,10 @@ pub(crate) struct Options {
     /// A caller that finds a permit held above its own number ends with status 64, and locks
     /// nothing. On Redis it checks the 64 permits above. A caller that gives a larger number than
     /// its rivals is not told. The permits of a key are independent of the lock with the same key.
-    #[cfg(feature = "permits")]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     permits: Option<u32>,
-    #[cfg(feature = "permits")]
     #[command(flatten)]
-    sharing: super::sharing::SharingOptions,
+    sharing: SharingOptions,
     /// What happens to the command when the lock is lost; the exit status is 76 in any case
     #[arg(long, value_name = "WHAT", default_value = "term")]
     on_lost: OnLost,
@@ -119,14 +118,13 @@ impl Options {
     ///
     /// Fails if an option is wrong, before anything is sent.
     pub(super) fn lock_request(&self) -> Result<LockRequest, Failure> {
-        let acquisition = self.waiting.acquisition();
         let mut auto_extend = AutoExtend::new();
         if let Some(max_hold) = self.max_hold {
             auto_extend = auto_extend.with_max_hold(max_hold);
         }
         let mut config = LockConfig::new(self.key.as_str())
             .with_ttl(self.ttl)
-            .with_acquisition(acquisition)
+            .with_acquisition(self.waiting.acquisition())
             .with_auto_extend(auto_extend);
         if let Some(min_hold) = self.at_least {
             config = config.with_min_hold(min_hold);
@@ -140,30 +138,13 @@ impl Options {
         if self.ride_out > WaitOptions::LONGEST {
             return Err(Failure::usage("--ride-out is too long; at most 100 years are allowed"));
         }
-        let (min_hold, permits, ride_out) = (self.at_least, self.permits(), self.ride_out);
-        let conflict = self.waiting.conflict_status();
         Ok(LockRequest {
             config,
-            auto_extend,
-            acquisition,
-            min_hold,
-            permits,
-            ride_out,
-            #[cfg(feature = "permits")]
+            permits: self.permits,
             sharing: self.sharing.sharing(),
-            conflict,
+            ride_out: self.ride_out,
+            conflict: self.waiting.conflict_status(),
         })
-    }
-
-    #[cfg(feature = "permits")]
-    fn permits(&self) -> Option<u32> {
-        self.permits
-    }
-
-    #[cfg(not(feature = "permits"))]
-    #[expect(clippy::unused_self, reason = "with the feature it is an option")]
-    fn permits(&self) -> Option<u32> {
-        None
     }
 
     pub(super) fn loss_action(&self) -> LossAction {

@@ -22,25 +22,17 @@ pub(super) struct Program {
 /// Fails if there is no such program. If the command looks like a line for a shell, the message
 /// says how a shell gets it.
 pub(super) fn find(name: &OsStr, arguments: &[OsString]) -> Result<Program, Failure> {
-    let not_found = |name: &OsStr| not_found(name, shell_hint(name, arguments));
-    let found = |path: PathBuf| Program { path, name: name.to_owned() };
-    if name.as_encoded_bytes().contains(&b'/') {
-        let path = PathBuf::from(name);
-        return match fs::metadata(&path) {
-            Err(_) => Err(not_found(name)),
-            Ok(_) if is_executable(&path) => Ok(found(path)),
-            Ok(_) => Err(not_executable(name)),
-        };
-    }
-    let folders = env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
-    let mut candidates: Vec<PathBuf> = Vec::new();
-    if !name.is_empty() {
-        candidates.extend(env::split_paths(&folders).map(|folder| folder.join(name)));
-        candidates.retain(|path| path.is_file());
-    }
+    let is_path = name.as_encoded_bytes().contains(&b'/');
+    let mut candidates: Vec<PathBuf> = if is_path {
+        vec![PathBuf::from(name)]
+    } else {
+        let folders = env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
+        env::split_paths(&folders).map(|folder| folder.join(name)).collect()
+    };
+    candidates.retain(|path| if is_path { path.exists() } else { path.is_file() });
     match candidates.iter().find(|path| is_executable(path)) {
-        Some(path) => Ok(found(path.clone())),
-        None if candidates.is_empty() => Err(not_found(name)),
+        Some(path) => Ok(Program { path: path.clone(), name: name.to_owned() }),
+        None if candidates.is_empty() => Err(not_found(name, arguments)),
         None => Err(not_executable(name)),
     }
 }
@@ -51,8 +43,9 @@ fn is_executable(path: &Path) -> bool {
     is_file && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-fn not_found(name: &OsStr, hint: Option<String>) -> Failure {
-    let (name, hint) = (escape_for_terminal(&name.to_string_lossy()), hint.unwrap_or_default());
+fn not_found(name: &OsStr, arguments: &[OsString]) -> Failure {
+    let hint = shell_hint(name, arguments).unwrap_or_default();
+    let name = escape_for_terminal(&name.to_string_lossy());
     let message = format!("{name}: there is no such command; nothing was locked{hint}");
     Failure::new(Status::NOT_FOUND, message)
 }

@@ -21,8 +21,7 @@ pub(crate) struct TickOptions {
     /// tick in `SYNCGUARD_TICK` and the number of the attempt in `SYNCGUARD_ATTEMPT`. An expression
     /// has five fields, or six with the seconds before them.
     #[arg(long, value_name = "CRON")]
-    #[arg(conflicts_with_all = ["wait", "max_hold", "at_least"])]
-    #[cfg_attr(feature = "permits", arg(conflicts_with = "permits"))]
+    #[arg(conflicts_with_all = ["wait", "max_hold", "at_least", "permits"])]
     pub(super) tick: Option<String>,
     /// The time zone of --tick, such as Europe/Berlin
     #[arg(long, value_name = "ZONE", default_value = "UTC", requires = "tick")]

@@ -106,32 +106,27 @@ async fn run_one(
     let (status, message) = match outcome {
         TickOutcome::Ran(()) => return Ok(Status::INTERNAL),
         TickOutcome::Taken if in_doubt.get() => {
-            let message =
+            let says =
                 "the tick may be lost: a request for it had no answer, and it counts as started";
-            return Err(Failure::new(Status::UNAVAILABLE, message));
+            return Err(Failure::new(Status::UNAVAILABLE, says));
         }
         TickOutcome::Taken => {
-            let status = waiting.conflict_status_or(Status::TAKEN);
-            (status, "the tick was run before, by this or another process".to_owned())
+            let says = "the tick was run before, by this or another process";
+            (waiting.conflict_status_or(Status::TAKEN), says.to_owned())
         }
         TickOutcome::Busy(_) => {
-            let message = "another process holds the lock: an earlier tick or attempt still runs, or the pause after it lasts";
+            let says = "another process holds the lock: an earlier tick or attempt still runs, or the pause after it lasts";
             let holder = WaitDisplay::new(backend, request, runner.output).holder_now().await;
-            (waiting.conflict_status(), format!("{message}{holder}"))
+            (waiting.conflict_status(), format!("{says}{holder}"))
         }
         TickOutcome::TooEarly { wait } => {
-            let ahead = human(wait);
-            (
-                Status::EARLY,
-                format!(
-                    "the tick is due in {ahead} by the store's clock: this machine's clock is ahead"
-                ),
-            )
+            let says = "by the store's clock: this machine's clock is ahead";
+            (Status::EARLY, format!("the tick is due in {} {says}", human(wait)))
         }
-        TickOutcome::NotDue => (
-            Status::MISSED,
-            "no tick is due: the last one is too late, see --max-lateness".to_owned(),
-        ),
+        TickOutcome::NotDue => {
+            let says = "no tick is due: the last one is too late, see --max-lateness";
+            (Status::MISSED, says.to_owned())
+        }
     };
     runner.output.note(message);
     Ok(status)

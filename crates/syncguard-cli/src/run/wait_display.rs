@@ -102,7 +102,7 @@ impl<'a> WaitDisplay<'a> {
 mod tests {
     use std::cell::RefCell;
 
-    use syncguard::{AcquisitionOptions, LockConfig, acquire};
+    use syncguard::{LockConfig, acquire};
 
     use super::*;
     use crate::exit::Status;
@@ -112,8 +112,7 @@ mod tests {
         let backend = syncguard::connect("memory:?holder=web-7").await.unwrap();
         let hour = Duration::from_secs(3600);
         let _held = acquire(&backend, LockConfig::new("k").with_ttl(hour)).await.unwrap();
-        let config = LockConfig::new("k");
-        let request = LockRequest::of_lock(config, AcquisitionOptions::new(), Status::CONFLICT);
+        let request = LockRequest::of_lock(LockConfig::new("k"), Status::CONFLICT);
         let display = WaitDisplay::new(&backend, &request, Output::new(false));
         let lines = RefCell::new(Vec::new());
         let telling = display.tell(Instant::now(), |line| lines.borrow_mut().push(line));

@@ -1,112 +1,68 @@
 //! The default store: a file of this user.
 
-#[cfg(feature = "sqlite")]
-use std::{
-    env,
-    path::{Path, PathBuf},
-};
+use std::env;
+use std::fs::{DirBuilder, canonicalize, metadata};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 
-#[cfg(feature = "sqlite")]
 use super::access::Access;
 use crate::exit::Failure;
-#[cfg(feature = "sqlite")]
 use crate::output::Output;
 
-#[cfg(feature = "sqlite")]
 const FILE: &str = "locks.db";
 
-/// The default store. Its file and folder need not exist.
-#[cfg(feature = "sqlite")]
-pub(super) struct DefaultStore {
-    folder: PathBuf,
+/// The folder of the default store, which need not exist.
+pub(super) fn folder() -> Result<PathBuf, Failure> {
+    if cfg!(not(feature = "sqlite")) {
+        let says = "no store is named: use --store, --store-file or SYNCGUARD_STORE";
+        return Err(Failure::usage(says));
+    }
+    let folder = named_folder().or_else(folder_of_home);
+    folder.ok_or_else(|| Failure::usage("this user has no home; name a store with --store"))
 }
 
-#[cfg(feature = "sqlite")]
-impl DefaultStore {
-    pub(super) fn find() -> Result<Self, Failure> {
-        let folder = named_folder().or_else(folder_of_home);
-        let folder = folder
-            .ok_or_else(|| Failure::usage("this user has no home; name a store with --store"))?;
-        Ok(Self { folder })
-    }
-
-    pub(super) fn url(&self) -> Result<String, Failure> {
-        let path = self.path();
-        let path = path.to_str().ok_or_else(|| {
-            Failure::usage(
-                "the folder for state of this user is not UTF-8; name a store with --store",
-            )
-        })?;
-        Ok(format!("sqlite://{}", super::url::encoded(path)))
-    }
-
-    /// Makes the folder, which only this user can read.
-    pub(super) fn make_folder(&self) -> Result<(), Failure> {
-        use std::fs::DirBuilder;
-        use std::os::unix::fs::DirBuilderExt as _;
-
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).map_err(|error| {
-            let folder = self.folder.display();
-            Failure::usage(format!(
-                "the folder {folder} cannot be made: {error}; name a store with --store"
-            ))
-        })
-    }
-
-    /// Says that these locks are of this machine alone: in the crontab of a fleet, each machine would have its own
-    /// locks, and run the job.
-    pub(super) fn tell(&self, access: Access, output: Output) {
-        let path = self.path();
-        let says = format!(
-            "no store is named, so {} is used: its locks count for this user on this machine alone. SYNCGUARD_STORE, \
-             --store or --store-file names a store that other machines share",
-            path.display()
-        );
-        match (access, path.exists()) {
-            (Access::Lock, true) => {}
-            // The first use is told even to those who want errors only, such as cron.
-            (Access::Lock | Access::Share, false) => output.error(says),
-            (Access::Share | Access::Look, _) => output.note(says),
-        }
-        warn_of_second_store(&self.folder, output);
-    }
-
-    fn path(&self) -> PathBuf {
-        self.folder.join(FILE)
-    }
+pub(super) fn url(folder: &Path) -> Result<String, Failure> {
+    let path = folder.join(FILE);
+    let path = path.to_str().ok_or_else(|| {
+        Failure::usage("the folder for state of this user is not UTF-8; name a store with --store")
+    })?;
+    Ok(format!("sqlite://{}", super::url::encoded(path)))
 }
 
-/// A build without SQLite has no default store.
-#[cfg(not(feature = "sqlite"))]
-pub(super) enum DefaultStore {}
+/// Makes the folder, which only this user can read.
+pub(super) fn make(folder: &Path) -> Result<(), Failure> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| {
+        let folder = folder.display();
+        Failure::usage(format!(
+            "the folder {folder} cannot be made: {error}; name a store with --store"
+        ))
+    })
+}
 
-#[cfg(not(feature = "sqlite"))]
-impl DefaultStore {
-    pub(super) fn find() -> Result<Self, Failure> {
-        Err(Failure::usage("no store is named: use --store, --store-file or SYNCGUARD_STORE"))
+/// Says that these locks are of this machine alone: in the crontab of a fleet, each machine would have its own
+/// locks, and run the job.
+pub(super) fn tell(folder: &Path, access: Access, output: Output) {
+    let path = folder.join(FILE);
+    let says = format!(
+        "no store is named, so {} is used: its locks count for this user on this machine alone. SYNCGUARD_STORE, \
+         --store or --store-file names a store that other machines share",
+        path.display()
+    );
+    match (access, path.exists()) {
+        (Access::Lock, true) => {}
+        // The first use is told even to those who want errors only, such as cron.
+        (Access::Lock | Access::Share, false) => output.error(says),
+        (Access::Share | Access::Look, _) => output.note(says),
     }
-
-    pub(super) fn url(&self) -> Result<String, Failure> {
-        match *self {}
-    }
-
-    pub(super) fn make_folder(&self) -> Result<(), Failure> {
-        match *self {}
-    }
-
-    pub(super) fn tell(&self, _: super::access::Access, _: crate::output::Output) {
-        match *self {}
-    }
+    warn_of_second_store(folder, output);
 }
 
 /// `$XDG_STATE_HOME/syncguard`, as the base directory specification says.
-#[cfg(feature = "sqlite")]
 fn named_folder() -> Option<PathBuf> {
     let state = env::var_os("XDG_STATE_HOME").map(PathBuf::from)?;
     state.is_absolute().then(|| state.join("syncguard"))
 }
 
-#[cfg(feature = "sqlite")]
 fn folder_of_home() -> Option<PathBuf> {
     let home = env::home_dir().filter(|home| home.is_absolute())?;
     Some(home.join(".local/state/syncguard"))
@@ -114,10 +70,7 @@ fn folder_of_home() -> Option<PathBuf> {
 
 /// Warns if this user has another default store, which programs without `XDG_STATE_HOME` use.
 /// Programs without the variable cannot warn: they do not know its value elsewhere.
-#[cfg(feature = "sqlite")]
 fn warn_of_second_store(folder: &Path, output: Output) {
-    use std::fs::{canonicalize, metadata};
-
     let Some(other) = folder_of_home().filter(|other| other != folder) else { return };
     let (path, other) = (folder.join(FILE), other.join(FILE));
     let is_there = metadata(&other).is_ok();

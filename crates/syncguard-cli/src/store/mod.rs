@@ -11,23 +11,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use syncguard::DynBackend;
-#[cfg(feature = "sqlite")]
 use syncguard::authoring::backend_url::BackendUrl;
 
 pub(crate) use self::access::Access;
-use self::default::DefaultStore;
 pub(crate) use self::url::without_password;
 use crate::exit::Failure;
 use crate::global_options::GlobalOptions;
-use crate::lock_options::GivenHolder;
 use crate::output::Output;
 
 /// The URL of a store. It may contain a password, so it has no `Debug`.
 pub(crate) struct Store {
     url: String,
     access: Access,
-    /// Set if no store was named.
-    default: Option<DefaultStore>,
+    /// The folder of the default store, if no store was named.
+    default: Option<PathBuf>,
     /// Parameters for this program alone: commands that it starts do not see them.
     parameters: Vec<(&'static str, String)>,
 }
@@ -57,10 +54,9 @@ impl Store {
                     return Err(Failure::usage("SYNCGUARD_STORE is not UTF-8"));
                 }
                 Err(env::VarError::NotPresent) => {
-                    let default = DefaultStore::find()?;
-                    default.tell(access, output);
-                    let store = Self::new(&default.url()?)?;
-                    Self { default: Some(default), ..store }
+                    let folder = default::folder()?;
+                    default::tell(&folder, access, output);
+                    Self { default: Some(folder.clone()), ..Self::new(&default::url(&folder)?)? }
                 }
             }
         };
@@ -137,21 +133,15 @@ impl Store {
     }
 
     /// The file that holds the locks, if the store is a file.
-    #[cfg(feature = "sqlite")]
     pub(crate) fn file(&self) -> Option<PathBuf> {
-        let url = BackendUrl::parse(&self.url).ok().filter(|url| url.scheme() == "sqlite")?;
+        let is_file = |url: &BackendUrl<'_>| cfg!(feature = "sqlite") && url.scheme() == "sqlite";
+        let url = BackendUrl::parse(&self.url).ok().filter(is_file)?;
         let path = url.after_scheme().ok()?;
         Some(PathBuf::from(path.strip_prefix("//").unwrap_or(&path)))
     }
 
-    #[cfg(not(feature = "sqlite"))]
-    #[expect(clippy::unused_self, reason = "with the feature the store may be a file")]
-    pub(crate) fn file(&self) -> Option<PathBuf> {
-        None
-    }
-
-    /// The same store, and all locks have this label unless the URL has one. [`with_holder`](Self::with_holder) comes
-    /// after this, and decides.
+    /// The same store, and all locks have this label unless the URL has one.
+    /// [`with_parameters`](Self::with_parameters) comes after this, and decides.
     pub(crate) fn with_default_label(mut self, label: String) -> Self {
         if !url::has_parameter(&self.url, "holder") {
             self.parameters.push(("holder", label));
@@ -159,10 +149,9 @@ impl Store {
         self
     }
 
-    /// The same store, and all locks have this holder unless nothing was given.
-    pub(crate) fn with_holder(mut self, holder: GivenHolder) -> Self {
-        self.parameters.extend(holder.label.map(|label| ("holder", label)));
-        self.parameters.extend(holder.note.map(|note| ("note", note)));
+    /// The same store, for which these parameters replace those of its URL.
+    pub(crate) fn with_parameters(mut self, parameters: Vec<(&'static str, String)>) -> Self {
+        self.parameters.extend(parameters);
         self
     }
 
@@ -179,8 +168,8 @@ impl Store {
         if self.access == Access::Look && self.missing_file().is_some() {
             return Ok(syncguard::connect("memory:").await?);
         }
-        if let Some(default) = &self.default {
-            default.make_folder()?;
+        if let Some(folder) = &self.default {
+            default::make(folder)?;
         }
         let url = self
             .parameters

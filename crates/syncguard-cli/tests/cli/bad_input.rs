@@ -26,17 +26,9 @@ fn bad_input_is_named_and_locks_nothing() -> Result<()> {
         (&["run", "--tick", "* * * * *", "--tz", "Europe/No", "k", "--", "true"], 64, "zone"),
         (&["run", "--tick", "* * * * *", "--attempts", "1000", "k", "--", "true"], 64, "1..=999"),
         (&["run", "--tick", "* * * * *", "--wait", "1s", "k", "--", "true"], 64, "cannot be used"),
-        (
-            &["run", "--tick", "* * * * *", "--permits", "2", "k", "--", "true"],
-            64,
-            "cannot be used",
-        ),
+        (&["run", "--tick", "* * * * *", "--permits=2", "k", "--", "true"], 64, "cannot be used"),
         (&["run", "--ride-out", "101years", "k", "--", "true"], 64, "at most 100 years"),
-        (
-            &["run", "--wait", "1d 1h 1m 1s 234ms", "--ttl", "200years", "k", "--", "true"],
-            64,
-            "TTL",
-        ),
+        (&["run", "-w", "1d 1h 1s 234ms", "--ttl", "200years", "k", "--", "true"], 64, "TTL"),
         (&["run", "--holder", &label, "k", "--", "true"], 64, "128"),
         (&["run", "--note", &label, "k", "--", "true"], 64, "128"),
         (&["acquire", "--note", &label, "k", "--json"], 64, "128"),
@@ -68,6 +60,11 @@ fn bad_input_is_named_and_locks_nothing() -> Result<()> {
         (&["run", "-E", "256", "k", "--", "true"], 64, "0..=255"),
         (&["run", "k"], 64, "<COMMAND>"),
         (&["run", "k", "--", "no-such-command-7"], 127, "there is no such command"),
+        (&["run", "k", "echo a; echo b"], 127, "run KEY -- sh -c 'echo a; echo b'"),
+        (&["run", "k", "./a.sh --all"], 127, "run KEY -- sh -c './a.sh --all'"),
+        (&["run", "k", "echo 'x'"], 127, r"sh -c 'echo '\''x'\'''"),
+        (&["run", "k", "-c", "echo a; echo b"], 127, "run KEY -- sh -c 'echo a; echo b'"),
+        (&["run", "-c", "echo a", "k"], 64, "syncguard run KEY -- sh -c 'LINE'"),
         (&["run", "k", "--", "/no/such/command"], 127, "there is no such command"),
         (&["run", "k", "--", "/etc/passwd"], 126, "not executable"),
         (&["run", "k", "--", "/etc"], 126, "not executable"),
@@ -78,7 +75,14 @@ fn bad_input_is_named_and_locks_nothing() -> Result<()> {
         (&["status", "k", "--store", "redis://h?pasword=hunter2"], 64, "is not known"),
         (&["status", "k", "--store", "redis://h?sslmode=hunter2"], 64, "the parameter sslmode"),
         (&["status", "k", "--store", "postgres://me:hunter2@h:x/db"], 64, "percent-encoded"),
-        (&["watch", "k"], 64, "a terminal"),
+        (&["fence", "raise", "k", "--", "-1"], 64, "at most 15 digits"),
+        (&["fence", "raise", "k", "x"], 64, "at most 15 digits"),
+        (&["fence", "raise", "k", "900000000000001"], 64, "no counter passes"),
+        (&["fence", "raise", "k", "9999999999999999"], 64, "at most 15 decimal digits"),
+        (&["fence", "find", "1234567"], 64, "24 digits"),
+        (&["fence", "find", "not-a-hash"], 64, "24 digits"),
+        (&["fence", "find", "0123456789012345678901234"], 64, "24 digits"),
+        (&["watch", "k"], 64, "watch --json"),
         (&["watch", "--json", "pay*today"], 64, "only a * at the end"),
         (&["ls", "pay?"], 64, "only a * at the end"),
         (&["ls", "--longer-than", "5"], 64, "5s, 5m or 5h"),
@@ -103,6 +107,8 @@ fn bad_input_is_named_and_locks_nothing() -> Result<()> {
             "{arguments:?} {says}: {done:?}"
         );
         ensure!(done.stdout.is_empty(), "{arguments:?}: {done:?}");
+        // Only a line for a shell is answered with one.
+        ensure!(says.contains("sh -c") || !done.stderr.contains("sh -c"), "{done:?}");
         // Input that could be a secret is not repeated.
         ensure!(!done.stderr.contains("hunter2"), "{done:?}");
     }

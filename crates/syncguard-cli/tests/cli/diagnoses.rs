@@ -3,7 +3,6 @@
 use std::fs;
 
 use anyhow::{Result, ensure};
-use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::redis::RedisServer;
 
 use crate::harness::Harness;
@@ -74,18 +73,9 @@ fn a_lock_that_the_command_runs_under() -> Result<()> {
     Ok(())
 }
 
-/// Messages name options and URL parameters instead of functions of the library.
+/// Messages name no modules and types of the library.
 #[test]
 fn words_of_the_shell() -> Result<()> {
-    let server = PostgresServer::start()?;
-    let harness = Harness::at(server.url(), None);
-    for arguments in [&["run", "k", "--", "true"][..], &["-v", "run", "k", "--", "true"]] {
-        let done = harness.run(arguments)?.expect(64)?;
-        ensure!(!done.stderr.contains("run setup_schema"), "{done:?}");
-        ensure!(done.stderr.contains("add setup_schema=true to the URL"), "{done:?}");
-        ensure!(!done.stderr.contains("::"), "{done:?}");
-    }
-
     let server = RedisServer::start()?;
     let harness = Harness::at(server.url(), None);
     let done = harness.run(&["-v", "run", "k", "--", "true"])?.expect(0)?;

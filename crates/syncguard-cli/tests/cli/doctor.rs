@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use expect_test::{ExpectFile, expect_file};
 use serde_json::Value;
 use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::firestore::FirestoreEmulator;
@@ -12,12 +13,14 @@ use syncguard_test_services::{install, tools};
 
 use crate::emulator::emulator_url;
 use crate::harness::{Finished, Harness};
+use crate::transcript::Transcript;
 
 /// An expected finding: its level, its subject, and a part of its mend.
 type Expected<'a> = (&'a str, &'a str, &'a str);
 
-fn finds(url: &str, status: i32, expected: &[Expected]) -> Result<()> {
+fn finds(url: &str, expected: &[Expected]) -> Result<()> {
     let harness = Harness::at(url.to_owned(), None);
+    let status = if expected.iter().any(|(level, ..)| *level == "red") { 78 } else { 0 };
     let json = harness.run(&["doctor", "--json", "--rounds", "3"])?.expect(status)?.stdout;
     let text = harness.run(&["doctor", "--rounds", "3"])?.expect(status)?.stdout;
     for (level, about, mend) in expected {
@@ -31,34 +34,31 @@ fn finds(url: &str, status: i32, expected: &[Expected]) -> Result<()> {
     Ok(())
 }
 
+/// Compares both forms of the report with a file.
+fn reports(url: &str, expected: &ExpectFile) -> Result<()> {
+    let harness = Harness::at(url.to_owned(), None);
+    let mut both = Transcript::on(&harness);
+    both.run(&[&["doctor", "--rounds", "3"], &["doctor", "--rounds", "3", "--json"]])?;
+    expected.assert_eq(&both.text);
+    Ok(())
+}
+
 #[test]
 fn redis() -> Result<()> {
     let safe = RedisServer::builder().append_only(AppendOnly::EverySecond).start()?;
+    reports(&safe.url(), &expect_file!["snapshots/doctor_redis.txt"])?;
     safe.cli(&["SET", "cache:1", "x"])?;
-    finds(
-        &safe.url(),
-        0,
-        &[("yellow", "database", "-flushdb -flushall"), ("green", "durability", "")],
-    )?;
-
+    finds(&safe.url(), &[("yellow", "database", "-flushdb -flushall")])?;
+    Harness::at(safe.url(), None).run(&["doctor", "--strict"])?.expect(78)?;
     safe.cli(&["CONFIG", "SET", "min-replicas-to-write", "2"])?;
-    finds(&safe.url(), 78, &[("red", "permissions", "lower min-replicas-to-write")])?;
+    finds(&safe.url(), &[("red", "permissions", "lower min-replicas-to-write")])?;
     safe.cli(&["CONFIG", "SET", "min-replicas-to-write", "0"])?;
 
-    safe.cli(&[
-        "ACL",
-        "SETUSER",
-        "weak",
-        "on",
-        ">pass",
-        "~*",
-        "&*",
-        "+@connection",
-        "+info",
-        "+config|get",
-    ])?;
+    let rights = "~* &* +@connection +info +config|get";
+    let user = ["ACL", "SETUSER", "weak", "on", ">pass"].into_iter().chain(rights.split(' '));
+    safe.cli(&user.collect::<Vec<_>>())?;
     let weak = format!("redis://weak:pass@127.0.0.1:{}", safe.port());
-    finds(&weak, 78, &[("red", "permissions", "ACL SETUSER")])
+    finds(&weak, &[("red", "permissions", "ACL SETUSER")])
 }
 
 /// A prefix without a hash tag is spread over shards, and a prefix with a tag is on one master. A
@@ -70,39 +70,34 @@ fn redis_cluster() -> Result<()> {
         node.cli(&["CONFIG", "SET", "appendonly", "yes"])?;
     }
     let untagged = ("green", "layout", "64 shards, spread over all masters");
-    finds(&cluster.url(), 0, &[untagged, ("green", "permissions", "")])?;
+    finds(&cluster.url(), &[untagged, ("green", "permissions", "")])?;
     let tagged = format!("{}&key_prefix=%7Bapp%7D", cluster.url());
-    finds(&tagged, 0, &[("green", "layout", "on the one master of that tag")])?;
+    finds(&tagged, &[("green", "layout", "on the one master of that tag")])?;
     // One node without persistence puts locks at risk.
     cluster.nodes()[2].cli(&["CONFIG", "SET", "appendonly", "no"])?;
-    finds(&cluster.url(), 78, &[("red", "persistence", "CONFIG SET appendonly yes")])?;
+    finds(&cluster.url(), &[("red", "persistence", "CONFIG SET appendonly yes")])?;
 
     let node = cluster.nodes()[0].url();
-    finds(&node, 78, &[("red", "connect", "redis-cluster:// instead of redis://")])
+    finds(&node, &[("red", "connect", "redis-cluster:// instead of redis://")])
 }
 
 #[test]
 fn postgres() -> Result<()> {
     let server = PostgresServer::builder().config("fsync = off").start()?;
-    finds(&server.url(), 78, &[("red", "fsync", "ALTER SYSTEM SET fsync = on")])?;
+    finds(&server.url(), &[("red", "fsync", "ALTER SYSTEM SET fsync = on")])?;
 
     let server = PostgresServer::start()?;
-    Harness::at(server.url(), None).run(&["setup"])?.expect(0)?;
+    let url = format!("{}?setup_schema=true", server.url());
+    reports(&url, &expect_file!["snapshots/doctor_postgres.txt"])?;
     server.psql("CREATE ROLE weak LOGIN")?;
     server.psql("GRANT SELECT ON ALL TABLES IN SCHEMA public TO weak")?;
     let weak = server.url().replace("postgres:", "weak:").replace("weak://", "postgres://");
-    finds(
-        &weak,
-        78,
-        &[(
-            "red",
-            "permissions",
-            "GRANT INSERT, UPDATE, DELETE ON syncguard_locks TO weak; GRANT INSERT, UPDATE ON syncguard_fence_counters TO weak",
-        )],
-    )?;
+    let grants = "GRANT INSERT, UPDATE, DELETE ON syncguard_locks TO weak; \
+                  GRANT INSERT, UPDATE ON syncguard_fence_counters TO weak";
+    finds(&weak, &[("red", "permissions", grants)])?;
 
     let pooler = PgBouncer::start(&server, PoolMode::Transaction)?;
-    finds(&pooler.url(), 78, &[("red", "pooler", "unprepared_statements=true")])
+    finds(&pooler.url(), &[("red", "pooler", "unprepared_statements=true")])
 }
 
 #[test]
@@ -110,7 +105,6 @@ fn etcd() -> Result<()> {
     let one = EtcdCluster::start(1)?;
     finds(
         &one.url(),
-        0,
         &[
             ("yellow", "members", "three members"),
             ("yellow", "history", "--auto-compaction-retention=1h"),
@@ -122,19 +116,16 @@ fn etcd() -> Result<()> {
     one.enable_users("hunter2")?;
     one.post_as_root("auth/user/add", r#"{"name":"me","password":"hunter2"}"#)?;
     let port = one.port(0);
+    let url = format!("etcd://me:hunter2@127.0.0.1:{port}/apps/locks");
     let role = "grant-permission ROLE --prefix=true readwrite apps/locks/";
-    finds(
-        &format!("etcd://me:hunter2@127.0.0.1:{port}/apps/locks"),
-        78,
-        &[("red", "permissions", role)],
-    )?;
+    finds(&url, &[("red", "permissions", role)])?;
 
     let three = EtcdCluster::builder().flag("--quota-backend-bytes=100000").start(3)?;
     let full =
         [("green", "members", ""), ("green", "history", ""), ("red", "quota", "alarm disarm")];
     Harness::at(three.url(), None).run(&["doctor", "--rounds", "300"])?;
     three.compact(three.leader()?)?;
-    finds(&three.url(), 78, &full)
+    finds(&three.url(), &full)
 }
 
 /// A machine whose wall clock is wrong. The other clocks are right.
@@ -142,6 +133,7 @@ fn etcd() -> Result<()> {
 fn firestore() -> Result<()> {
     let server = FirestoreEmulator::start()?;
     let url = emulator_url(&server)?;
+    reports(&url, &expect_file!["snapshots/doctor_firestore.txt"])?;
     let mut behind = Command::new(install::require(&tools::FAKETIME)?);
     behind.args(["-m", "--exclude-monotonic", "-f", "-5s", env!("CARGO_BIN_EXE_syncguard")]);
     let done = behind.args(["doctor", &url, "--json", "--rounds", "3"]).output()?;
@@ -157,22 +149,17 @@ fn firestore() -> Result<()> {
     Ok(())
 }
 
+/// A file system in memory does not survive a restart. Any other may be that of a container.
 #[test]
 fn sqlite() -> Result<()> {
-    let harness = Harness::file()?;
-    let status = harness.run(&["doctor", "--rounds", "3"])?.status;
-    // The tests may run in a container.
-    ensure!([0, 78].contains(&status));
-    let url = format!("{}?synchronous=normal", harness.url);
-    let synchronous = ("yellow", "synchronous", "synchronous=normal");
-    finds(&url, status, &[synchronous, ("green", "permissions", "")])?;
-    Harness::at(url, None).run(&["doctor", "--strict"])?.expect(78)?;
-    // A file in memory does not survive a restart.
-    finds("sqlite:///dev/shm/syncguard-doctor-test.db", 78, &[("red", "file-system", "/var/lib")])?;
-    for end in ["", "-wal", "-shm"] {
-        let _ = std::fs::remove_file(format!("/dev/shm/syncguard-doctor-test.db{end}"));
-    }
-    Ok(())
+    let folder = tempfile::tempdir_in("/dev/shm").context("/dev/shm is missing")?;
+    let url = format!("sqlite://{}/locks.db", folder.path().display());
+    reports(&url, &expect_file!["snapshots/doctor_sqlite.txt"])?;
+    let memory = ("red", "file-system", "/var/lib");
+    finds(
+        &format!("{url}?synchronous=normal"),
+        &[("yellow", "synchronous", "synchronous=normal"), memory],
+    )
 }
 
 /// A store that is away has the same status as with other commands, for scripts that wait for it.

@@ -33,7 +33,16 @@ fn tables_that_are_missing_are_named() -> Result<()> {
     let says = found[0]["says"].as_str().context("a text")?;
     ensure!(says.contains("syncguard_locks and syncguard_fence_counters"), "{says}");
 
-    ensure!(findings(&format!("{}?setup_schema=true", server.url()), 0)?.is_empty());
+    let harness = Harness::at(server.url(), None);
+    let refused = harness.run(&["run", "k", "--", "true"])?.expect(64)?;
+    ensure!(refused.stderr.contains("run `syncguard setup`"), "{refused:?}");
+    for _ in 0..2 {
+        let done = harness.run(&["setup"])?.expect(0)?;
+        ensure!(done.stdout == "the tables are complete\n", "{done:?}");
+    }
+    let without = Harness::file()?.run(&["setup"])?.expect(0)?;
+    ensure!(without.stdout == "this store needs no setup\n", "{without:?}");
+    ensure!(findings(&server.url(), 0)?.is_empty());
     server.psql("DROP TABLE syncguard_fence_counters")?;
     let found = findings(&server.url(), 78)?;
     only(&found, "red", "tables")?;

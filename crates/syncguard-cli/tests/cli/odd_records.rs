@@ -1,9 +1,45 @@
-//! Odd records that can still be read.
+//! Records that cannot be read, or only in a part, or that deceive their reader, and a server without room for records.
 
 use anyhow::{Result, ensure};
 use syncguard_test_services::redis::RedisServer;
 
-use crate::harness::Harness;
+use crate::harness::{Finished, Harness};
+
+/// 70: a corrupt record. It hides no other lock, and stays as it is.
+#[test]
+fn a_record_that_makes_no_sense() -> Result<()> {
+    let server = RedisServer::start()?;
+    let harness = Harness::at(server.url(), None);
+    server.cli(&["SET", "syncguard:hunter7", "{"])?;
+    server.cli(&["SET", "syncguard:fence:syncguard:hunter7", "x"])?;
+    let holder = harness.holder("sound", &[])?;
+    for arguments in [
+        &["status", "hunter7"][..],
+        &["run", "hunter7", "--", "true"],
+        &["release", "--force", "hunter7"],
+        &["fence", "show", "hunter7"],
+        &["fence", "raise", "hunter7", "7"],
+        &["ls"],
+    ] {
+        let done = harness.run(arguments)?.expect(70)?;
+        ensure!(!done.stderr.contains("hunter7"), "{done:?}");
+    }
+    let listed = harness.run(&["ls"])?;
+    ensure!(listed.stdout.contains("sound"), "{listed:?}");
+    ensure!(listed.stderr.contains("corrupt records: 1"), "{listed:?}");
+    let exported = harness.run(&["export"])?.expect(0)?.stdout;
+    ensure!(exported.contains("\nsyncguard_lock_records_corrupt 1\n"), "{exported}");
+    holder.end()?.expect(0)?;
+
+    let to = Harness::file()?;
+    let mut copy = harness.command(&["copy-fences"]);
+    copy.env("SYNCGUARD_FROM", &harness.url).env("SYNCGUARD_TO", &to.url);
+    let done = Finished::of(&copy.output()?).expect(70)?;
+    ensure!(done.stderr.contains("not copied: 1"), "{done:?}");
+    ensure!(to.run(&["fence", "show", "sound"])?.expect(0)?.stdout == "000000000000001\n");
+    ensure!(server.cli(&["GET", "syncguard:hunter7"])? == "{");
+    Ok(())
+}
 
 /// A lock that cannot be released by its id is not reported as free.
 #[test]
@@ -19,6 +55,20 @@ fn a_lock_whose_index_entry_is_missing_is_not_told_as_free() -> Result<()> {
     ensure!(done.stderr.contains("ends by itself in"), "{done:?}");
     let json = harness.run(&["release", "--force", "--json", "k"])?.expect(70)?;
     ensure!(json.stdout.contains("\"released\":false"), "{json:?}");
+    Ok(())
+}
+
+/// Neither the release nor the new fence needs memory.
+#[test]
+fn a_lock_is_taken_away_on_a_full_server() -> Result<()> {
+    let server = RedisServer::start()?;
+    let harness = Harness::at(server.url(), None);
+    harness.run(&["acquire", "k", "--ttl", "1h", "--json"])?.expect(0)?;
+    server.cli(&["CONFIG", "SET", "maxmemory", "100kb"])?;
+    let released = harness.run(&["release", "k", "--force"])?.expect(0)?;
+    ensure!(released.stdout.contains("the counter is at 000000000000002"), "{released:?}");
+    harness.run(&["acquire", "k", "--ttl", "1h", "--json"])?.expect(69)?;
+    ensure!(harness.run(&["status", "k"])?.expect(0)?.stdout == "free\n");
     Ok(())
 }
 
@@ -40,9 +90,9 @@ fn characters_that_deceive_are_escaped() -> Result<()> {
         let read: serde_json::Value = serde_json::from_str(&done.stdout)?;
         ensure!(read["key"] == key, "{done:?}");
     }
-    let mut watch = harness.start(&["watch", "--json", "-i", "100ms"])?;
-    let line = watch.line()?;
-    ensure!(line.contains(r"a\u202eb"), "{line}");
-    drop((watch, holder));
-    Ok(())
+    let watched = harness.start(&["watch", "--json"])?.line()?;
+    ensure!(watched.contains(r"a\u202eb"), "{watched}");
+    // A program must see the key as it is.
+    ensure!(harness.run(&["export"])?.expect(0)?.stdout.contains(key));
+    holder.end()?.expect(0).map(drop)
 }

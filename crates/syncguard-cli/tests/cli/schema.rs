@@ -58,23 +58,15 @@ fn close(schema: &mut Value) {
 #[test]
 fn the_schema_refuses_what_is_not_documented() -> Result<()> {
     let fence = Schema::of("fence")?;
-    fence.check(&json!({ "key": "k", "fence": "000000000000007" }))?;
     fence.check(&json!({ "key": "k", "fence": null }))?;
-    for wrong in [
-        json!({ "key": "k" }),
-        json!({ "key": "k", "fence": 7 }),
-        json!({ "key": "k", "fence": "7" }),
-        json!({ "key": "k", "fence": null, "more": 1 }),
-    ] {
-        assert!(fence.check(&wrong).is_err(), "{wrong}");
-    }
+    assert!(fence.check(&json!({ "key": "k", "fence": "7" })).is_err());
+    assert!(fence.check(&json!({ "key": "k", "fence": null, "more": 1 })).is_err());
     let status = Schema::of("status")?;
     status.check(&json!({ "key": "k", "held": false }))?;
     assert!(status.check(&json!({ "key": "k", "held": true })).is_err());
     let watch = Schema::of("watch")?;
     watch.check(&json!({ "error": "away" }))?;
     assert!(watch.check(&json!({ "error": "away", "locks": [], "corrupt": 0 })).is_err());
-    assert!(watch.check(&json!({ "locks": [{ "key": "k" }], "corrupt": 0 })).is_err());
     assert!(Schema::of("run").is_err());
     Ok(())
 }

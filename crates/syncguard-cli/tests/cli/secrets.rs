@@ -48,6 +48,7 @@ fn secrets(harness: &Harness) -> Result<()> {
         &["run", "-n", CANARY, "--", "true"],
         &["run", "-w", "100ms", CANARY, "--", "true"],
         &["run", "--permits", "0", CANARY, "--", "true"],
+        &["acquire", "-n", CANARY, "--json"],
         &["run", CANARY, "--", "/no/such/command"],
         &["run", CANARY],
         &["watch", CANARY],
@@ -114,6 +115,7 @@ fn wrong_password(harness: &Harness) -> Result<()> {
         other.run(arguments)?.expect(77)?;
     }
     other.run(&["doctor", "--json"])?.expect(78)?;
-    other.run(&["copy-fences", "--from", &other.url, "--to", "sqlite:x"])?.expect(77)?;
+    let to = Harness::file()?;
+    other.run(&["copy-fences", "--from", &other.url, "--to", &to.url])?.expect(77)?;
     Ok(())
 }

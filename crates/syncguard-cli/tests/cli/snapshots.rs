@@ -1,111 +1,69 @@
-//! The output of all subcommands, as files. `UPDATE_EXPECT=1` writes them anew.
+//! The output of the subcommands, on every store.
 
-use std::fmt::Write as _;
-
-use anyhow::{Context as _, Result};
-use expect_test::{ExpectFile, expect_file};
-use regex::Regex;
+use anyhow::{Result, ensure};
+use expect_test::expect_file;
 use rustix::process::Signal;
-use syncguard_test_services::firestore::FirestoreEmulator;
-use syncguard_test_services::postgres::PostgresServer;
-use syncguard_test_services::redis::{AppendOnly, RedisServer};
+use syncguard::Key;
 
-use crate::emulator::emulator_url;
 use crate::harness::{Finished, Harness, StoreTest};
-use crate::schema::Schema;
+use crate::transcript::Transcript;
 
 /// One file for all stores.
-pub(crate) const ON_EVERY_STORE: &[StoreTest] = &[("snapshots", commands)];
+pub(crate) const ON_EVERY_STORE: &[StoreTest] = &[("commands", commands), ("permits", permits)];
 
-#[derive(Default)]
-struct Transcript {
-    text: String,
-}
-
-impl Transcript {
-    fn run(&mut self, harness: &Harness, arguments: &[&str]) -> Result<()> {
-        let done = harness.run(arguments)?;
-        self.add(arguments, &done)
-    }
-
-    /// Adds a result, and checks its JSON against the schema.
-    fn add(&mut self, arguments: &[&str], done: &Finished) -> Result<()> {
-        let Finished { status, stdout, stderr } = done;
-        if arguments.contains(&"--json") {
-            Schema::of(arguments[0])?.check_lines(stdout)?;
-        }
-        let (typed, printed) = (arguments.join(" "), normal(&format!("{stdout}{stderr}"))?);
-        writeln!(self.text, "$ syncguard {typed}\n{printed}[{status}]\n")?;
-        Ok(())
-    }
-}
-
-/// Replaces times, lock ids and measurements, which differ each time, by words.
-fn normal(text: &str) -> Result<String> {
-    let mut text = text.to_owned();
-    for (pattern, word) in [
-        // The default label of a holder: the host and the process id.
-        (r#""holder":"[^\s/"]+/\d+""#, r#""holder":"<holder>""#),
-        (r"(by|for|is) [^\s/]+/\d+\b", "$1 <holder>"),
-        (r"(?m)^[^\s/]+/\d+ +(\d{15}) ", "<holder>      $1 "),
-        (r"(?m)^HOLDER +", "HOLDER        "),
-        (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "<utc>"),
-        (r"\b\d{13}\b", "<time>"),
-        (r#"("lockId":"|lock id   )[\w-]{22}"#, "$1<lock id>"),
-        (r#"("lockIdHash":"|by )[0-9a-f]{24}"#, "$1<holder>"),
-        (r"\b[0-9a-f]{12}\b", "<holder>    "),
-        (r"p50 [\d.]+ ms, p99 [\d.]+ ms", "p50 <n> ms, p99 <n> ms"),
-        (r#"("p\d\dMicros":)\d+"#, "$1<n>"),
-        (r"clock is \d+ ms (ahead of|behind)", "clock is <n> ms off"),
-        (r#"(old store: |"counters":)\d+"#, "$1<n>"),
-        (r"\b\d+(ms|s|m|h)( \d+(ms|s|m))?\b", "<duration>"),
-        (r"(<duration>|AGE|LEFT) {2,}", "$1  "),
-    ] {
-        text = Regex::new(pattern)?.replace_all(&text, word).into_owned();
-    }
-    Ok(text)
-}
+const SHOW: &str = "echo $SYNCGUARD_KEY $SYNCGUARD_FENCE ${SYNCGUARD_SLOT-none}";
 
 fn commands(harness: &Harness) -> Result<()> {
-    let mut all = Transcript::default();
-    let all_of = |all: &mut Transcript, rows: &[&[&str]]| {
-        rows.iter().try_for_each(|arguments| all.run(harness, arguments))
-    };
-    all_of(
-        &mut all,
-        &[
-            &["status", "shown:free"],
-            &["status", "shown:free", "--json"],
-            &["tick", "shown:free"],
-            &["tick", "shown:free", "--json"],
-            &["fence", "show", "shown:free"],
-            &["fence", "show", "shown:free", "--json"],
-            &["fence", "raise", "shown:raised", "41"],
-            &["fence", "raise", "shown:raised", "7", "--json"],
-            &["fence", "show", "shown:raised"],
-            &["ls", "shown:"],
-            &["ls", "shown:", "--json"],
-            &["release", "--force", "shown:free"],
-            &["release", "--force", "shown:free", "--json"],
-        ],
-    )?;
-    let first = harness.holder("shown:first", &["--ttl", "1h"])?;
-    let second = harness.holder("shown:second, which has a longer name", &["--ttl", "1h"])?;
-    all_of(
-        &mut all,
-        &[
-            &["status", "shown:first"],
-            &["status", "shown:first", "--exit-code", "--reveal"],
-            &["status", "shown:first", "--json"],
-            &["status", "shown:first", "--json", "--reveal"],
-            &["ls", "shown:"],
-            &["ls", "shown:", "--json"],
-            &["ls", "shown:f", "--json", "--reveal"],
-            &["run", "--no-wait", "shown:first", "--", "true"],
-            &["run", "--wait", "3s", "shown:first", "--", "true"],
-            &["run", "--no-wait", "--quiet", "-E", "9", "shown:first", "--", "true"],
-        ],
-    )?;
+    let mut all = Transcript::on(harness);
+    let hash = Key::new("shown:raised")?.hash_id().to_string();
+    all.run(&[
+        &["status", "shown:free"],
+        &["status", "shown:free", "--json"],
+        &["tick", "shown:free"],
+        &["tick", "shown:free", "--json"],
+        &["fence", "show", "shown:free"],
+        &["fence", "show", "shown:free", "--json"],
+        &["fence", "raise", "shown:raised", "41"],
+        &["fence", "raise", "shown:raised", "000000000000007", "--json"],
+        &["fence", "show", "shown:raised"],
+        // From the hash of a log line to the key, which is held no more.
+        &["fence", "find", &hash],
+        &["fence", "find", &hash[..8]],
+        &["fence", "find", &hash.to_uppercase(), "--json"],
+        &["fence", "find", "012345678901"],
+        &["ls", "shown:"],
+        &["ls", "shown:", "--json"],
+        &["export", "shown:*"],
+        &["release", "--force", "shown:free"],
+        &["release", "--force", "shown:free", "--json"],
+        &["run", "shown:raised", "--", "sh", "-c", SHOW],
+        // `--` can be left out, and options of the command are the command's.
+        &["run", "shown:raised", "sh", "-c", "echo out; echo problem >&2; exit 255"],
+        &["run", "shown:ran", "--", "sh", "-c", "kill -9 $$"],
+        &["run", "shown:ran", "--max-hold", "300ms", "--", "sleep", "1000"],
+        &["run", "shown:kept", "--at-least", "1h", "--", "true"],
+        &["run", "shown:kept", "--wait", "0s", "--", "true"],
+        &["release", "shown:kept", "--force"],
+    ])?;
+    let options = ["--ttl", "1h", "--holder", "me & you", "--note", "50%"];
+    let first = harness.holder("shown:first", &options)?;
+    let second = harness.holder("shown:second, which has a longer name", &options[..2])?;
+    all.run(&[
+        &["status", "shown:first"],
+        &["status", "shown:first", "--exit-code", "--reveal"],
+        &["status", "shown:first", "--json"],
+        &["status", "shown:first", "--json", "--reveal"],
+        &["status", "shown:second, which has a longer name"],
+        &["ls", "shown:"],
+        &["ls", "shown:", "--json"],
+        &["ls", "shown:f", "--json", "--reveal"],
+        &["export", "shown:f"],
+        &["run", "--no-wait", "shown:first", "--", "true"],
+        &["run", "--wait", "3s", "shown:first", "--", "true"],
+        &["run", "--no-wait", "--quiet", "-E", "9", "shown:first", "--", "true"],
+        &["acquire", "--no-wait", "shown:first", "--json"],
+        &["acquire", "-w", "0.1", "--quiet", "-E", "9", "shown:first", "--json"],
+    ])?;
     let arguments = ["watch", "shown:first", "--json"];
     let mut watch = harness.start(&arguments)?;
     let line = watch.line()?;
@@ -121,51 +79,64 @@ fn commands(harness: &Harness) -> Result<()> {
         all.add(arguments, &Finished::of(&command.output()?))
     };
     copy(&mut all, &["copy-fences"])?;
-    all_of(
-        &mut all,
-        &[
-            &["release", "--force", "shown:first", "--json"],
-            &["release", "--force", "shown:second, which has a longer name"],
-        ],
-    )?;
+    all.run(&[
+        &["release", "--force", "shown:first", "--json"],
+        &["release", "--force", "shown:second, which has a longer name"],
+    ])?;
     drop((first, second));
     copy(&mut all, &["copy-fences"])?;
     copy(&mut all, &["copy-fences", "--json"])?;
+
+    let (dead, other) = ("dead \u{e9}", "dead \u{e9}!");
+    for (key, label) in [("dead:1", dead), ("dead:2", dead), ("dead:other", other)] {
+        harness.run(&["acquire", key, "--json", "--holder", label])?.expect(0)?;
+    }
+    all.run(&[
+        // The label may be typed in another form of Unicode.
+        &["release", "--holder", "dead e\u{301}", "--force"],
+        &["release", "--holder", dead, "--force"],
+        &["ls", "dead:", "--json"],
+        &["release", "--holder", other, "--force", "--json"],
+    ])?;
     expect_file!["snapshots/commands.txt"].assert_eq(&all.text);
     Ok(())
 }
 
-fn doctor(url: String, expected: &ExpectFile) -> Result<()> {
-    let (harness, mut both) = (Harness::at(url, None), Transcript::default());
-    both.run(&harness, &["doctor", "--rounds", "3"])?;
-    both.run(&harness, &["doctor", "--rounds", "3", "--json"])?;
-    expected.assert_eq(&both.text);
+fn permits(harness: &Harness) -> Result<()> {
+    let mut all = Transcript::on(harness);
+    let kept: &[&str] = &["run", "-n", "kept", "--permits", "1", "--at-least", "1h", "--", "true"];
+    all.run(&[
+        &["run", "exports", "--permits", "1", "--", "sh", "-c", SHOW],
+        // A permit has a minimum hold, too.
+        kept,
+        kept,
+        &["release", "kept:permit:0", "--force"],
+    ])?;
+    let holder = |key, permits| harness.holder(key, &["--permits", permits, "--holder", "web-7"]);
+    let (first, second) = (holder("exports", "2")?, holder("exports", "2")?);
+    // The permits of another semaphore, and the lock of the key itself.
+    let others =
+        [holder("exports:permit:7", "1")?, harness.holder("exports", &["--holder", "me"])?];
+    // A caller that gives a smaller number than its rivals is told, and locks nothing.
+    let differ: &[&str] = &["run", "--wait", "1h", "--permits", "1", "exports", "--", "true"];
+    all.run(&[
+        &["status", "exports"],
+        &["run", "--no-wait", "--permits", "2", "exports", "--", "true"],
+        &["run", "--no-wait", "--permits", "1", "exports", "--", "true"],
+        differ,
+        &["ls", "exports"],
+        // A larger number is not noticed, and is safe.
+        &["run", "--permits", "3", "exports", "--", "true"],
+    ])?;
+    others.into_iter().try_for_each(|other| other.end()?.expect(0).map(drop))?;
+    all.run(&[&["status", "exports", "--json", "--exit-code"]])?;
+    let waiter = harness.start(&["run", "--permits", "2", "exports", "--", "echo", "mine"])?;
+    first.end()?.expect(0)?;
+    ensure!(waiter.ended()?.expect(0)?.stdout == "mine\n");
+    second.end()?.expect(0)?;
+    all.run(&[&["status", "exports"], differ])?;
+    // The key of a semaphore is shorter than this one, so nothing is looked up.
+    harness.run(&["status", &"k".repeat(512)])?.expect(0)?;
+    expect_file!["snapshots/permits.txt"].assert_eq(&all.text);
     Ok(())
-}
-
-#[test]
-fn doctor_of_redis() -> Result<()> {
-    let server = RedisServer::builder().append_only(AppendOnly::EverySecond).start()?;
-    doctor(server.url(), &expect_file!["snapshots/doctor_redis.txt"])
-}
-
-#[test]
-fn doctor_of_postgres() -> Result<()> {
-    let server = PostgresServer::start()?;
-    let url = format!("{}?setup_schema=true", server.url());
-    doctor(url, &expect_file!["snapshots/doctor_postgres.txt"])
-}
-
-#[test]
-fn doctor_of_firestore() -> Result<()> {
-    let server = FirestoreEmulator::start()?;
-    doctor(emulator_url(&server)?, &expect_file!["snapshots/doctor_firestore.txt"])
-}
-
-/// On a file system in memory, since any other may be that of a container.
-#[test]
-fn doctor_of_sqlite() -> Result<()> {
-    let folder = tempfile::tempdir_in("/dev/shm").context("/dev/shm is missing")?;
-    let url = format!("sqlite://{}/locks.db", folder.path().display());
-    doctor(url, &expect_file!["snapshots/doctor_sqlite.txt"])
 }

@@ -8,7 +8,7 @@ use syncguard_test_services::redis::RedisServer;
 
 use crate::emulator::emulator_url;
 use crate::harness::{Harness, until_gone};
-use crate::{acquire, inventory, recipes, run, secrets, sharing, snapshots};
+use crate::{acquire, recipes, run, secrets, sharing, snapshots};
 
 fn all(harness: &Harness) -> Result<()> {
     // The first tests need an empty store.
@@ -16,7 +16,6 @@ fn all(harness: &Harness) -> Result<()> {
         snapshots::ON_EVERY_STORE,
         run::ON_EVERY_STORE,
         acquire::ON_EVERY_STORE,
-        inventory::ON_EVERY_STORE,
         recipes::ON_EVERY_STORE,
         sharing::ON_EVERY_STORE,
         secrets::ON_EVERY_STORE,

@@ -8,7 +8,7 @@ use serde_json::Value;
 use syncguard_test_services::wait;
 
 use crate::harness::{Harness, LONG, until_gone};
-use crate::processes::{family, state};
+use crate::processes::{family, name, state};
 
 /// A command with a child, which no parent-death signal reaches. The command prints both process
 /// ids.
@@ -60,17 +60,19 @@ fn a_command_that_is_stopped_without_a_terminal_keeps_its_lock() -> Result<()> {
     until_gone(&pids)
 }
 
-/// A killed watchdog is replaced. The replacement knows the group, and how long the lock is valid.
+/// A watchdog that is killed or stopped is replaced. The replacement knows the group, and how long the lock is valid.
 #[test]
-fn a_watchdog_that_is_killed_is_replaced() -> Result<()> {
+fn a_watchdog_that_is_gone_is_replaced() -> Result<()> {
     for end in [Signal::KILL, Signal::STOP] {
         let harness = Harness::file()?;
         let (running, pids) = harness.family(&["--ttl", "2s", "k"], FAMILY)?;
         let own = running.pid()?;
         let mut old = watchdog(own).context("a watchdog")?;
-        for _ in 0..2 {
-            signal(old, Signal::KILL)?;
-            old = until_replaced(own, old)?;
+        for gone in [Signal::KILL, Signal::STOP, Signal::KILL] {
+            signal(old, gone)?;
+            let new = until_replaced(own, old)?;
+            until_gone(&[old])?;
+            old = new;
         }
         running.signal(end)?;
         until_gone(&pids)?;
@@ -100,12 +102,15 @@ fn a_lock_that_ended_before_the_command_during_a_pause_is_lost() -> Result<()> {
     running.ended()?.expect(76).map(drop)
 }
 
-/// Signals that ask programs to end are for the command, and the watchdog ignores them.
+/// Signals that ask programs to end are for the command, and the watchdog ignores them. It says in `ps` what it is.
 #[test]
 fn a_watchdog_does_not_end_by_a_signal_that_can_be_refused() -> Result<()> {
     let harness = Harness::file()?;
     let (running, pids) = harness.family(&["k"], FAMILY)?;
     let own = watchdog(running.pid()?).context("a watchdog")?;
+    let named = format!("syncguard: watchdog of {}", running.pid()?);
+    let wanted = ("syncguard-watch".to_owned(), named);
+    wait::until("its name", LONG, || Ok(name(own) == wanted))?;
     let blocked = || -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{own}/status"))?;
         let masks = status.lines().filter_map(|line| {
@@ -120,21 +125,6 @@ fn a_watchdog_does_not_end_by_a_signal_that_can_be_refused() -> Result<()> {
     running.signal(Signal::KILL)?;
     until_gone(&pids)?;
     wait::until("its own end", LONG, || Ok(!matches!(state(own), Some('S' | 'R' | 'D'))))
-}
-
-/// A stopped watchdog is replaced, and does not delay the handling of a lost lock.
-#[test]
-fn a_watchdog_that_is_stopped_is_replaced() -> Result<()> {
-    let harness = Harness::file()?;
-    let (running, pids) = harness.family(&["--ttl", "2s", "--grace", "0s", "k"], FAMILY)?;
-    let own = running.pid()?;
-    let old = watchdog(own).context("a watchdog")?;
-    signal(old, Signal::STOP)?;
-    until_replaced(own, old)?;
-    harness.run(&["release", "--force", "k"])?.expect(0)?;
-    running.ended()?.expect(76)?;
-    until_gone(&pids)?;
-    until_gone(&[old])
 }
 
 /// The command can use the grace to clean up: SIGKILL does not come together with SIGTERM.

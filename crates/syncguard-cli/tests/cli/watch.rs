@@ -17,9 +17,12 @@ fn is_normal(screen: &str) -> bool {
 #[test]
 fn keys_sort_and_filter() -> Result<()> {
     let harness = Harness::file()?;
+    let script = "echo before; $SYNCGUARD watch -i 100ms; echo after $?; stty -a";
+    let terminal = Terminal::start(&harness, script)?;
+    terminal.until("no locks", |screen| screen.contains("0 locks, every 100ms, by key"))?;
+    ensure!(!terminal.screen()?.contains("before"), "it has a screen of its own");
     let old = harness.holder("b:old", &[])?;
     let permit = harness.holder("exports", &["--permits", "1"])?;
-    let terminal = Terminal::start(&harness, "$SYNCGUARD watch -i 100ms; echo after $?; stty -a")?;
     let is_before = |screen: &str, first: &str, second: &str| {
         let place = |key: &str| screen.find(&format!("\n{key}"));
         place(first).zip(place(second)).is_some_and(|(first, second)| first < second)
@@ -28,6 +31,9 @@ fn keys_sort_and_filter() -> Result<()> {
         is_before(screen, "b:old", "exports permit 0")
             && screen.contains("2 locks (1 permit), every 100ms, by key")
     })?;
+    terminal.resize(60, 2)?;
+    terminal.until("less room", |screen| screen.contains("… and 2 more"))?;
+    terminal.resize(80, 24)?;
     let new = harness.holder("a:new", &[])?;
     terminal.until("the order of keys", |screen| is_before(screen, "a:new", "b:old"))?;
     terminal.keys("s")?;
@@ -47,7 +53,10 @@ fn keys_sort_and_filter() -> Result<()> {
     terminal.until("all locks", |screen| screen.contains("\nb:old"))?;
     terminal.keys("q")?;
     terminal.until("the end", |screen| {
-        screen.contains("after 0") && is_normal(screen) && !screen.contains("by age")
+        screen.contains("before")
+            && screen.contains("after 0")
+            && is_normal(screen)
+            && !screen.contains("by age")
     })?;
     for holder in [old, permit, new] {
         holder.end()?.expect(0)?;
@@ -85,7 +94,9 @@ fn a_signal_ends_it_and_restores_the_terminal() -> Result<()> {
     let harness = Harness::file()?;
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("pid").display().to_string();
-    for (signal, status) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131)] {
+    for (signal, status) in
+        [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131), (Signal::INT, 0)]
+    {
         let script = format!(
             "echo before; sh -c 'echo $$ > {file}; exec $SYNCGUARD watch -i 100ms'; echo after $?; stty -a"
         );
@@ -107,8 +118,8 @@ fn a_signal_ends_it_and_restores_the_terminal() -> Result<()> {
 /// A failing look keeps the last table.
 #[test]
 fn a_store_that_is_away_is_reported_above_the_last_table() -> Result<()> {
-    let mut server = RedisServer::start()?;
-    let harness = Harness::at(server.url(), None);
+    let mut server = RedisServer::builder().password("hunter2").start()?;
+    let harness = Harness::at(server.url(), server.password());
     let holder = harness.holder("k", &["--ttl", "1h"])?;
     let terminal = Terminal::start(&harness, "$SYNCGUARD watch -i 100ms; echo after $?")?;
     terminal.until("the lock", |screen| screen.contains("\nk ") && screen.contains("KEY"))?;
@@ -116,6 +127,7 @@ fn a_store_that_is_away_is_reported_above_the_last_table() -> Result<()> {
     terminal.until("the failure", |screen| {
         screen.contains("the locks cannot be read, these are") && screen.contains("\nk ")
     })?;
+    ensure!(!terminal.screen()?.contains("hunter2"), "{}", terminal.screen()?);
     // Keys work meanwhile.
     terminal.keys("s")?;
     terminal.until("the order", |screen| screen.contains("by age"))?;

@@ -64,10 +64,9 @@ impl Finding {
     pub(super) fn of_connecting(failure: &Failure) -> Self {
         let finding = Self::of_pooler(failure).unwrap_or_else(|| Self::refusal("connect", failure));
         // The URL names a single node of a cluster.
-        if finding.says.contains("redis-cluster://") {
-            return finding.with_mend("redis-cluster:// instead of redis:// in the URL");
-        }
-        finding
+        let is_node = finding.says.contains("redis-cluster://");
+        let mend = is_node.then(|| "redis-cluster:// instead of redis:// in the URL".to_owned());
+        finding.with_mend(mend)
     }
 
     /// The finding for the default store before its first use.
@@ -86,9 +85,9 @@ impl Finding {
     /// may be the first to fail.
     pub(super) fn of_pooler(failure: &Failure) -> Option<Self> {
         let says = failure.to_string();
-        let speaks_of_it =
-            ["unprepared statements", "unprepared_statements"].map(|words| says.contains(words));
-        speaks_of_it.contains(&true).then(|| Self { is_refusal: true, ..Self::pooler(says) })
+        let is_pooler =
+            says.contains("unprepared statements") || says.contains("unprepared_statements");
+        is_pooler.then(|| Self { is_refusal: true, ..Self::pooler(says) })
     }
 
     /// The finding for a pooler that loses prepared statements.
@@ -96,8 +95,8 @@ impl Finding {
         Self::red("pooler", says, "add unprepared_statements=true to the URL")
     }
 
-    pub(super) fn with_mend(mut self, mend: impl Into<String>) -> Self {
-        self.mend = Some(mend.into());
-        self
+    /// The same finding with this mend, if there is one.
+    pub(super) fn with_mend(self, mend: Option<String>) -> Self {
+        Self { mend: mend.or(self.mend), ..self }
     }
 }

@@ -51,7 +51,6 @@ fn millis(time: Duration) -> String {
 }
 
 pub(super) fn as_json(report: &Report) -> Value {
-    let worst = report.findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Green);
     let times = |times: &Times| {
         json!({
             "p50Micros": u64::try_from(times.p50.as_micros()).unwrap_or(u64::MAX),
@@ -61,7 +60,7 @@ pub(super) fn as_json(report: &Report) -> Value {
     };
     json!({
         "backend": report.backend,
-        "level": worst.as_str(),
+        "level": report.worst().as_str(),
         "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
         "cost": report.cost.as_ref().map(|cost| json!({
             "acquire": times(&cost.acquire),

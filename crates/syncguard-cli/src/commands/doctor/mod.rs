@@ -28,7 +28,7 @@ use self::examination::Examination;
 use self::finding::{Finding, Level};
 use self::report::Report;
 use crate::exit::{Failure, Status};
-use crate::output::{print, print_json};
+use crate::output::print_as;
 use crate::store::Store;
 
 /// Checks whether a store is safe for locks, whether this user may do what is needed, and what it
@@ -70,7 +70,7 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
                 |report: &Report| report.findings.iter().any(|finding| finding.is_refusal);
             // One cause is reported once.
             if !refuses(&report) {
-                report.findings.extend(probe::permissions(&examination).await);
+                report.findings.push(probe::permissions(&examination).await);
             }
             // Only operations that work are measured, and only locks that work can be waited for.
             if refuses(&report) {
@@ -86,36 +86,23 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
         Err(failure) if failure.status() == Status::UNAVAILABLE => return Err(failure),
         Err(failure) => {
             let finding = Finding::of_connecting(&failure);
-            report.findings.push(match access(store, &finding) {
-                Some(access) => finding.with_mend(access),
-                None => finding,
-            });
+            // A user that Redis knows and forbids everything.
+            #[cfg(feature = "redis")]
+            let finding = {
+                let is_forbidden = finding.says.contains("access rules");
+                finding.with_mend(is_forbidden.then(|| redis::access(store.expose())).flatten())
+            };
+            report.findings.push(finding);
         }
     }
     end(options, &report)
 }
 
 fn end(options: &Options, report: &Report) -> Result<Status, Failure> {
-    let printed = if options.json {
-        print_json(&format::as_json(report))
-    } else {
-        print(format::as_text(report))
-    };
-    printed.map_err(Failure::output)?;
-    let worst = report.findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Green);
+    print_as(options.json, || format::as_json(report), || format::as_text(report))?;
+    let worst = report.worst();
     let is_bad = worst == Level::Red || (options.strict && worst == Level::Yellow);
     Ok(if is_bad { Status::CONFIGURATION } else { Status::SUCCESS })
-}
-
-/// The cure for a user that Redis knows and forbids everything.
-#[cfg(feature = "redis")]
-fn access(store: &Store, finding: &Finding) -> Option<String> {
-    finding.says.contains("access rules").then(|| redis::access(store.expose())).flatten()
-}
-
-#[cfg(not(feature = "redis"))]
-fn access(_: &Store, _: &Finding) -> Option<String> {
-    None
 }
 
 async fn examine(store: &Store) -> Result<Examination, Failure> {

@@ -12,12 +12,10 @@ use tokio::time::sleep;
 use super::examination::Examination;
 use super::finding::Finding;
 use crate::exit::Failure;
+use crate::shell_messages::SETUP;
 
 /// The only key that the doctor locks.
 pub(super) const KEY: &str = "syncguard-doctor";
-
-/// The mend for missing tables.
-pub(super) const SETUP: &str = "run `syncguard setup`, or add setup_schema=true to the URL, once, as a user who may create tables";
 
 /// The mend for a full memory.
 const FULL: &str = "raise maxmemory, or give locks a server of their own: no new lock is granted while the memory is full";
@@ -25,32 +23,17 @@ const FULL: &str = "raise maxmemory, or give locks a server of their own: no new
 /// The mend for a server that accepts writes only with replicas.
 const NO_REPLICAS: &str = "connect the replicas of the server, or lower min-replicas-to-write";
 
-pub(super) async fn permissions(examination: &Examination) -> Vec<Finding> {
-    let backend = &examination.backend;
-    let mut findings = Vec::new();
-    match try_each_operation(backend).await {
-        Ok(()) => {
-            findings.push(Finding::green(
-                "permissions",
-                "locks can be taken, extended, seen and released",
-            ));
-        }
-        Err((operation, error)) => {
-            let mend = mend(examination, &error);
-            let failure = Failure::from(error);
-            if let Some(pooler) = Finding::of_pooler(&failure) {
-                return vec![pooler];
-            }
-            let finding = Finding::refusal("permissions", &failure);
-            let says = format!("{operation}: {}", finding.says);
-            let finding = Finding { says, ..finding };
-            findings.push(match mend {
-                Some(mend) => finding.with_mend(mend),
-                None => finding,
-            });
-        }
-    }
-    findings
+pub(super) async fn permissions(examination: &Examination) -> Finding {
+    let Err((operation, error)) = try_each_operation(&examination.backend).await else {
+        let says = "locks can be taken, extended, seen and released";
+        return Finding::green("permissions", says);
+    };
+    let mend = mend(examination, &error);
+    let failure = Failure::from(error);
+    Finding::of_pooler(&failure).unwrap_or_else(|| {
+        let says = format!("{operation}: {failure}");
+        Finding { says, ..Finding::refusal("permissions", &failure) }.with_mend(mend)
+    })
 }
 
 /// The operation that failed, with its error.

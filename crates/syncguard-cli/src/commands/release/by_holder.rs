@@ -1,6 +1,5 @@
 //! Takes all locks of one holder away.
 
-use syncguard::LockInfo;
 use syncguard::contract::Holder;
 
 use super::confirmation::is_confirmed;
@@ -9,10 +8,8 @@ use super::take_away::{Outcome, take_away};
 use crate::commands::listing::{self, Listing};
 use crate::commands::lock_key::{key_for_terminal, key_of};
 use crate::exit::{Failure, Status};
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print_as};
 use crate::store::Store;
-use crate::table::table;
-use crate::time::{human, since, until};
 
 pub(super) async fn release(
     label: &str,
@@ -39,7 +36,7 @@ pub(super) async fn release(
         return Ok(if corrupt.is_empty() { Status::SUCCESS } else { Status::INTERNAL });
     }
     // A part of the question, and no note: notes show no keys.
-    let shown = table(&HEADER, locks.iter().map(row));
+    let shown = listing::as_table(&locks, &["HOLDER", "RECIPE"]);
     let question = format!("the locks of this holder:\n{shown}\nTake them away ({})?", locks.len());
     if !is_confirmed(options, question).await? {
         output.note("nothing was changed");
@@ -50,35 +47,24 @@ pub(super) async fn release(
     for info in &locks {
         // If one lock cannot be taken away, the others still are.
         let outcome = take_away(&backend, info).await.unwrap_or_else(Outcome::Held);
-        let printed = if options.json {
-            if let Outcome::Held(failure) = &outcome {
+        if let Outcome::Held(failure) = &outcome {
+            if options.json {
                 output.error(failure);
             }
-            print_json(&outcome.as_json(&key_of(info), Some(info)))
-        } else {
-            print(format!("{}: {}", key_for_terminal(info), outcome.as_text(Some(info))))
-        };
+            if [Status::SUCCESS, Status::CONFLICT].contains(&worst) {
+                worst = failure.status();
+            }
+        }
+        let printed = print_as(
+            options.json,
+            || outcome.as_json(&key_of(info), Some(info)),
+            || format!("{}: {}", key_for_terminal(info), outcome.as_text(Some(info))),
+        );
         // If the reader of the output has gone, the other locks still are taken away.
         unprinted = unprinted.or(printed.err());
-        if let Outcome::Held(failure) = &outcome
-            && [Status::SUCCESS, Status::CONFLICT].contains(&worst)
-        {
-            worst = failure.status();
-        }
     }
     match unprinted {
-        Some(error) if worst == Status::SUCCESS => Err(Failure::output(error)),
+        Some(failure) if worst == Status::SUCCESS => Err(failure),
         _ => Ok(worst),
     }
-}
-
-const HEADER: [&str; 4] = ["FENCE", "AGE", "LEFT", "KEY"];
-
-fn row(info: &LockInfo) -> [String; 4] {
-    [
-        info.fence.to_string(),
-        human(since(info.acquired_at)),
-        human(until(info.expires_at)),
-        key_for_terminal(info),
-    ]
 }

@@ -8,7 +8,7 @@ use super::options::Options;
 use super::take_away::{Outcome, take_away};
 use crate::exit::{Failure, Status};
 use crate::holder;
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print_as};
 use crate::store::Store;
 use crate::time::{human, since};
 
@@ -33,12 +33,10 @@ pub(super) async fn release(
             take_away(&backend, info).await?
         }
     };
-    let printed = match &outcome {
-        outcome if options.json => print_json(&outcome.as_json(key, info.as_ref())),
-        Outcome::Held(_) => Ok(()),
-        outcome => print(outcome.as_text(info.as_ref())),
-    };
-    printed.map_err(Failure::output)?;
+    let info = info.as_ref();
+    if options.json || !matches!(outcome, Outcome::Held(_)) {
+        print_as(options.json, || outcome.as_json(key, info), || outcome.as_text(info))?;
+    }
     match outcome {
         Outcome::Held(failure) => Err(failure),
         Outcome::WasFree | Outcome::Released(_) => Ok(Status::SUCCESS),

@@ -24,8 +24,7 @@ pub(super) async fn run(
         let printed = tokio::task::spawn_blocking(move || print_json(&line));
         match unless_ended(printed, &mut signals).await {
             Ok(printed) => {
-                let printed = printed.unwrap_or_else(|error| Err(io::Error::other(error)));
-                printed.map_err(Failure::output)?;
+                printed.map_err(|error| Failure::output(io::Error::other(error)))??;
             }
             Err(status) => return Ok(status),
         }
@@ -64,7 +63,7 @@ async fn unless_ended<T>(
 fn as_json(seen: &Result<Listing, Failure>) -> Value {
     match seen {
         Ok(listing) => json!({
-            "locks": listing.locks.iter().map(listing::as_json).collect::<Vec<_>>(),
+            "locks": listing.locks.iter().map(|info| listing::as_json(info, false)).collect::<Vec<_>>(),
             "corrupt": listing.corrupt.len(),
         }),
         Err(failure) => json!({ "error": failure.to_string() }),

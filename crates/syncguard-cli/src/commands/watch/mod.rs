@@ -63,14 +63,12 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
     // A bad prefix and a store that cannot list are reported before the screen is taken.
     let first = source.read().await?;
     let signals = Signals::listen()?;
-    if options.json {
-        return json_lines::run(&source, first, signals).await;
+    #[cfg(feature = "terminal")]
+    if !options.json {
+        return terminal::run(store, &source, first, signals).await;
     }
-    show(store, &source, first, signals).await
+    json_lines::run(&source, first, signals).await
 }
-
-#[cfg(feature = "terminal")]
-use self::terminal::run as show;
 
 #[cfg(feature = "terminal")]
 fn expect_screen() -> Result<(), Failure> {
@@ -88,14 +86,4 @@ fn expect_screen() -> Result<(), Failure> {
     Err(Failure::usage(
         "this syncguard was built without the feature `terminal`: use watch --json, or ls",
     ))
-}
-
-#[cfg(not(feature = "terminal"))]
-fn show(
-    _: &Store,
-    _: &Source<'_>,
-    _: listing::Listing,
-    _: Signals,
-) -> std::future::Ready<Result<Status, Failure>> {
-    std::future::ready(expect_screen().map(|()| Status::SUCCESS))
 }

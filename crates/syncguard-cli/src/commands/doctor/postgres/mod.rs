@@ -13,8 +13,9 @@ use self::catalog::Catalog;
 use self::names::{Table, Tables, quoted};
 use super::examination::Examination;
 use super::finding::Finding;
-use super::probe::{KEY, SETUP};
+use super::probe::KEY;
 use crate::exit::Failure;
+use crate::shell_messages::SETUP;
 
 pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
     let parsed = BackendUrl::parse(url)?;

@@ -1,0 +1,25 @@
+//! What a command runs under.
+
+use std::pin::Pin;
+
+use syncguard::{Held, LockError, ReleaseResult};
+
+/// A lock, a permit, or a part of a read/write lock, and how it is given back.
+pub(super) struct Guard {
+    pub(super) held: Held,
+    /// The number of the permit, or of the slot of a reader.
+    pub(super) slot: Option<u32>,
+    /// Gives it back. If this is dropped, it is given back in the background.
+    pub(super) release: Pin<Box<dyn Future<Output = Result<ReleaseResult, LockError>>>>,
+}
+
+impl Guard {
+    /// The release owns the guard.
+    pub(super) fn new(
+        held: Held,
+        slot: Option<u32>,
+        release: impl Future<Output = Result<ReleaseResult, LockError>> + 'static,
+    ) -> Self {
+        Self { held, slot, release: Box::pin(release) }
+    }
+}
