@@ -97,19 +97,12 @@ impl<B: LockBackend> RwLock<B> {
         Ok(Self { backend, key, slots, config, process: Arc::new(Process::new()), first })
     }
 
-    /// How long a reader or writer blocks others after a crash; the tolerance comes on top. Locks are renewed after a third of
-    /// it. Default: 30 s. A bad TTL is reported when the lock is asked for.
-    #[must_use]
-    pub fn with_ttl(mut self, ttl: impl IntoTtl) -> Self {
-        self.config = self.config.with_ttl(ttl);
-        self
-    }
-
-    /// How long to wait at most for readers and writers, 1 ms to 100 years. Default: 5 s.
-    #[must_use]
-    pub fn with_wait_up_to(mut self, timeout: Duration) -> Self {
-        self.config = self.config.with_wait_up_to(timeout);
-        self
+    syncguard_core::setters! {
+        /// How long a reader or writer blocks others after a crash; the tolerance comes on top. Locks are renewed after a
+        /// third of it. Default: 30 s. A bad TTL is reported when the lock is asked for.
+        with_ttl(ttl: impl IntoTtl) in config;
+        /// How long to wait at most for readers and writers, 1 ms to 100 years. Default: 5 s.
+        with_wait_up_to(timeout: Duration) in config;
     }
 
     /// Begins to read. Waits while a writer writes, or waits at the gate.
