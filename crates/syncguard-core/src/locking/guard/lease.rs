@@ -196,7 +196,8 @@ impl<B: LockBackend> Lease<B> {
     }
 
     /// Releases the lock within the dispose timeout, or lets it expire at the end of its minimum hold. A
-    /// release that fails is repeated in the background.
+    /// release that fails is repeated in the background. After the work of [`lock`](crate::lock()), the error is reported
+    /// here, because the caller gets the result of the work.
     pub(crate) async fn release(mut self: Box<Self>, source: ReleaseSource) -> ReleaseOutcome {
         let (result, woke_waiter) = self.release_try().send().await;
         self.is_released = true;
@@ -205,14 +206,11 @@ impl<B: LockBackend> Lease<B> {
             self.client_state.clean_up().push_again(Arc::new(again));
             self.reporter(source)
         });
-        ReleaseOutcome { result, woke_waiter, failed }
-    }
-
-    /// Releases the lock when no caller waits for the answer. Returns whether a waiter was woken.
-    pub(crate) async fn dispose(self: Box<Self>, source: ReleaseSource) -> bool {
-        let outcome = self.release(source).await;
-        outcome.report();
-        outcome.woke_waiter
+        let mut outcome = ReleaseOutcome { result, woke_waiter, failed };
+        if source == ReleaseSource::Lock {
+            outcome.report();
+        }
+        outcome
     }
 
     fn release_try(&self) -> ReleaseTry<'_, B> {

@@ -19,14 +19,14 @@ pub(crate) struct ReleaseOutcome {
     pub(crate) result: Result<ReleaseResult, LockError>,
     /// Whether a waiter of this process was woken.
     pub(crate) woke_waiter: bool,
-    /// Set if the release has failed: reports the error if no caller waits for the result.
+    /// Set if the release has failed, until that is reported.
     pub(super) failed: Option<Reporter>,
 }
 
 impl ReleaseOutcome {
-    /// Reports the error to the handler if the release has failed.
-    pub(crate) fn report(&self) {
-        if let (Err(error), Some(reporter)) = (&self.result, &self.failed) {
+    /// Reports the error to the handler, once, if the release has failed: no caller gets it.
+    pub(crate) fn report(&mut self) {
+        if let (Err(error), Some(reporter)) = (&self.result, self.failed.take()) {
             reporter.report(error);
         }
     }

@@ -252,15 +252,6 @@ impl Validity {
         .await
     }
 
-    /// Waits in a runtime until the lock is over, and ends it when its time is over.
-    async fn ended(&self) {
-        tokio::select! {
-            biased;
-            () = self.over().cancelled() => {}
-            () = self.time_is_over() => {}
-        }
-    }
-
     /// Waits until the time of the lock is over, even if that becomes shorter meanwhile, and ends the lock.
     pub(crate) async fn time_is_over(&self) {
         loop {
@@ -291,7 +282,11 @@ struct Watcher {
 
 impl Watcher {
     async fn run(mut self) {
-        self.validity.ended().await;
+        tokio::select! {
+            biased;
+            () = self.validity.over().cancelled() => {}
+            () = self.validity.time_is_over() => {}
+        }
         self.is_done = true;
     }
 }
