@@ -271,44 +271,6 @@ async fn bad_arguments_are_reported_before_anything_is_sent() {
     lock(&backend, once, async |_| ()).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lock_and_acquire_exclude_each_other() {
-    let backend = DynBackend::new(SmallStore::new());
-    let patient = AcquisitionOptions::new()
-        .with_max_retries(10_000)
-        .with_retry_delay(ms(1))
-        .with_timeout(ms(20_000));
-    let locker = Locker::new(backend).with_acquisition(patient);
-    let inside = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
-    let tasks: Vec<_> = (0..40)
-        .map(|n| {
-            let (locker, inside) = (locker.clone(), std::sync::Arc::clone(&inside));
-            tokio::spawn(async move {
-                let work = async |held: Held| {
-                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
-                    tokio::task::yield_now().await;
-                    inside.fetch_sub(1, Ordering::SeqCst);
-                    held.fence()
-                };
-                if n % 2 == 0 {
-                    locker.lock(KEY, work).await.unwrap()
-                } else {
-                    let guard = locker.acquire(KEY).await.unwrap();
-                    let fence = work(guard.held()).await;
-                    assert!(guard.release().await.unwrap().is_released());
-                    fence
-                }
-            })
-        })
-        .collect();
-    let mut fences = Vec::new();
-    for task in tasks {
-        fences.push(task.await.unwrap().get());
-    }
-    fences.sort_unstable();
-    assert_eq!(fences, (1..=40).collect::<Vec<_>>());
-}
-
 /// These forms must compile: borrowing work, spawning, code generic over backend and work.
 #[tokio::test]
 async fn the_future_of_lock_is_send_and_generic_code_can_spawn_it() {

@@ -209,8 +209,7 @@ pub(crate) async fn looking_changes_nothing(context: &Context<'_>) -> Outcome {
         ensure!(other.is_locked(&key).await?, "is_locked answered false for a live lock");
     }
     client.unchanged(&key, lock.lock_id, before).await?;
-    client.released(lock.lock_id).await?;
-    Ok(())
+    Ok(client.released(lock.lock_id).await?)
 }
 
 pub(crate) async fn looking_does_not_prolong_the_lock(context: &Context<'_>) -> Outcome {

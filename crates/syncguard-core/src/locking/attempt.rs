@@ -6,7 +6,7 @@ use super::acquisition::AcquisitionOptions;
 use super::answers::{Answers, unanswered};
 use super::cancellable::{fires, sleep_unless_cancelled};
 use super::config::{LockConfig, Policy};
-use super::guard::{Lease, LockGuard, MinHold};
+use super::guard::{Lease, LockGuard, MinHold, Releasable};
 use super::observed::ObservedAcquisition;
 use super::outage::Outage;
 use super::pauses::Pauses;
@@ -180,13 +180,16 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             }
         });
         // Boxed, because a guard is moved more often than its lease is used.
-        let mut lease = Box::new(Lease::new(
-            self.backend.clone(),
-            (self.key.clone(), acquired.lock_id, policy.ttl),
-            self.client_state(),
-            self.spawner.clone(),
-            holder,
-        ));
+        let lock = Releasable {
+            backend: self.backend.clone(),
+            key: self.key.clone(),
+            lock_id: acquired.lock_id,
+            client_state: self.client_state(),
+            local_holder: holder,
+            min_hold: None,
+            counter: None,
+        };
+        let mut lease = Box::new(Lease::new(lock, policy.ttl, self.spawner.clone()));
         if is_late {
             // No holder can rely on this lease any more. The drop releases it.
             drop(lease);

@@ -56,7 +56,7 @@ const RECIPE: &str = "rw_lock";
 ///   waits there. A writer of the same process keeps readers from joining at once.
 /// - **A crash** of a reader or a writer blocks the others until the TTL and
 ///   [`TIME_TOLERANCE`](syncguard_core::contract::TIME_TOLERANCE) are over.
-/// - **Fences** come from the gate, so they order reads and writes: see [`ReadGuard::fence`] and [`WriteGuard::fence`].
+/// - **Fences** come from the gate, so they order reads and writes: see [`ReadGuard`] and [`WriteGuard`].
 ///
 /// # What is stored
 ///
@@ -228,7 +228,8 @@ impl<B: LockBackend> RwLock<B> {
         self.first.store(number, Ordering::Relaxed);
         // If the gate is still held, no later writer has got past this slot.
         let is_in_order = gate.is_none_or(|gate| !gate.valid_for().is_zero());
-        let open = || ReadGuard::new(self.process.open(Slot { guard, number, fence }));
+        let held = guard.held().with_fence(fence);
+        let open = || ReadGuard::new(self.process.open(Slot { guard, number, held }));
         Ok(is_in_order.then(open))
     }
 

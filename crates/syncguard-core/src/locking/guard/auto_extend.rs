@@ -44,9 +44,9 @@ impl<B: LockBackend> Renewer<B> {
         channel: Arc<RenewerChannel<B>>,
         sent: Instant,
     ) -> Self {
-        let (key, ttl) = (lease.key.clone(), lease.ttl);
+        let (key, ttl) = (lease.lock.key.clone(), lease.ttl);
         let next_renewal = sent + renewal_interval(ttl);
-        let episode = lease.client_state.renewals().clone();
+        let episode = lease.lock.client_state.renewals().clone();
         Self {
             lease: Some(lease),
             key,

@@ -12,7 +12,7 @@ pub(super) async fn release<B: LockBackend>(
     lease: Box<Lease<B>>,
     source: ReleaseSource,
 ) -> ReleaseOutcome {
-    let unfinished = lease.client_state.clean_up().unfinished();
+    let unfinished = lease.lock.client_state.clean_up().unfinished();
     let to_the_end = async move {
         let _unfinished = unfinished;
         let outcome = lease.release(source).await;

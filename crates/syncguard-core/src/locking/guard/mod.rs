@@ -25,6 +25,7 @@ pub(crate) use self::lease::Lease;
 use self::lease::as_not_held;
 pub(crate) use self::min_hold::MinHold;
 pub use self::parting::Parting;
+pub(crate) use self::release::Releasable;
 use self::release::ReleaseOutcome;
 use self::renewer_channel::{Command, RenewerChannel};
 use self::validity::Validity;
@@ -75,15 +76,20 @@ impl<B: LockBackend> LockGuard<B> {
         let auto_extend = policy.auto_extend.as_ref();
         let until = sent + lease.ttl.as_duration();
         let cap = auto_extend.and_then(|plan| plan.max_hold).map(|max_hold| sent + max_hold);
-        let observed =
-            ObservedHold::start(&lease.client_state, &lease.key, acquired.lock_id, policy);
+        let observed = ObservedHold::start(
+            &lease.lock.client_state,
+            &lease.lock.key,
+            acquired.lock_id,
+            policy,
+        );
         let validity = Arc::new(Validity::new(until, acquired.expires_at, cap, observed));
         let held = Held::new(Arc::clone(&validity), acquired.fence, acquired.lock_id);
         let owner = match auto_extend {
             None => LeaseOwner::Guard(lease),
             Some(_) => {
                 validity.watched_by_renewer();
-                let channel = Arc::new(RenewerChannel::new(lease.client_state.clean_up().clone()));
+                let channel =
+                    Arc::new(RenewerChannel::new(lease.lock.client_state.clean_up().clone()));
                 let spawner = lease.spawner.clone();
                 let renewer = Renewer::new(lease, validity, Arc::clone(&channel), sent);
                 spawner.spawn(Box::new(renewer).run());
