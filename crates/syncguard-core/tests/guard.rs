@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::common::{FaultyBackend, ReportedErrors, Trouble, is_locked, ms, settle};
+use crate::common::{FaultyBackend, ReportedErrors, Trouble, is_locked, ms, runtime, settle};
 use syncguard_core::shared::{ClientState, ReleaseSource};
 use syncguard_core::{
     AutoExtend, ErrorCode, LockConfig, LossReason, ReleaseResult, acquire, try_acquire,
@@ -42,14 +42,14 @@ async fn every_end_of_a_guard_sends_one_release_and_no_renewal_after_it() {
 
 #[test]
 fn a_guard_that_outlives_its_runtime_drops_without_a_panic() {
-    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let first = runtime();
     let backend = FaultyBackend::new();
-    let plain = runtime.block_on(acquire(&backend, "plain")).unwrap();
+    let plain = first.block_on(acquire(&backend, "plain")).unwrap();
     let config = LockConfig::new("kept").with_auto_extend(AutoExtend::new());
-    let mut kept = runtime.block_on(acquire(&backend, config)).unwrap();
-    drop(runtime);
+    let mut kept = first.block_on(acquire(&backend, config)).unwrap();
+    drop(first);
     drop(plain);
-    let other = Builder::new_current_thread().enable_all().build().unwrap();
+    let other = runtime();
     let error = other.block_on(kept.extend(ms(100))).unwrap_err();
     assert_eq!(error.code(), ErrorCode::Internal);
     drop(kept);
@@ -177,7 +177,7 @@ async fn the_loss_of_a_shortened_lock_is_announced_in_time() {
 /// The same for a lock that the expiry thread watches, because `lost_token` is called outside a runtime.
 #[test]
 fn the_expiry_thread_announces_a_shortened_lock_in_time() {
-    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = runtime();
     let backend = FaultyBackend::new();
     let mut guard = runtime.block_on(acquire(&backend, config(60_000))).unwrap();
     let lost = guard.lost_token();

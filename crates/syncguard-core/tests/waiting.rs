@@ -6,7 +6,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use crate::common::store::SmallStore;
-use crate::common::{FaultyBackend, is_locked, ms, settle};
+use crate::common::{FaultyBackend, is_locked, ms, runtime, settle};
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, KeySignal, KeyWatch, ReleaseRequest, WatchRequest,
 };
@@ -66,18 +66,16 @@ async fn turns_come_in_order_and_cost_one_acquire_each() {
     let mut tasks = Vec::new();
     for number in 0..WAITERS {
         // The clones of a backend share one queue, even if they are wrapped.
-        let served = Arc::clone(&served);
-        let task = async move |guard: Result<_, _>| {
-            served.lock().unwrap().push(number);
-            guard.unwrap();
-        };
-        tasks.push(if number % 2 == 0 {
-            let backend = backend.clone();
-            tokio::spawn(async move { task(acquire(&backend, patient()).await.map(drop)).await })
+        let task = if number % 2 == 0 {
+            trying(&backend, patient())
         } else {
-            let backend = DynBackend::new(Arc::new(backend.clone()));
-            tokio::spawn(async move { task(acquire(&backend, patient()).await.map(drop)).await })
-        });
+            trying(&DynBackend::new(Arc::new(backend.clone())), patient())
+        };
+        let served = Arc::clone(&served);
+        tasks.push(tokio::spawn(async move {
+            task.await.unwrap().unwrap();
+            served.lock().unwrap().push(number);
+        }));
         settle().await;
     }
     backend.behaviour.acquires.store(0, Ordering::Relaxed);
@@ -323,7 +321,6 @@ async fn a_release_that_fails_passes_the_turn_on_and_again_when_it_works() {
 
 #[test]
 fn a_runtime_that_ends_passes_on_its_turns() {
-    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let backend = FaultyBackend::new();
     let (first, second) = (runtime(), runtime());
     let release = second.block_on(held_elsewhere(&backend.store, LONG));

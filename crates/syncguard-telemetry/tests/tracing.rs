@@ -16,7 +16,7 @@ use tracing::{Instrument as _, Level, info_span};
 async fn a_line_has_the_fields_of_the_event_and_stands_in_the_callers_span() {
     let (log, backend, _subscriber) = logged(Store::default());
     let lock_id = take(&backend, KEY).instrument(info_span!("checkout")).await.lock_id;
-    let lines = lines(&log, &backend).await;
+    let lines = told(&log, &backend).await;
     let [line] = &lines[..] else { panic!("{lines:?}") };
     assert_eq!((line.level, line.span), (Level::DEBUG, Some("checkout")));
     let (key, id) = (hash_key(KEY), lock_id.hash_id());
@@ -30,7 +30,7 @@ async fn a_line_has_the_fields_of_the_event_and_stands_in_the_callers_span() {
     );
     let unnamed = request("other").with_holder(Holder::unnamed());
     assert!(backend.acquire(unnamed).await.unwrap().is_acquired());
-    let lines = lines(&log, &backend).await;
+    let lines = told(&log, &backend).await;
     assert!(lines.len() == 1 && !lines[0].text.contains("holder"), "{lines:?}");
 }
 
@@ -38,7 +38,7 @@ async fn a_line_has_the_fields_of_the_event_and_stands_in_the_callers_span() {
 async fn the_level_says_how_bad_it_is() {
     let store = Store::default();
     let (log, backend, _subscriber) = logged(store.clone());
-    let at = async || lines(&log, &backend).await.last().map(|line| line.level);
+    let at = async || told(&log, &backend).await.last().map(|line| line.level);
 
     let lock_id = take(&backend, KEY).await.lock_id;
     assert_eq!(at().await, Some(Level::DEBUG));
@@ -77,7 +77,7 @@ async fn raw_keys_and_lock_ids_stay_out_whatever_the_options_say() {
     let backend = with_telemetry(Store::default(), options);
     let lock_id = take(&backend, KEY).await.lock_id;
     let _ = backend.release(ReleaseRequest::new(lock_id)).await.unwrap();
-    let lines = lines(&log, &backend).await;
+    let lines = told(&log, &backend).await;
     assert_eq!(lines.len(), 2);
     for line in lines {
         assert!(!line.text.contains(KEY) && !line.text.contains(lock_id.expose()), "{line:?}");
@@ -98,7 +98,7 @@ async fn an_acquire_that_fails_is_one_warning() {
         store.fail(code, 1);
         let error = acquire(&backend, LockConfig::new(KEY)).await.unwrap_err();
         assert_eq!(error.code(), code);
-        let lines = lines(&log, &backend).await;
+        let lines = told(&log, &backend).await;
         let loud: Vec<_> = lines.iter().filter(|line| line.level <= Level::INFO).collect();
         assert!(loud.len() == 1 && loud[0].level == level, "{lines:?}");
     }
@@ -140,7 +140,7 @@ fn logged(store: Store) -> (LogLines, Telemetry<Store>, impl Sized) {
 }
 
 /// The lines of telemetry since the last call.
-async fn lines(log: &LogLines, backend: &Telemetry<Store>) -> Vec<LogLine> {
+async fn told(log: &LogLines, backend: &Telemetry<Store>) -> Vec<LogLine> {
     backend.telemetry().flush().await;
     let all = log.take().into_iter();
     all.filter(|line| line.target == "syncguard::telemetry").collect()

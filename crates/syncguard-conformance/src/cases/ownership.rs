@@ -24,8 +24,7 @@ pub(crate) async fn an_unknown_id_touches_nothing(context: &Context<'_>) -> Outc
 }
 
 pub(crate) async fn a_lock_is_released_once(context: &Context<'_>) -> Outcome {
-    let (client, other) = context.pair().await;
-    let lock = client.take(&fresh_key()?, LONG).await?;
+    let Held { client, other, lock, .. } = context.held().await?;
     client.released(lock.lock_id).await?;
     for client in [&client, &other, &client] {
         let why = client.not_released(lock.lock_id).await?;
@@ -65,9 +64,7 @@ pub(crate) async fn an_old_id_cannot_touch_the_next_lock(context: &Context<'_>) 
 }
 
 pub(crate) async fn a_released_id_cannot_touch_the_next_lock(context: &Context<'_>) -> Outcome {
-    let (client, rival) = context.pair().await;
-    let key = fresh_key()?;
-    let old = client.take(&key, LONG).await?;
+    let Held { client, other: rival, key, lock: old, .. } = context.held().await?;
     client.released(old.lock_id).await?;
     client.powerless(old.lock_id).await?;
     let next = rival.take(&key, LONG).await?;

@@ -184,7 +184,9 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             backend: self.backend.clone(),
             key: self.key.clone(),
             lock_id: acquired.lock_id,
-            client_state: self.client_state(),
+            client_state: self
+                .defaults
+                .or(policy.on_release_error.as_ref(), policy.dispose_timeout),
             local_holder: holder,
             min_hold: None,
             counter: None,
@@ -217,12 +219,6 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             "acquired"
         );
         Ok(Ok(Tried::Granted(LockGuard::new(lease, acquired, sent, policy))))
-    }
-
-    /// The settings of the backend, overridden by the lock's own.
-    fn client_state(&self) -> ClientState {
-        let policy = self.policy;
-        self.defaults.or(policy.on_release_error.as_ref(), policy.dispose_timeout)
     }
 
     /// The error for a caller that makes no further attempt.

@@ -73,6 +73,12 @@ impl Policy {
             Err(error) => _ = self.invalid.get_or_insert_with(|| Box::new(error)),
         }
     }
+
+    /// Sets this text of the holder.
+    pub(crate) fn set_text(&mut self, at: usize, text: &str) {
+        let holder = Holder::with_text(self.holder.as_ref(), at, text);
+        self.set(holder, |policy, holder| policy.holder = Some(holder));
+    }
 }
 
 /// The `with_…` methods that [`LockConfig`] and [`Locker`](crate::Locker) share: one text for both.
@@ -172,9 +178,7 @@ macro_rules! policy_methods {
         /// unless changed.
         #[must_use]
         pub fn with_holder(mut self, label: impl AsRef<str>) -> Self {
-            let holder =
-                crate::value::Holder::with_set_label(self.policy.holder.as_ref(), label.as_ref());
-            self.policy.set(holder, |policy, holder| policy.holder = Some(holder));
+            self.policy.set_text(crate::value::LABEL, label.as_ref());
             self
         }
 
@@ -183,9 +187,7 @@ macro_rules! policy_methods {
         /// changed.
         #[must_use]
         pub fn with_note(mut self, note: impl AsRef<str>) -> Self {
-            let holder =
-                crate::value::Holder::with_set_note(self.policy.holder.as_ref(), note.as_ref());
-            self.policy.set(holder, |policy, holder| policy.holder = Some(holder));
+            self.policy.set_text(crate::value::NOTE, note.as_ref());
             self
         }
 

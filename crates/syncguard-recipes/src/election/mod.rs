@@ -178,7 +178,7 @@ impl<B: LockBackend> Election<B> {
             tokio::select! {
                 biased;
                 () = term.near_end() => TermEnd::Lost,
-                () = state.resigned() => TermEnd::Resigned,
+                () = state.resigned.cancelled() => TermEnd::Resigned,
                 () = self.shutdown.cancelled() => TermEnd::Shutdown,
             }
         };

@@ -91,7 +91,7 @@ impl<B: LockBackend> Ticks<B> {
             missed: Missed::Skip,
             max_lateness: None,
             shutdown: CancellationToken::new(),
-            clock: Clock::system(),
+            clock: Clock::new(Arc::new(SystemTime::now)),
         }
     }
 

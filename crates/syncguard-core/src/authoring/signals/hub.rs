@@ -154,8 +154,7 @@ impl Shared {
     fn on_success(&self) {
         self.state().failures = 0;
         if self.outage.ends() {
-            let backend = self.backend;
-            tracing::info!(backend, "releases by other processes are heard again");
+            tracing::info!(backend = self.backend, "releases by other processes are heard again");
         }
     }
 
@@ -173,8 +172,10 @@ impl Shared {
         if let Ok(SignalEnd::Unsupported) = end {
             state.is_unsupported = true;
             drop(state);
-            let backend = self.backend;
-            tracing::info!(backend, "releases by other processes cannot be heard; waiters poll");
+            tracing::info!(
+                backend = self.backend,
+                "releases by other processes cannot be heard; waiters poll"
+            );
             return;
         }
         state.failures = state.failures.saturating_add(1);
@@ -185,9 +186,8 @@ impl Shared {
         if let Err(error) = end
             && self.outage.begins()
         {
-            let backend = self.backend;
             tracing::warn!(
-                backend,
+                backend = self.backend,
                 %error,
                 "releases by other processes are not heard at the moment; waiters poll"
             );

@@ -221,7 +221,7 @@ impl<B: LockBackend> Renewer<B> {
 
     /// The TTL, cut to the time until the cap.
     fn capped(&self, ttl: Ttl, now: Instant) -> Ttl {
-        let Some(cap) = self.validity.cap() else { return ttl };
+        let Some(cap) = self.validity.cap else { return ttl };
         let left = Ttl::new(cap.saturating_duration_since(now)).unwrap_or(Ttl::MIN);
         ttl.min(left)
     }

@@ -23,7 +23,7 @@ pub(crate) struct Validity {
     /// Fires when the lock is over. Made on demand by [`Self::over`].
     over: OnceLock<CancellationToken>,
     /// When the lock ends even if it is renewed.
-    cap: Option<Instant>,
+    pub(super) cap: Option<Instant>,
     /// Whether a task or a thread already makes sure that `over` fires in time.
     is_watched: AtomicBool,
     /// Tells the task that watches the lock that it ends sooner than before.
@@ -73,11 +73,6 @@ impl Validity {
         match *self.phase.lock() {
             Phase::Held { expires_at, .. } | Phase::Over { expires_at, .. } => expires_at,
         }
-    }
-
-    /// When the lock ends even if it is renewed.
-    pub(crate) fn cap(&self) -> Option<Instant> {
-        self.cap
     }
 
     /// The lock was extended, and lives at most until the cap. Changes nothing if the lock or its time is
