@@ -54,12 +54,10 @@ impl ListRequest {
         self
     }
 
-    /// The most entries that a page may have, 1 to [`MAX_PAGE_SIZE`](Self::MAX_PAGE_SIZE). Another number is refused
-    /// with `InvalidArgument` when the page is asked for.
-    #[must_use]
-    pub fn with_page_size(mut self, page_size: usize) -> Self {
-        self.page_size = page_size;
-        self
+    crate::setters! {
+        /// The most entries that a page may have, 1 to [`MAX_PAGE_SIZE`](Self::MAX_PAGE_SIZE). Another number is refused
+        /// with `InvalidArgument` when the page is asked for.
+        with_page_size(page_size: usize);
     }
 
     /// The request, if its prefix and its page size are allowed.
