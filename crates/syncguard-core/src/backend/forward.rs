@@ -2,8 +2,8 @@
 
 /// Forwards methods of [`LockBackend`](crate::LockBackend) to a field: the methods that a decorator does not change.
 ///
-/// The field comes first, by name or by number, then the methods. A `*` stands for what a pointer to a backend points to. Each method does the same as the inner
-/// backend's, with the same errors and the same cancel safety.
+/// The field comes first, by name or by number, then the methods. With `*` for the field, a pointer such as `Arc` forwards to
+/// what it points to. Each method does the same as the inner backend's, with the same errors and the same cancel safety.
 ///
 /// Two methods of the trait have defaults, and a decorator that forgets them hears no signals and lists no locks.
 /// The lint `#[deny(clippy::missing_trait_methods)]` finds that.
