@@ -71,38 +71,32 @@ impl InWindow {
             other => Err(Unexpected::new(format!("release of a live lock answered {other:?}"))),
         }
     }
+}
 
-    /// Acquires a key that must be free, in a window that must be open.
-    pub(crate) async fn granted(&self, key: &Key, window: FenceWindow) -> Checked<Granted> {
-        match self.ask(key, window).await? {
-            Answer::Granted(granted) => Ok(granted),
-            other => Err(other.unexpected("in an open window")),
+/// Asks for a lock in a window, where only one answer is right, and returns what that says.
+macro_rules! expecting {
+    ($($(#[$about:meta])* $name:ident: $answer:ident($said:ty), $when:literal;)+) => {
+        impl InWindow {
+            $($(#[$about])*
+            pub(crate) async fn $name(&self, key: &Key, window: FenceWindow) -> Checked<$said> {
+                match self.ask(key, window).await? {
+                    Answer::$answer(said) => Ok(said),
+                    other => Err(other.unexpected($when)),
+                }
+            })+
         }
-    }
+    };
+}
 
-    /// Tries for a window that must be used up, and returns the counter.
-    pub(crate) async fn taken(&self, key: &Key, window: FenceWindow) -> Checked<Fence> {
-        match self.ask(key, window).await? {
-            Answer::Taken(counter) => Ok(counter),
-            other => Err(other.unexpected("in a used-up window")),
-        }
-    }
-
-    /// Tries for a window whose time must not have come, and returns how long that takes.
-    pub(crate) async fn too_early(&self, key: &Key, window: FenceWindow) -> Checked<Duration> {
-        match self.ask(key, window).await? {
-            Answer::TooEarly(wait) => Ok(wait),
-            other => Err(other.unexpected("before the window's time")),
-        }
-    }
-
-    /// Tries for a key that must be held, in a window that must not be used up.
-    pub(crate) async fn held(&self, key: &Key, window: FenceWindow) -> Checked<Contention> {
-        match self.ask(key, window).await? {
-            Answer::Busy(contention) => Ok(contention),
-            other => Err(other.unexpected("of a held key")),
-        }
-    }
+expecting! {
+    /// The key must be free and the window open.
+    granted: Granted(Granted), "in an open window";
+    /// The window must be used up: the answer is the counter.
+    taken: Taken(Fence), "in a used-up window";
+    /// The window's time must not have come: the answer is how long that takes.
+    too_early: TooEarly(Duration), "before the window's time";
+    /// The key must be held, and the window must not be used up.
+    held: Busy(Contention), "of a held key";
 }
 
 impl Answer {

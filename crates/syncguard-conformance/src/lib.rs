@@ -120,6 +120,7 @@ mod harness;
 mod in_window;
 mod late;
 mod list;
+mod log_lines;
 mod logs;
 mod macros;
 mod other_process;
@@ -135,6 +136,8 @@ pub use self::adapters::{Decorated, Erased, Shared};
 pub use self::case::{Case, Group, cases};
 pub use self::harness::Harness;
 pub use self::late::{Late, RequestGate};
+#[doc(hidden)]
+pub use self::log_lines::{LogLine, LogLines};
 pub use self::logs::LogWatch;
 pub use self::report::{Failure, Report, Verdict};
 #[doc(hidden)]

@@ -1,16 +1,15 @@
 //! Watching the log.
 
-use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 
-use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 
 use crate::context::fresh_text;
+use crate::log_lines::Text;
 use crate::outcome::Checked;
 
 /// The layer through which the suite sees log lines.
@@ -96,22 +95,12 @@ fn look(metadata: &Metadata<'_>, record: impl FnOnce(&mut Text)) {
     if WATCHING.load(Ordering::Relaxed) == 0 {
         return;
     }
-    let mut text = Text(format!("{}: ", metadata.target()));
+    let mut text = Text(format!("{}:", metadata.target()));
     record(&mut text);
     for watch in lock(&WATCHES).iter() {
         if watch.needles.iter().any(|needle| text.0.contains(needle)) {
             lock(&watch.lines).push(Line { level: *metadata.level(), text: text.0.clone() });
         }
-    }
-}
-
-/// All fields of an event in one text.
-struct Text(String);
-
-impl Visit for Text {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // Writing to a string cannot fail.
-        let _ = write!(self.0, "{field}={value:?} ");
     }
 }
 

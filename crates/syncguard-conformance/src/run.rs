@@ -68,14 +68,14 @@ where
     // Tasks that a case left behind must not keep the test from ending.
     runtime.shutdown_background();
     if let Verdict::NotApplicable(why) = result? {
-        say(name, why);
+        say(&format!("{name}: does not apply: {why}"));
     }
     Ok(())
 }
 
 /// Writes directly to standard error, so that test runners show it for passed tests as well.
-fn say(name: &str, why: &str) {
-    let _ = writeln!(std::io::stderr(), "{name}: does not apply: {why}");
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// Paused time needs a runtime with one thread. With real time, tasks have to run truly in parallel.

@@ -1,13 +1,12 @@
 //! Running many cases.
 
-use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::run::run;
+use crate::run::{run, say};
 use crate::{Case, Harness, Report, cases};
 
 /// The default of [`Suite::at_once`]. Most cases wait for a lock to expire, and a store accepts only a limited number
@@ -83,7 +82,7 @@ impl Suite {
             if let Err(failure) = result
                 && failure.is_too_slow()
             {
-                say(&format!("runs once more, alone, as it was too slow: {failure}\n"));
+                say(&format!("runs once more, alone, as it was too slow: {failure}"));
                 let first = std::mem::replace(result, run(case.name, &*harness).await);
                 repeated.extend(first.err());
             }
@@ -97,10 +96,4 @@ impl Default for Suite {
     fn default() -> Self {
         Self::new()
     }
-}
-
-/// Writes past the test runner, which shows output of `eprintln!` for failed tests only.
-fn say(text: &str) {
-    // An error here cannot be reported; the report has the message as well.
-    let _ = std::io::stderr().write_all(text.as_bytes());
 }

@@ -30,24 +30,17 @@ async fn a_choice_of_nothing_is_no_success() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_too_slow_runs_once_more_and_the_report_says_so() {
-    let shaky = Shaky { hangs: 1, ..Shaky::default() };
-    let connected = Arc::clone(&shaky.connected);
-    let report = Suite::new().only(|case| case.name == HANGS).run(shaky).await;
-    assert!(report.is_success(), "{report}");
-    assert_eq!(connected.load(Ordering::Relaxed), 2);
-    let repeated: Vec<_> = report.repeated().collect();
-    assert_eq!(repeated.len(), 1, "{repeated:?}");
-    assert!(repeated[0].is_too_slow() && repeated[0].case() == HANGS, "{repeated:?}");
-    assert!(report.to_string().contains("ran once more"), "{report}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_is_too_slow_twice_has_failed() {
-    let shaky = Shaky { hangs: usize::MAX, ..Shaky::default() };
-    let connected = Arc::clone(&shaky.connected);
-    let report = Suite::new().only(|case| case.name == HANGS).run(shaky).await;
-    assert!(!report.is_success(), "{report}");
-    assert_eq!(connected.load(Ordering::Relaxed), 2);
+    for (hangs, is_success) in [(1, true), (usize::MAX, false)] {
+        let shaky = Shaky { hangs, ..Shaky::default() };
+        let connected = Arc::clone(&shaky.connected);
+        let report = Suite::new().only(|case| case.name == HANGS).run(shaky).await;
+        assert_eq!(report.is_success(), is_success, "{report}");
+        assert_eq!(connected.load(Ordering::Relaxed), 2);
+        let repeated: Vec<_> = report.repeated().collect();
+        assert_eq!(repeated.len(), 1, "{repeated:?}");
+        assert!(repeated[0].is_too_slow() && repeated[0].case() == HANGS, "{repeated:?}");
+        assert!(report.to_string().contains("ran once more"), "{report}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,13 +19,10 @@ use crate::value::{IntoKey, LockError, LockId};
 /// # Cancel safety
 ///
 /// Safe: it only reads.
-pub async fn get_by_key<B>(
+pub async fn get_by_key<B: LockBackend>(
     backend: &B,
     key: impl IntoKey,
-) -> Result<Option<LockInfo<B::Fence>>, LockError>
-where
-    B: LockBackend,
-{
+) -> Result<Option<LockInfo<B::Fence>>, LockError> {
     backend.lookup(LookupRequest::by_key(key)?).await
 }
 
@@ -38,13 +35,10 @@ where
 /// # Cancel safety
 ///
 /// Safe: it only reads.
-pub async fn get_by_id<B>(
+pub async fn get_by_id<B: LockBackend>(
     backend: &B,
     lock_id: LockId,
-) -> Result<Option<LockInfo<B::Fence>>, LockError>
-where
-    B: LockBackend,
-{
+) -> Result<Option<LockInfo<B::Fence>>, LockError> {
     backend.lookup(LookupRequest::by_lock_id(lock_id)).await
 }
 
@@ -57,13 +51,10 @@ where
 /// # Cancel safety
 ///
 /// Safe: it only reads.
-pub async fn get_by_key_raw<B>(
+pub async fn get_by_key_raw<B: LockBackend>(
     backend: &B,
     key: impl IntoKey,
-) -> Result<Option<LockInfoDebug<B::Fence>>, LockError>
-where
-    B: LockBackend,
-{
+) -> Result<Option<LockInfoDebug<B::Fence>>, LockError> {
     Ok(get_by_key(backend, key).await?.map(LockInfo::expose))
 }
 
@@ -76,13 +67,10 @@ where
 /// # Cancel safety
 ///
 /// Safe: it only reads.
-pub async fn get_by_id_raw<B>(
+pub async fn get_by_id_raw<B: LockBackend>(
     backend: &B,
     lock_id: LockId,
-) -> Result<Option<LockInfoDebug<B::Fence>>, LockError>
-where
-    B: LockBackend,
-{
+) -> Result<Option<LockInfoDebug<B::Fence>>, LockError> {
     Ok(get_by_id(backend, lock_id).await?.map(LockInfo::expose))
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::common::{FaultyBackend, Trouble, is_locked, ms};
+use crate::common::{FaultyBackend, Trouble, is_locked, ms, runtime};
 use syncguard_core::authoring::cancel;
 use syncguard_core::contract::{AcquireRequest, ExtendRequest, ReleaseRequest};
 use syncguard_core::{
@@ -121,7 +121,7 @@ async fn a_token_that_has_fired_stops_everything_before_it_starts() {
 /// The rest of the operation is dropped without a live runtime.
 #[test]
 fn without_a_runtime_nothing_panics() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = runtime();
     let mut call = Box::pin(cancel::finish(None, std::future::pending::<Result<(), _>>()));
     let mut context = Context::from_waker(Waker::noop());
     {
@@ -205,7 +205,7 @@ async fn a_drain_ends_in_time_and_counts_the_locks_that_are_left() {
 #[test]
 fn a_drain_outside_a_runtime_answers_at_once() {
     let backend = FaultyBackend::new();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = runtime();
     backend.on_acquire().before = LONG;
     runtime.block_on(async { assert!(timeout(ms(1), backend.acquire(request())).await.is_err()) });
     let state = backend.client_state().clone();

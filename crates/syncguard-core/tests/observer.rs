@@ -1,21 +1,17 @@
 //! The reports to an observer, and panics in an observer.
 
-use std::panic::panic_any;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::store::SmallStore;
-use syncguard_core::contract::Holder;
+use crate::common::FaultyBackend;
 use syncguard_core::observe::{AcquisitionEnd, LockObserver, Observation};
 use syncguard_core::shared::ClientState;
-use syncguard_core::{
-    Fence, LockBackend, LockConfig, LossReason, acquire, forward, lock, try_acquire,
-};
+use syncguard_core::{LossReason, acquire, lock, try_acquire};
 
 #[tokio::test(start_paused = true)]
 async fn two_joined_observers_both_get_wait_and_hold() {
     let (first, second) = (Recorder::default(), Recorder::default());
-    let backend = Observed::new(first.observer().and(second.observer()));
+    let backend = observed(first.observer().and(second.observer()));
     lock(&backend, "key", async |_| tokio::time::sleep(SECOND).await).await.unwrap();
     for recorder in [first, second] {
         let all = recorder.take();
@@ -37,21 +33,16 @@ async fn two_joined_observers_both_get_wait_and_hold() {
     }
 }
 
-/// The payload of a panic can panic again when it is dropped.
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_an_observer_breaks_neither_the_lock_nor_the_other_observer() {
     let recorder = Recorder::default();
-    for broken in [
-        LockObserver::new(|_| panic!("as the test wants it")),
-        LockObserver::new(|_| panic_any(PanicsAgain::new())),
-    ] {
-        for observer in [broken.clone().and(recorder.observer()), recorder.observer().and(broken)] {
-            let backend = Observed::new(observer);
-            let guard = try_acquire(&backend, "key").await.unwrap().acquired().unwrap();
-            assert!(guard.release().await.unwrap().is_released());
-            let worked = lock(&backend, "key", async |_| 7).await.unwrap();
-            assert_eq!((worked, recorder.take().len()), (7, 8));
-        }
+    let broken = LockObserver::new(|_| panic!("as the test wants it"));
+    for observer in [broken.clone().and(recorder.observer()), recorder.observer().and(broken)] {
+        let backend = observed(observer);
+        let guard = try_acquire(&backend, "key").await.unwrap().acquired().unwrap();
+        assert!(guard.release().await.unwrap().is_released());
+        let worked = lock(&backend, "key", async |_| 7).await.unwrap();
+        assert_eq!((worked, recorder.take().len()), (7, 8));
     }
 }
 
@@ -69,7 +60,7 @@ fn an_observer_joined_with_none_still_observes() {
 #[tokio::test(start_paused = true)]
 async fn every_start_is_followed_by_an_end() {
     let recorder = Recorder::default();
-    let backend = Observed::new(recorder.observer());
+    let backend = observed(recorder.observer());
     let guard = acquire(&backend, "key").await.unwrap();
     assert!(try_acquire(&backend, "key").await.unwrap().is_busy());
     let waiting = tokio::time::timeout(SECOND, acquire(&backend, "key"));
@@ -89,33 +80,6 @@ async fn every_start_is_followed_by_an_end() {
     assert_eq!((waits, holds), ((3, 3), (1, 1)));
 }
 
-/// A caller that waited in vain learns whose lock it was.
-#[tokio::test(start_paused = true)]
-async fn observations_name_the_holder() {
-    let recorder = Recorder::default();
-    let backend = Observed::new(recorder.observer());
-    let labels = |recorder: &Recorder| -> Vec<_> {
-        let label = |holder: &Holder| holder.label().to_owned();
-        let all = recorder.take().into_iter().filter_map(|observation| match observation {
-            Observation::Acquisition(wait) => Some(wait.holder.as_ref().map(label)),
-            Observation::Hold(hold) => Some(Some(label(&hold.holder))),
-            _ => None,
-        });
-        all.collect()
-    };
-    let some = |label: &str| Some(label.to_owned());
-    let guard = acquire(&backend, LockConfig::new("key").with_holder("one")).await.unwrap();
-    acquire(&backend, LockConfig::new("key").with_holder("other")).await.unwrap_err();
-    assert!(try_acquire(&backend, "key").await.unwrap().is_busy());
-    drop(guard);
-    assert_eq!(labels(&recorder), [some("one"), some("one"), None, some("one")]);
-    let noted = LockConfig::new("key").with_note("a note");
-    lock(&backend, noted, async |_| ()).await.unwrap();
-    lock(&backend, LockConfig::new("key").without_holder(), async |_| ()).await.unwrap();
-    let here = Some(Holder::this_process().label().to_owned());
-    assert_eq!(labels(&recorder), [here.clone(), here, some(""), some("")]);
-}
-
 #[test]
 fn two_observers_log_if_one_does() {
     let silent = || LockObserver::new(|_| ());
@@ -125,31 +89,11 @@ fn two_observers_log_if_one_does() {
     assert!(!LockObserver::none().with_logging().logs());
 }
 
-/// The drop panics, and the drop of the field panics while that unwinds. A second panic ends the process, even inside
-/// `catch_unwind`.
-struct PanicsAgain(AndOnceMore);
-
-struct AndOnceMore;
-
-impl PanicsAgain {
-    fn new() -> Self {
-        Self(AndOnceMore)
-    }
-}
-
-impl Drop for PanicsAgain {
-    fn drop(&mut self) {
-        panic!("as the test wants it, in the drop of a payload");
-    }
-}
-
-impl Drop for AndOnceMore {
-    fn drop(&mut self) {
-        panic!("as the test wants it, in a field's drop");
-    }
-}
-
 const SECOND: Duration = Duration::from_secs(1);
+
+fn observed(observer: LockObserver) -> FaultyBackend {
+    FaultyBackend::with_client_state(ClientState::default().with_observer(observer))
+}
 
 #[derive(Clone, Default)]
 struct Recorder(Arc<Mutex<Vec<Observation>>>);
@@ -163,28 +107,4 @@ impl Recorder {
     fn take(&self) -> Vec<Observation> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
-}
-
-#[derive(Clone)]
-struct Observed {
-    inner: SmallStore,
-    defaults: ClientState,
-}
-
-impl Observed {
-    fn new(observer: LockObserver) -> Self {
-        let inner = SmallStore::new();
-        let defaults = inner.client_state().clone().with_observer(observer);
-        Self { inner, defaults }
-    }
-}
-
-impl LockBackend for Observed {
-    type Fence = Fence;
-
-    fn client_state(&self) -> &ClientState {
-        &self.defaults
-    }
-
-    forward!(inner: acquire, release, extend, is_locked, lookup, capabilities);
 }

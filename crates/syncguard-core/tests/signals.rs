@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use crate::common::hub::{LIMITS, RESTED, Store, failure};
 use crate::common::log::Log;
+use crate::common::runtime;
 use syncguard_core::authoring::OutageLog;
 use syncguard_core::authoring::signals::{LockSeen, SignalEnd, SignalHub};
 use syncguard_core::contract::SignalStatus;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 use tokio::time::{Instant, advance, sleep, timeout};
 use tracing::Level;
 
@@ -250,10 +251,6 @@ async fn an_outage_and_its_end_are_logged_once() {
     assert_eq!(log.take(), [Level::WARN], "the end was logged once");
     session.ends(Ok(SignalEnd::Closed)).await;
     assert!(log.take().is_empty());
-}
-
-fn runtime() -> Runtime {
-    Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
 #[test]

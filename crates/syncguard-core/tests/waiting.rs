@@ -6,7 +6,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use crate::common::store::SmallStore;
-use crate::common::{FaultyBackend, is_locked, ms, settle};
+use crate::common::{FaultyBackend, is_locked, ms, runtime, settle};
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, KeySignal, KeyWatch, ReleaseRequest, WatchRequest,
 };
@@ -51,6 +51,12 @@ async fn waiter<B: LockBackend>(backend: &B, config: LockConfig) -> JoinHandle<L
     task
 }
 
+/// Starts a task that tries for the lock, and gives it back.
+fn trying<B: LockBackend>(backend: &B, config: LockConfig) -> JoinHandle<Result<(), LockError>> {
+    let backend = backend.clone();
+    tokio::spawn(async move { acquire(&backend, config).await.map(drop) })
+}
+
 #[tokio::test(start_paused = true)]
 async fn turns_come_in_order_and_cost_one_acquire_each() {
     const WAITERS: usize = 50;
@@ -60,18 +66,16 @@ async fn turns_come_in_order_and_cost_one_acquire_each() {
     let mut tasks = Vec::new();
     for number in 0..WAITERS {
         // The clones of a backend share one queue, even if they are wrapped.
-        let served = Arc::clone(&served);
-        let task = async move |guard: Result<_, _>| {
-            served.lock().unwrap().push(number);
-            guard.unwrap();
-        };
-        tasks.push(if number % 2 == 0 {
-            let backend = backend.clone();
-            tokio::spawn(async move { task(acquire(&backend, patient()).await.map(drop)).await })
+        let task = if number % 2 == 0 {
+            trying(&backend, patient())
         } else {
-            let backend = DynBackend::new(Arc::new(backend.clone()));
-            tokio::spawn(async move { task(acquire(&backend, patient()).await.map(drop)).await })
-        });
+            trying(&DynBackend::new(Arc::new(backend.clone())), patient())
+        };
+        let served = Arc::clone(&served);
+        tasks.push(tokio::spawn(async move {
+            task.await.unwrap().unwrap();
+            served.lock().unwrap().push(number);
+        }));
         settle().await;
     }
     backend.behaviour.acquires.store(0, Ordering::Relaxed);
@@ -93,10 +97,7 @@ async fn a_waiter_that_leaves_passes_on_its_turn() {
     let release = held_elsewhere(&backend.store, LONG).await;
     let config = || patient().with_acquisition(hardly_polling());
     let token = CancellationToken::new();
-    let first = tokio::spawn({
-        let (backend, config) = (backend.clone(), config().with_cancellation(token.clone()));
-        async move { acquire(&backend, config).await.map(drop) }
-    });
+    let first = trying(&backend, config().with_cancellation(token.clone()));
     settle().await;
     let second = waiter(&backend, config()).await;
     let third = waiter(&backend, config()).await;
@@ -121,10 +122,8 @@ async fn each_waiter_keeps_its_own_limits() {
     let held = acquire(&backend, patient()).await.unwrap();
     let started = Instant::now();
     let limited = |timeout| {
-        let config =
-            patient().with_acquisition(AcquisitionOptions::new().with_timeout(ms(timeout)));
-        let backend = backend.clone();
-        tokio::spawn(async move { acquire(&backend, config).await.map(drop) })
+        let options = AcquisitionOptions::new().with_timeout(ms(timeout));
+        trying(&backend, patient().with_acquisition(options))
     };
     let (long, short) = (limited(3_000), limited(200));
     let error = short.await.unwrap().unwrap_err();
@@ -158,11 +157,7 @@ async fn a_store_that_does_not_answer_is_not_contention_for_queued_waiters_eithe
 async fn a_failing_store_fails_each_waiter_in_turn() {
     let backend = FaultyBackend::new();
     let held = acquire(&backend, patient()).await.unwrap();
-    let waiting = || {
-        let backend = backend.clone();
-        tokio::spawn(async move { acquire(&backend, patient()).await.map(drop) })
-    };
-    let tasks = [waiting(), waiting(), waiting()];
+    let tasks = [(); 3].map(|()| trying(&backend, patient()));
     settle().await;
     backend.on_acquire().fails = Some(ErrorCode::ServiceUnavailable);
     drop(held);
@@ -326,7 +321,6 @@ async fn a_release_that_fails_passes_the_turn_on_and_again_when_it_works() {
 
 #[test]
 fn a_runtime_that_ends_passes_on_its_turns() {
-    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let backend = FaultyBackend::new();
     let (first, second) = (runtime(), runtime());
     let release = second.block_on(held_elsewhere(&backend.store, LONG));
@@ -442,11 +436,7 @@ async fn a_head_with_waiters_behind_it_polls_often() {
         .with_max_retry_delay(LONG)
         .with_max_retries(3)
         .with_timeout(LONG);
-    let first = {
-        let backend = backend.clone();
-        let config = patient().with_acquisition(options);
-        tokio::spawn(async move { acquire(&backend, config).await.map(drop) })
-    };
+    let first = trying(&backend, patient().with_acquisition(options));
     settle().await;
     let second = waiter(&backend, patient()).await;
     let asked = || backend.acquires();
@@ -467,11 +457,7 @@ async fn a_head_with_waiters_behind_it_polls_often() {
 async fn thousands_of_waiters_that_leave_leave_nothing_behind() {
     let backend = FaultyBackend::new();
     let release = held_elsewhere(&backend.store, LONG).await;
-    let mut tasks = Vec::new();
-    for _ in 0..3_000 {
-        let backend = backend.clone();
-        tasks.push(tokio::spawn(async move { acquire(&backend, patient()).await.map(drop) }));
-    }
+    let tasks: Vec<_> = (0..3_000).map(|_| trying(&backend, patient())).collect();
     settle().await;
     assert_eq!(backend.client_state().keys_in_use(), 1);
     for task in &tasks {
@@ -571,10 +557,7 @@ impl LockBackend for NeverGrants {
 #[tokio::test(start_paused = true)]
 async fn two_signals_before_an_attempt_cause_one() {
     let (store, signals) = NeverGrants::with_signals();
-    let other = store.clone();
-    let waiting = tokio::spawn(async move {
-        acquire(&other, patient().with_acquisition(hardly_polling())).await.map(drop)
-    });
+    let waiting = trying(&store, patient().with_acquisition(hardly_polling()));
     settle().await;
     assert_eq!((store.asked(), signals.lock().unwrap().len()), (1, 1));
     for _ in 0..20 {
@@ -597,10 +580,7 @@ async fn a_flood_of_signals_makes_no_flood_of_requests() {
         ends_at: Some(Instant::now() + LONG),
         ..NeverGrants::new(Contention::unknown())
     };
-    let other = store.clone();
-    let waiting = tokio::spawn(async move {
-        acquire(&other, patient().with_acquisition(hardly_polling())).await.map(drop)
-    });
+    let waiting = trying(&store, patient().with_acquisition(hardly_polling()));
     settle().await;
     for second in 0..5 {
         let before = store.asked();

@@ -1,10 +1,10 @@
 //! The log of elections and ticks.
 
-use std::fmt::{Debug, Write as _};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::common::{Connection, ms};
+use syncguard_conformance::LogLines;
 use syncguard_core::authoring::hash_key;
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Holder, ReleaseRequest};
 use syncguard_core::diagnostics::get_by_key_raw;
@@ -15,64 +15,20 @@ use syncguard_core::{
 use syncguard_memory::MemoryBackend;
 use syncguard_recipes::{Election, Schedule, Ticks};
 use tokio::time::{Instant, sleep};
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
+use tracing::Level;
 
 const KEY: &str = "leader:of-mrs-smith";
 
-/// Collects the lines at `INFO` and above.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
-
-impl Log {
-    /// Beside this log, one that no thread uses stays for ever: with a single subscriber, `tracing` asks only the thread
-    /// that reaches an event first whether it has a subscriber, and keeps the answer for all threads.
-    fn new() -> Self {
-        static UNUSED: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Log::default()));
-        LazyLock::force(&UNUSED);
-        Self::default()
-    }
-
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().unwrap())
-    }
-}
-
-impl Subscriber for Log {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && *metadata.level() <= Level::INFO
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        let mut line = Line(event.metadata().level().to_string());
-        event.record(&mut line);
-        self.0.lock().unwrap().push(line.0);
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
-}
-
-struct Line(String);
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        write!(self.0, " {field}={value:?}").unwrap();
-    }
+/// The lines at `INFO` and above since the last call.
+fn loud(log: &LogLines) -> Vec<String> {
+    let lines = log.take().into_iter().filter(|line| line.level <= Level::INFO);
+    lines.map(|line| format!("{} {}", line.level, line.text)).collect()
 }
 
 /// The begin and the end of each term, and nothing else while all is well. The key and the lock id are in no line.
 #[tokio::test(start_paused = true)]
 async fn the_begin_and_the_end_of_each_term_are_logged() {
-    let log = Log::new();
-    let _subscriber = tracing::subscriber::set_default(log.clone());
+    let (log, _subscriber) = LogLines::collect();
     let line = Connection::new();
     let shutdown = CancellationToken::new();
     let election =
@@ -92,26 +48,26 @@ async fn the_begin_and_the_end_of_each_term_are_logged() {
     };
 
     sleep(ms(100)).await;
-    assert_eq!(log.take(), [begin(1)]);
+    assert_eq!(loud(&log), [begin(1)]);
     let lock_id = get_by_key_raw(&line.store, KEY).await.unwrap().unwrap().lock_id;
     handle.resign();
     sleep(ms(5_000)).await;
-    assert_eq!(log.take(), [end(1, "resigned"), begin(2)]);
+    assert_eq!(loud(&log), [end(1, "resigned"), begin(2)]);
 
     line.cut(true);
     sleep(ms(2_900)).await;
-    let lines = log.take();
+    let lines = loud(&log);
     assert!(lines.contains(&end(2, "lost")), "{lines:?}");
     for line in &lines {
         assert!(!line.contains(KEY) && !line.contains(lock_id.expose()), "{line}");
     }
     line.cut(false);
     sleep(ms(10_000)).await;
-    assert!(log.take().ends_with(&[begin(3)]));
+    assert!(loud(&log).ends_with(&[begin(3)]));
 
     shutdown.cancel();
     run.await.unwrap().unwrap();
-    assert_eq!(log.take(), [end(3, "shutdown")]);
+    assert_eq!(loud(&log), [end(3, "shutdown")]);
 
     // A run that is dropped ends its term, too.
     let election = Election::new(line.clone(), KEY).with_holder("web-7f9c");
@@ -121,7 +77,7 @@ async fn the_begin_and_the_end_of_each_term_are_logged() {
     run.abort();
     assert!(run.await.unwrap_err().is_cancelled());
     let begin = begin(4).replace(&label, "web-7f9c");
-    assert_eq!(log.take(), [begin, end(4, "resigned")]);
+    assert_eq!(loud(&log), [begin, end(4, "resigned")]);
 }
 
 /// A store whose answers to grants are lost. The lock is given back in the background, as by every backend.
@@ -149,8 +105,7 @@ impl LockBackend for LosesGrants {
 /// A value of the counter that no tick of this schedule has left, and a clock that stays ahead: one line each.
 #[tokio::test(start_paused = true)]
 async fn odd_counters_and_a_clock_that_is_ahead_are_logged_once() {
-    let log = Log::new();
-    let _subscriber = tracing::subscriber::set_default(log.clone());
+    let (log, _subscriber) = LogLines::collect();
     for (counter, ahead, expected) in [
         (0, 0, None),
         (200_000, 0, Some("the key was used for plain locks")),
@@ -170,7 +125,7 @@ async fn odd_counters_and_a_clock_that_is_ahead_are_logged_once() {
         sleep(ms(200_000)).await;
         shutdown.cancel();
         run.await.unwrap().unwrap();
-        let lines = log.take();
+        let lines = loud(&log);
         assert_eq!(lines.len(), usize::from(expected.is_some()), "{lines:?}");
         assert!(lines.iter().all(|line| line.contains(expected.unwrap_or_default())), "{lines:?}");
     }
@@ -178,8 +133,7 @@ async fn odd_counters_and_a_clock_that_is_ahead_are_logged_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tick_that_may_be_lost_is_logged() {
-    let log = Log::new();
-    let _subscriber = tracing::subscriber::set_default(log.clone());
+    let (log, _subscriber) = LogLines::collect();
     let shutdown = CancellationToken::new();
     let minutes = Schedule::every(ms(60_000)).unwrap();
     let (began, at) = (SystemTime::now(), Instant::now());
@@ -189,7 +143,7 @@ async fn a_tick_that_may_be_lost_is_logged() {
     sleep(ms(65_000)).await;
     shutdown.cancel();
     run.await.unwrap().unwrap();
-    let lines = log.take();
+    let lines = loud(&log);
     let lost = lines.iter().filter(|line| line.contains("a tick may be lost")).count();
     assert!(
         lost > 0 && lines.len() == lost * 2,

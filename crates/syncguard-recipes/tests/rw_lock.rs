@@ -1,12 +1,12 @@
 //! Many readers or one writer.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::common::{Connection, is_locked, ms};
 use syncguard_core::inventory::ListRequest;
-use syncguard_core::{DynBackend, ErrorCode, Fence, LockBackend, LossReason};
+use syncguard_core::{DynBackend, ErrorCode, LockBackend, LossReason};
 use syncguard_memory::MemoryBackend;
 use syncguard_recipes::RwLock;
 use tokio::task::JoinSet;
@@ -84,7 +84,7 @@ async fn bad_arguments_are_refused_before_anything_is_sent() {
 async fn readers_and_writers_never_meet() {
     let store = MemoryBackend::new();
     let (readers, writers) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-    let (highest, last) = (Arc::new(AtomicFence::default()), Arc::new(AtomicFence::default()));
+    let (highest, last) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let most = Arc::new(AtomicU32::new(0));
     let mut tasks = JoinSet::new();
     // Six processes with four tasks each, of which one writes.
@@ -100,25 +100,27 @@ async fn readers_and_writers_never_meet() {
                     let write = lock.write().await.unwrap();
                     assert_eq!(writers.fetch_add(1, Ordering::Relaxed), 0);
                     assert_eq!(readers.load(Ordering::Relaxed), 0);
-                    assert!(write.fence() > highest.raise(write.fence()), "above all");
-                    last.raise(write.fence());
+                    let fence = write.fence().get();
+                    assert!(fence > highest.fetch_max(fence, Ordering::Relaxed), "above all");
+                    last.fetch_max(fence, Ordering::Relaxed);
                     sleep(ms(round % 5)).await;
                     writers.fetch_sub(1, Ordering::Relaxed);
                     if round % 3 == 0 {
                         let read = write.downgrade();
                         readers.fetch_add(1, Ordering::Relaxed);
                         sleep(ms(2)).await;
-                        assert_eq!(read.fence(), last.get());
+                        assert_eq!(read.fence().get(), last.load(Ordering::Relaxed));
                         readers.fetch_sub(1, Ordering::Relaxed);
                     }
                 } else {
                     let read = lock.read().await.unwrap();
                     most.fetch_max(readers.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
                     assert_eq!(writers.load(Ordering::Relaxed), 0);
-                    highest.raise(read.fence());
-                    assert!(read.fence() >= last.get(), "it sees the last write");
+                    let fence = read.fence().get();
+                    highest.fetch_max(fence, Ordering::Relaxed);
+                    assert!(fence >= last.load(Ordering::Relaxed), "it sees the last write");
                     sleep(ms(round % 4)).await;
-                    assert!(read.fence() >= last.get());
+                    assert!(fence >= last.load(Ordering::Relaxed));
                     readers.fetch_sub(1, Ordering::Relaxed);
                 }
             }
@@ -130,23 +132,6 @@ async fn readers_and_writers_never_meet() {
     assert!(most.load(Ordering::Relaxed) > 1, "readers read together");
     sleep(ms(20)).await;
     assert_eq!(locks(&store).await, [""; 0]);
-}
-
-#[derive(Default)]
-struct AtomicFence(std::sync::Mutex<Option<Fence>>);
-
-impl AtomicFence {
-    /// Returns the value before.
-    fn raise(&self, fence: Fence) -> Fence {
-        let mut highest = self.0.lock().unwrap();
-        let before = highest.unwrap_or(Fence::ZERO);
-        *highest = Some(before.max(fence));
-        before
-    }
-
-    fn get(&self) -> Fence {
-        self.0.lock().unwrap().unwrap_or(Fence::ZERO)
-    }
 }
 
 /// Two processes read without a pause, each with two readers that take turns.

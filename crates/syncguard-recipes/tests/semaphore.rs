@@ -140,23 +140,6 @@ async fn callers_of_one_process_get_permits_in_the_order_in_which_they_came() {
     assert_eq!(*order.lock().unwrap(), (0..20).collect::<Vec<_>>());
 }
 
-#[tokio::test(start_paused = true)]
-async fn one_that_goes_away_passes_its_turn_on() {
-    let line = Connection::new();
-    let downloads = semaphore(&line, 1);
-    let permit = downloads.acquire().await.unwrap();
-    let (first, second) = (waiter(&downloads), waiter(&downloads));
-    sleep(ms(100)).await;
-    first.abort();
-    sleep(ms(100)).await;
-    let given_back = Instant::now();
-    drop(permit);
-    drop(second.await.unwrap().unwrap());
-    assert!(given_back.elapsed() <= ms(10), "{:?}", given_back.elapsed());
-    sleep(ms(50)).await;
-    assert!(!is_locked(&line, "downloads:permit:0").await);
-}
-
 /// Futures that are kept and not polled: the head and two waiters behind it.
 #[tokio::test(start_paused = true)]
 async fn callers_that_nobody_polls_keep_no_permit_from_the_others() {

@@ -46,56 +46,47 @@ fn ticks<B: LockBackend>(backend: B, service: &Arc<Service>) -> Ticks<B> {
         .with_clock(Arc::new(move || clock.began + clock.at.elapsed()))
 }
 
-/// Each form twice: spawned itself, and inside of a block that is spawned.
-async fn each_form<B: LockBackend>(backend: impl Fn(MemoryBackend) -> B) {
-    for form in 0..8 {
-        let (service, backend) = (Service::new(), backend(MemoryBackend::new()));
-        let state = Arc::clone(&service);
-        let task = match form {
-            0 => tokio::spawn(
-                election(backend, &service).run(async move |term| state.call(term.fence()).await),
-            ),
-            1 => tokio::spawn(async move {
-                let election = election(backend, &state);
-                election.run(async move |term| state.call(term.fence()).await).await
-            }),
-            2 => tokio::spawn(election(backend, &service).run(move |term: Term<B::Fence>| {
-                let state = Arc::clone(&state);
-                async move { state.call(term.fence()).await }
-            })),
-            3 => tokio::spawn(async move {
-                let election = election(backend, &state);
-                let work = move |term: Term<B::Fence>| {
+/// Runs a recipe with work in each form: spawned itself, and inside of a block that is spawned.
+macro_rules! each_form {
+    ($recipe:ident, $part:ident, $backend:expr) => {
+        for form in 0..5 {
+            let (service, backend) = (Service::new(), $backend(MemoryBackend::new()));
+            let state = Arc::clone(&service);
+            let recipe = $recipe(backend, &service);
+            let task = match form {
+                0 => tokio::spawn(recipe.run(async move |part| state.call(part.fence()).await)),
+                1 => tokio::spawn(async move {
+                    recipe.run(async move |part| state.call(part.fence()).await).await
+                }),
+                2 => tokio::spawn(recipe.run(move |part: $part<B::Fence>| {
                     let state = Arc::clone(&state);
-                    async move { state.call(term.fence()).await }
-                };
-                election.run(work).await
-            }),
-            4 => tokio::spawn(
-                ticks(backend, &service).run(async move |tick| state.call(tick.fence()).await),
-            ),
-            5 => tokio::spawn(async move {
-                let ticks = ticks(backend, &state);
-                ticks.run(async move |tick| state.call(tick.fence()).await).await
-            }),
-            6 => tokio::spawn(ticks(backend, &service).run(move |tick: Tick<B::Fence>| {
-                let state = Arc::clone(&state);
-                async move { state.call(tick.fence()).await }
-            })),
-            _ => tokio::spawn(async move {
-                let ticks = ticks(backend, &state);
-                let mut count = 0;
-                ticks
-                    .run(async move |tick| {
+                    async move { state.call(part.fence()).await }
+                })),
+                3 => tokio::spawn(async move {
+                    let work = move |part: $part<B::Fence>| {
+                        let state = Arc::clone(&state);
+                        async move { state.call(part.fence()).await }
+                    };
+                    recipe.run(work).await
+                }),
+                _ => tokio::spawn(async move {
+                    let mut count = 0;
+                    let work = async move |part: $part<B::Fence>| {
                         count += 1;
-                        state.call((tick.fence(), count)).await;
-                    })
-                    .await
-            }),
-        };
-        task.await.unwrap().unwrap();
-        assert_eq!(service.calls.load(Ordering::Relaxed), 1, "{form}");
-    }
+                        state.call((part.fence(), count)).await;
+                    };
+                    recipe.run(work).await
+                }),
+            };
+            task.await.unwrap().unwrap();
+            assert_eq!(service.calls.load(Ordering::Relaxed), 1, "{form}");
+        }
+    };
+}
+
+async fn each_form<B: LockBackend>(backend: impl Fn(MemoryBackend) -> B) {
+    each_form!(election, Term, backend);
+    each_form!(ticks, Tick, backend);
 }
 
 /// Work that is called once may also borrow.

@@ -344,7 +344,7 @@ async fn a_tick_is_marked_as_done_after_an_outage_within_the_ttl() {
     }
 }
 
-/// Three processes do not use up three attempts in a row.
+/// Three processes do not use up three attempts in a row, and the attempts of a tick are counted.
 #[tokio::test(start_paused = true)]
 async fn the_pause_between_attempts_doubles_and_holds_for_all_processes() {
     let second = Duration::from_secs;
@@ -361,38 +361,24 @@ async fn the_pause_between_attempts_doubles_and_holds_for_all_processes() {
             let ticks = world.ticks(Connection::of(&store), off).with_attempts(attempts);
             let (seen, world) = (Arc::clone(&seen), world.clone());
             Killed(tokio::spawn(ticks.with_retry_after(retry_after).run(async move |tick| {
-                seen.lock().unwrap().push(world.millis());
+                let of = (tick.scheduled_at().as_millis(), tick.attempt());
+                seen.lock().unwrap().push((world.millis(), of));
                 tick.give_up();
             })))
         });
         let first = world.minute() + 60_000;
         sleep(2 * MINUTE).await;
         drop(processes);
-        let seen: Vec<u64> = seen.lock().unwrap().iter().map(|at| at - first).collect();
+        let (seen, of): (Vec<u64>, Vec<_>) =
+            seen.lock().unwrap().iter().map(|(at, of)| (at - first, *of)).unzip();
+        let counted = (1..).take(begun.iter().filter(|at| **at < 60).count());
+        assert!(of.iter().filter(|of| of.0 == first).map(|of| of.1).eq(counted), "{of:?}");
         // A clock that is 20 ms ahead ends the lateness earlier.
         let is_near = |(at, expected): (&u64, &u64)| {
             (expected * 1_000..expected * 1_000 + 2_520).contains(&(at + 20))
         };
         assert!(seen.len() >= begun.len() && seen.iter().zip(&begun).all(is_near), "{seen:?}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_attempt_that_is_given_up_is_followed_and_the_attempts_are_counted() {
-    let (world, store) = World::new().await;
-    let ticks = world.ticks(store, 0).with_attempts(3);
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let noted = Arc::clone(&seen);
-    let running = Killed(tokio::spawn(ticks.run(async move |tick| {
-        noted.lock().unwrap().push((tick.scheduled_at(), tick.attempt()));
-        tick.give_up();
-    })));
-    sleep(MINUTE + Duration::from_secs(45)).await;
-    drop(running);
-    let seen = seen.lock().unwrap();
-    assert_eq!(seen.iter().map(|(_, attempt)| *attempt).collect::<Vec<_>>()[..3], [1, 2, 3]);
-    assert!(seen[..3].iter().all(|(tick, _)| *tick == seen[0].0), "{seen:?}");
-    assert!(seen.len() == 3 || seen[3].0 > seen[0].0, "{seen:?}");
 }
 
 /// Runs one tick, waits for this many missed ticks, and returns the ticks that run in the ten seconds after.
@@ -434,18 +420,6 @@ async fn missed_ticks_are_made_up_for_as_one_says() {
     assert_eq!(ran, [1, 2, 3].map(|number| first + number * 60_000));
     let (first, ran) = after_downtime(Missed::Each, Some(2 * MINUTE), 5).await;
     assert_eq!(ran, [4, 5].map(|number| first + number * 60_000));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_new_key_catches_nothing_up() {
-    for missed in [Missed::Skip, Missed::Last, Missed::Each] {
-        let (world, store) = World::new().await;
-        let ticks = world.ticks(store, 0).with_missed(missed);
-        let running = Killed(world.run(ticks, Duration::ZERO));
-        sleep(Duration::from_secs(40)).await;
-        drop(running);
-        assert!(world.starts().is_empty(), "{missed:?}");
-    }
 }
 
 /// Cron starts the first call for a tick, and any other call for none of the past.

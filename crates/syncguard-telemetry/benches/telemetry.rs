@@ -55,36 +55,43 @@ fn with_opentelemetry() -> Telemetry<MemoryBackend> {
     with_telemetry(MemoryBackend::new(), options)
 }
 
+/// A benchmark for each way to be observed.
+macro_rules! benches {
+    () => {
+        #[divan::bench]
+        fn a_without(bencher: Bencher<'_, '_>) {
+            cycles(bencher, &MemoryBackend::new());
+        }
+
+        #[divan::bench]
+        fn b_decorated_for_nobody(bencher: Bencher<'_, '_>) {
+            cycles(bencher, &silent());
+        }
+
+        #[divan::bench]
+        fn c_callback(bencher: Bencher<'_, '_>) {
+            cycles(bencher, &with_callback());
+        }
+
+        #[cfg(feature = "tracing")]
+        #[divan::bench]
+        fn d_tracing(bencher: Bencher<'_, '_>) {
+            cycles(bencher, &with_tracing());
+        }
+
+        #[cfg(feature = "opentelemetry")]
+        #[divan::bench]
+        fn e_opentelemetry(bencher: Bencher<'_, '_>) {
+            cycles(bencher, &with_opentelemetry());
+        }
+    };
+}
+
 /// Acquire and release.
 mod operations {
     use super::*;
 
-    #[divan::bench]
-    fn a_without(bencher: Bencher<'_, '_>) {
-        cycles(bencher, &MemoryBackend::new());
-    }
-
-    #[divan::bench]
-    fn b_decorated_for_nobody(bencher: Bencher<'_, '_>) {
-        cycles(bencher, &silent());
-    }
-
-    #[divan::bench]
-    fn c_callback(bencher: Bencher<'_, '_>) {
-        cycles(bencher, &with_callback());
-    }
-
-    #[cfg(feature = "tracing")]
-    #[divan::bench]
-    fn d_tracing(bencher: Bencher<'_, '_>) {
-        cycles(bencher, &with_tracing());
-    }
-
-    #[cfg(feature = "opentelemetry")]
-    #[divan::bench]
-    fn e_opentelemetry(bencher: Bencher<'_, '_>) {
-        cycles(bencher, &with_opentelemetry());
-    }
+    benches!();
 
     fn cycles(bencher: Bencher<'_, '_>, backend: &impl LockBackend) {
         let key = Key::new(KEY).unwrap();
@@ -106,20 +113,7 @@ mod operations {
 mod guards {
     use super::*;
 
-    #[divan::bench]
-    fn a_without(bencher: Bencher<'_, '_>) {
-        cycles(bencher, &MemoryBackend::new());
-    }
-
-    #[divan::bench]
-    fn b_decorated_for_nobody(bencher: Bencher<'_, '_>) {
-        cycles(bencher, &silent());
-    }
-
-    #[divan::bench]
-    fn c_callback(bencher: Bencher<'_, '_>) {
-        cycles(bencher, &with_callback());
-    }
+    benches!();
 
     fn cycles(bencher: Bencher<'_, '_>, backend: &impl LockBackend) {
         let runtime = runtime();

@@ -28,20 +28,14 @@ impl GaugeChange {
     pub(crate) fn of(
         observation: &Observation,
     ) -> Option<(&Key, Option<&'static str>, Gauge, i64, LockId)> {
-        match observation {
-            Observation::AcquisitionBegan(began) => {
-                Some((&began.key, began.recipe, Gauge::Waiters, 1, began.lock_id))
+        Some(match observation {
+            Observation::AcquisitionBegan(it) => {
+                (&it.key, it.recipe, Gauge::Waiters, 1, it.lock_id)
             }
-            Observation::Acquisition(ended) => {
-                Some((&ended.key, ended.recipe, Gauge::Waiters, -1, ended.lock_id))
-            }
-            Observation::HoldBegan(began) => {
-                Some((&began.key, began.recipe, Gauge::Holders, 1, began.lock_id))
-            }
-            Observation::Hold(ended) => {
-                Some((&ended.key, ended.recipe, Gauge::Holders, -1, ended.lock_id))
-            }
-            _ => None,
-        }
+            Observation::Acquisition(it) => (&it.key, it.recipe, Gauge::Waiters, -1, it.lock_id),
+            Observation::HoldBegan(it) => (&it.key, it.recipe, Gauge::Holders, 1, it.lock_id),
+            Observation::Hold(it) => (&it.key, it.recipe, Gauge::Holders, -1, it.lock_id),
+            _ => return None,
+        })
     }
 }

@@ -6,8 +6,8 @@ use crate::common::{KEY, Seen, Store, TTL, observed, take};
 use syncguard_memory::authoring::hash_key;
 use syncguard_memory::contract::{Holder, LookupRequest, ReleaseRequest};
 use syncguard_memory::{
-    AcquisitionOptions, AutoExtend, Backoff, CancellationToken, DynBackend, ErrorCode, Jitter,
-    LockBackend, LockConfig, LossReason, MemoryBackend, acquire, lock, try_acquire,
+    AcquisitionOptions, AutoExtend, Backoff, CancellationToken, ErrorCode, Jitter, LockBackend,
+    LockConfig, LossReason, MemoryBackend, acquire, lock, try_acquire,
 };
 use syncguard_telemetry::{EventKind, LockEvent, TelemetryHandle, with_telemetry};
 use tokio::time::{advance, sleep, timeout};
@@ -102,26 +102,6 @@ async fn events_name_the_holder() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_counts_its_attempts() {
-    let (backend, handle, seen) = observed(MemoryBackend::new());
-    let holder = take(backend.inner(), KEY).await;
-    let waiting = tokio::spawn({
-        let backend = backend.clone();
-        async move { acquire(&backend, LockConfig::new(KEY).with_acquisition(patient(10))).await }
-    });
-    sleep(Duration::from_millis(250)).await;
-    let _ = backend.inner().release(ReleaseRequest::new(holder.lock_id)).await.unwrap();
-    let guard = waiting.await.unwrap().unwrap();
-    let locked = "acquire fail locked";
-    let lines = seen.lines(&handle).await;
-    assert_eq!(lines[..4], [locked, locked, locked, "acquire ok"]);
-    // The waiter gets a signal of the release, before its next poll at 300 ms.
-    assert!(lines[4].starts_with("wait ok attempts=4 25"), "{lines:?}");
-    assert!(guard.release().await.unwrap().is_released());
-    assert_eq!(seen.lines(&handle).await, ["hold ok", "release ok"]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_wait_in_vain_says_how_it_ended() {
     let store = Store::default();
     let (backend, handle, seen) = observed(store.clone());
@@ -161,17 +141,6 @@ async fn last(seen: &Seen, handle: &TelemetryHandle) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn auto_extend_tells_each_renewal() {
-    let (backend, handle, seen) = observed(MemoryBackend::new());
-    let guard = acquire(&backend, kept()).await.unwrap();
-    sleep(25 * SECOND).await;
-    let lines = ["acquire ok", "wait ok attempts=1", "extend ok", "extend ok"];
-    assert_eq!(seen.lines(&handle).await, lines);
-    assert!(guard.release().await.unwrap().is_released());
-    assert_eq!(seen.lines(&handle).await, ["hold ok 25000ms", "release ok"]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_lock_that_cannot_be_renewed_is_lost_when_its_time_is_over() {
     let store = Store::default();
     let (backend, handle, seen) = observed(store.clone());
@@ -200,16 +169,6 @@ async fn a_lock_that_the_store_has_lost_is_told_at_the_next_renewal() {
     drop(guard);
     sleep(SECOND).await;
     assert_eq!(seen.lines(&handle).await, ["release fail not-found"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_cap_on_a_hold_is_told() {
-    let (backend, handle, seen) = observed(MemoryBackend::new());
-    let plan = AutoExtend::new().with_max_hold(45 * SECOND);
-    let guard = acquire(&backend, kept().with_auto_extend(plan)).await.unwrap();
-    assert_eq!(guard.lost().await, LossReason::MaxHold);
-    assert_eq!(last(&seen, &handle).await, "hold fail max-hold 45000ms");
-    drop(guard);
 }
 
 #[tokio::test(start_paused = true)]
@@ -260,21 +219,6 @@ async fn every_end_of_a_guard_is_told_once() {
         sleep(SECOND).await;
         assert_eq!(seen.lines(&handle).await, lines);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn it_is_the_same_inside_and_outside_of_a_dyn_backend() {
-    let lines = ["acquire ok", "wait ok attempts=1", "hold ok", "release ok"];
-
-    let (outside, handle, seen) = observed(DynBackend::new(MemoryBackend::new()));
-    lock(&outside, KEY, async |held| assert!(held.fence().get() > 0)).await.unwrap();
-    assert_eq!(seen.lines(&handle).await, lines);
-    assert_eq!(outside.capabilities(), MemoryBackend::new().capabilities());
-
-    let (inside, handle, seen) = observed(MemoryBackend::new());
-    let inside = DynBackend::new(inside);
-    lock(&inside, KEY, async |held| assert!(held.fence().get() > 0)).await.unwrap();
-    assert_eq!(seen.lines(&handle).await, lines);
 }
 
 #[tokio::test(start_paused = true)]

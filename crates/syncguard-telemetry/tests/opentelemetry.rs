@@ -2,13 +2,13 @@
 
 #![cfg(feature = "opentelemetry")]
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::common::metrics::{Attributes, Exported, sorted};
-use crate::common::{KEY, Store, TTL, subscribe, take};
+use crate::common::{KEY, Store, TTL, take};
 use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData, ScopeMetrics};
+use syncguard_conformance::{LogLine, LogLines};
 use syncguard_memory::contract::{IsLockedRequest, ReleaseRequest};
 use syncguard_memory::{
     AcquisitionOptions, AutoExtend, Backoff, ErrorCode, Jitter, LockBackend, LockConfig, LockGuard,
@@ -17,8 +17,7 @@ use syncguard_memory::{
 use syncguard_telemetry::opentelemetry::global;
 use syncguard_telemetry::{Telemetry, TelemetryOptions, with_telemetry};
 use tokio::time::sleep;
-use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::layer::{Context, Layer};
+use tracing::Level;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -346,25 +345,14 @@ fn family_in(attributes: &Attributes) -> Option<&str> {
 /// A meter that was made before its provider keeps nothing. The warning is logged once, not once for each backend.
 #[test]
 fn a_meter_of_a_provider_that_nobody_set_is_noticed() {
-    let warnings = Warnings::default();
-    let _subscriber = subscribe(warnings.clone());
+    let (log, _subscriber) = LogLines::collect();
     let _options = Exported::new().options();
-    assert_eq!(warnings.0.load(Ordering::Relaxed), 0);
     for _ in 0..3 {
         let meter = global::meter("syncguard");
         let _options = TelemetryOptions::new().with_opentelemetry(&meter);
-        assert_eq!(warnings.0.load(Ordering::Relaxed), 1);
     }
-}
-
-#[derive(Clone, Default)]
-struct Warnings(Arc<AtomicUsize>);
-
-impl<S: Subscriber> Layer<S> for Warnings {
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let metadata = event.metadata();
-        if metadata.target().starts_with("syncguard") && *metadata.level() == Level::WARN {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    let lines = log.take();
+    let is_ours =
+        |line: &&LogLine| line.level == Level::WARN && line.target.starts_with("syncguard");
+    assert_eq!(lines.iter().filter(is_ours).count(), 1, "{lines:?}");
 }

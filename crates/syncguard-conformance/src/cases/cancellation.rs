@@ -40,16 +40,14 @@ pub(crate) async fn a_fired_token_stops_a_release(context: &Context<'_>) -> Outc
     let request = ReleaseRequest::new(lock.lock_id).with_cancellation(fired());
     aborted("release", client.backend().release(request).await)?;
     client.unchanged(&key, lock.lock_id, before).await?;
-    client.released(lock.lock_id).await?;
-    Ok(())
+    Ok(client.released(lock.lock_id).await?)
 }
 
 pub(crate) async fn a_fired_token_stops_an_extend(context: &Context<'_>) -> Outcome {
     let Held { client, key, lock, before, .. } = context.held().await?;
     let request = ExtendRequest::new(lock.lock_id, 2 * LONG)?.with_cancellation(fired());
     aborted("extend", client.backend().extend(request).await)?;
-    client.unchanged(&key, lock.lock_id, before).await?;
-    Ok(())
+    Ok(client.unchanged(&key, lock.lock_id, before).await?)
 }
 
 pub(crate) async fn a_fired_token_stops_a_look(context: &Context<'_>) -> Outcome {
@@ -62,8 +60,7 @@ pub(crate) async fn a_fired_token_stops_a_look(context: &Context<'_>) -> Outcome
         let request = request.with_cancellation(fired());
         aborted("lookup", client.backend().lookup(request).await)?;
     }
-    client.unchanged(&held, lock.lock_id, before).await?;
-    Ok(())
+    Ok(client.unchanged(&held, lock.lock_id, before).await?)
 }
 
 pub(crate) async fn a_quiet_token_changes_nothing(context: &Context<'_>) -> Outcome {
@@ -87,8 +84,7 @@ pub(crate) async fn a_quiet_token_changes_nothing(context: &Context<'_>) -> Outc
     client.unchanged(&key, lock.lock_id, before).await?;
     let release = ReleaseRequest::new(lock.lock_id).with_cancellation(CancellationToken::new());
     ensure!(backend.release(release).await?.is_released(), "a live lock was not released");
-    client.free(&key).await?;
-    Ok(())
+    Ok(client.free(&key).await?)
 }
 
 pub(crate) async fn a_token_fired_on_the_way_leaves_no_lock(context: &Context<'_>) -> Outcome {
@@ -234,8 +230,7 @@ pub(crate) async fn aborted_tasks_leave_no_lock(context: &Context<'_>) -> Outcom
             }
         }
     }
-    context.soon_free(&clients[0], &key).await?;
-    Ok(())
+    Ok(context.soon_free(&clients[0], &key).await?)
 }
 
 pub(crate) async fn a_cancelled_wait_ends_at_once(context: &Context<'_>) -> Outcome {
@@ -253,8 +248,7 @@ pub(crate) async fn a_cancelled_wait_ends_at_once(context: &Context<'_>) -> Outc
     }
     ensure!(watch.elapsed() < SOON, "it took {:?} to stop waiting", watch.elapsed());
     client.unchanged(&key, lock.lock_id, before).await?;
-    client.released(lock.lock_id).await?;
-    Ok(())
+    Ok(client.released(lock.lock_id).await?)
 }
 
 /// The answer of an operation whose token fires after this many polls, unless it ends before.
@@ -314,6 +308,5 @@ async fn settled(client: &Client, key: &Key, lock_id: LockId) -> Checked<bool> {
 
 async fn gone(client: &Client, key: &Key, lock_id: LockId) -> Checked<()> {
     client.free(key).await?;
-    client.powerless(lock_id).await?;
-    Ok(())
+    Ok(client.powerless(lock_id).await?)
 }

@@ -25,8 +25,7 @@ pub(crate) async fn a_release_leaves_nothing_behind(context: &Context<'_>) -> Ou
     ensure!(after.expires_at < before.expires_at, "the expiry was inherited");
     ensure_eq!(after.fence, lock.fence.map(Fence::next).transpose()?, "the next fence");
     client.powerless(lock.lock_id).await?;
-    rival.unchanged(&key, next.lock_id, after).await?;
-    Ok(())
+    Ok(rival.unchanged(&key, next.lock_id, after).await?)
 }
 
 pub(crate) async fn an_expiry_leaves_nothing_behind(context: &Context<'_>) -> Outcome {
@@ -60,8 +59,7 @@ pub(crate) async fn a_counter_outlives_the_cleanup(context: &Context<'_>) -> Out
         pause(20).await;
     }
     let next = other.take(&key, LONG).await?;
-    next.follows(&old)?;
-    Ok(())
+    Ok(next.follows(&old)?)
 }
 
 pub(crate) async fn asking_about_an_expired_lock_spares_the_next_one(

@@ -57,8 +57,7 @@ pub(crate) async fn locks_of_one_key_never_overlap(context: &Context<'_>) -> Out
     });
     all(contenders).await?;
     ensure_eq!(register.entries(), TASKS * ROUNDS, "acquisitions");
-    clients[0].free(&key).await?;
-    Ok(())
+    Ok(clients[0].free(&key).await?)
 }
 
 pub(crate) async fn locked_work_never_overlaps(context: &Context<'_>) -> Outcome {
@@ -85,8 +84,7 @@ pub(crate) async fn locked_work_never_overlaps(context: &Context<'_>) -> Outcome
     });
     all(workers).await?;
     ensure_eq!(register.entries(), TASKS * ROUNDS, "pieces of work");
-    clients[0].free(&key).await?;
-    Ok(())
+    Ok(clients[0].free(&key).await?)
 }
 
 pub(crate) async fn different_keys_do_not_contend(context: &Context<'_>) -> Outcome {

@@ -148,6 +148,5 @@ pub(crate) async fn waiting_ends_with_the_time_limit(context: &Context<'_>) -> O
         let names = told.is_none_or(|told| error.to_string().contains(told.label()));
         ensure!(names, "the error does not show the holder: {error}");
     }
-    client.unchanged(&key, lock.lock_id, before).await?;
-    Ok(())
+    Ok(client.unchanged(&key, lock.lock_id, before).await?)
 }

@@ -42,8 +42,7 @@ pub(crate) async fn another_expected_expiry_changes_nothing(context: &Context<'_
         }
     }
     client.released(lock.lock_id).await?;
-    client.free(&key).await?;
-    Ok(())
+    Ok(client.free(&key).await?)
 }
 
 pub(crate) async fn an_older_extend_that_comes_late_never_shortens(
@@ -69,8 +68,7 @@ pub(crate) async fn an_older_extend_that_comes_late_never_shortens(
     let before = client.live(&key, lock.lock_id).await?;
     let answer = other.extend_expecting(lock.lock_id, 3 * LONG, expires_at).await?;
     ensure!(matches!(answer, ExtendResult::Mismatch { .. }), "an older extend: {answer:?}");
-    client.unchanged(&key, lock.lock_id, before).await?;
-    Ok(())
+    Ok(client.unchanged(&key, lock.lock_id, before).await?)
 }
 
 pub(crate) async fn every_extend_changes_the_expiry(context: &Context<'_>) -> Outcome {

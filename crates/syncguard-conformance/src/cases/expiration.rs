@@ -217,6 +217,5 @@ pub(crate) async fn auto_extend_outlives_the_ttl(context: &Context<'_>) -> Outco
     );
     rival.refused(&key, LONG).await?;
     ensure!(guard.release().await?.is_released(), "a renewed lock could not be released");
-    rival.free(&key).await?;
-    Ok(())
+    Ok(rival.free(&key).await?)
 }

@@ -106,8 +106,7 @@ pub(crate) async fn a_fence_above_the_warning_level_is_granted(context: &Context
     let lock = client.take(&key, LONG).await?;
     ensure_eq!(lock.fence()?, Fence::WARN.next()?, "the first fence above the warning level");
     client.live(&key, lock.lock_id).await?;
-    client.released(lock.lock_id).await?;
-    Ok(())
+    Ok(client.released(lock.lock_id).await?)
 }
 
 pub(crate) async fn a_fence_above_the_warning_level_is_logged(context: &Context<'_>) -> Outcome {
@@ -140,8 +139,7 @@ pub(crate) async fn the_last_fence_is_granted(context: &Context<'_>) -> Outcome 
     ensure_eq!(again, lock, "the answer to the repeated request");
     client.extended(lock.lock_id, LONG).await?;
     client.released(lock.lock_id).await?;
-    client.free(&key).await?;
-    Ok(())
+    Ok(client.free(&key).await?)
 }
 
 pub(crate) async fn an_exhausted_counter_grants_nothing(context: &Context<'_>) -> Outcome {

@@ -86,8 +86,7 @@ pub(crate) async fn a_wrong_hint_extends_the_lock_of_the_id(context: &Context<'_
             ensure_eq!(stored, expires_at, "the expiry after an extend with a wrong hint");
         }
     }
-    client.unchanged(&hint, hinted.lock_id, before).await?;
-    Ok(())
+    Ok(client.unchanged(&hint, hinted.lock_id, before).await?)
 }
 
 pub(crate) async fn a_wrong_hint_releases_the_lock_of_the_id(context: &Context<'_>) -> Outcome {
@@ -113,8 +112,7 @@ pub(crate) async fn a_hint_gives_other_ids_nothing(context: &Context<'_>) -> Out
         is_powerless(client, LockId::generate()?, &key).await?;
         is_powerless(client, old.lock_id, &key).await?;
     }
-    rival.unchanged(&key, lock.lock_id, before).await?;
-    Ok(())
+    Ok(rival.unchanged(&key, lock.lock_id, before).await?)
 }
 
 pub(crate) async fn any_key_can_be_a_hint(context: &Context<'_>) -> Outcome {

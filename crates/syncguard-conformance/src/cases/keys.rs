@@ -134,8 +134,7 @@ pub(crate) async fn a_key_may_read_like_a_lock_id(context: &Context<'_>) -> Outc
     client.unchanged(&key, lock.lock_id, before).await?;
     other.released(other_lock.lock_id).await?;
     client.unchanged(&key, lock.lock_id, before).await?;
-    client.released(lock.lock_id).await?;
-    Ok(())
+    Ok(client.released(lock.lock_id).await?)
 }
 
 /// Holds all these keys at the same time, and checks that they are separate locks.

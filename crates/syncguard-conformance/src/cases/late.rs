@@ -32,8 +32,7 @@ pub(crate) async fn a_request_that_is_a_little_late_is_served(context: &Context<
     let release = gated.release(lock_id).await?;
     let released = gated.a_little_late(context, release).await?;
     ensure!(released.is_released(), "a release that was a little late answered {released:?}");
-    gated.other.free(&gated.key).await?;
-    Ok(())
+    Ok(gated.other.free(&gated.key).await?)
 }
 
 pub(crate) async fn a_late_acquire_takes_no_lock(context: &Context<'_>) -> Outcome {
@@ -62,8 +61,7 @@ pub(crate) async fn a_late_acquire_leaves_nothing_after_the_clean_up(
     gated.is_cleaned_up().await?;
     ensure!(gated.late.gate.holds(), "the gate has lost what it kept back");
     gated.late.gate.deliver();
-    gated.stays_free(lock_id).await?;
-    Ok(())
+    Ok(gated.stays_free(lock_id).await?)
 }
 
 pub(crate) async fn the_first_of_two_acquires_comes_late(context: &Context<'_>) -> Outcome {
@@ -81,8 +79,7 @@ pub(crate) async fn the_first_of_two_acquires_comes_late(context: &Context<'_>) 
     ensure!(gated.late.gate.holds(), "the gate has lost what it kept back");
     gated.late.gate.deliver();
     gated.is_cleaned_up().await?;
-    gated.stays_free(lock_id).await?;
-    Ok(())
+    Ok(gated.stays_free(lock_id).await?)
 }
 
 pub(crate) async fn a_late_extend_changes_nothing(context: &Context<'_>) -> Outcome {
@@ -90,8 +87,7 @@ pub(crate) async fn a_late_extend_changes_nothing(context: &Context<'_>) -> Outc
     let lock = gated.client.take(&gated.key, 2 * LONG).await?;
     let extend = gated.extend(ExtendRequest::new(lock.lock_id, LONG)?).await?;
     gated.overdue(context, "extend", extend).await?;
-    gated.stays_as_extended(lock.lock_id).await?;
-    Ok(())
+    Ok(gated.stays_as_extended(lock.lock_id).await?)
 }
 
 pub(crate) async fn a_late_extend_gives_way_to_a_later_one(context: &Context<'_>) -> Outcome {
@@ -100,8 +96,7 @@ pub(crate) async fn a_late_extend_gives_way_to_a_later_one(context: &Context<'_>
     let request = ExtendRequest::new(lock.lock_id, LONG)?.with_expected_expiry(lock.expires_at);
     let extend = gated.extend(request).await?;
     gated.desert(extend).await?;
-    gated.stays_as_extended(lock.lock_id).await?;
-    Ok(())
+    Ok(gated.stays_as_extended(lock.lock_id).await?)
 }
 
 pub(crate) async fn a_late_release_frees_nothing(context: &Context<'_>) -> Outcome {
@@ -109,8 +104,7 @@ pub(crate) async fn a_late_release_frees_nothing(context: &Context<'_>) -> Outco
     let lock = gated.client.take(&gated.key, 2 * LONG).await?;
     let release = gated.release(lock.lock_id).await?;
     gated.overdue(context, "release", release).await?;
-    gated.stays_as_extended(lock.lock_id).await?;
-    Ok(())
+    Ok(gated.stays_as_extended(lock.lock_id).await?)
 }
 
 pub(crate) async fn a_grant_that_comes_too_late_is_given_back(context: &Context<'_>) -> Outcome {
@@ -129,8 +123,7 @@ pub(crate) async fn a_grant_that_comes_too_late_is_given_back(context: &Context<
         }
         Ok(None) => return Err(Stop::failed("a free key was refused")),
     }
-    context.soon_free(&gated.other, &gated.key).await?;
-    Ok(())
+    Ok(context.soon_free(&gated.other, &gated.key).await?)
 }
 
 /// How often, and how many milliseconds apart, the suite looks for the effect of a late request.

@@ -113,8 +113,7 @@ pub(crate) async fn clones_share_the_store(context: &Context<'_>) -> Outcome {
     drop(original);
     clone.live(&key, lock.lock_id).await?;
     clone.released(lock.lock_id).await?;
-    clone.free(&key).await?;
-    Ok(())
+    Ok(clone.free(&key).await?)
 }
 
 pub(crate) async fn connections_share_the_store(context: &Context<'_>) -> Outcome {
@@ -124,8 +123,7 @@ pub(crate) async fn connections_share_the_store(context: &Context<'_>) -> Outcom
     drop(client);
     other.live(&key, lock.lock_id).await?;
     context.client().await.released(lock.lock_id).await?;
-    other.free(&key).await?;
-    Ok(())
+    Ok(other.free(&key).await?)
 }
 
 pub(crate) async fn work_runs_under_the_lock(context: &Context<'_>) -> Outcome {
@@ -154,14 +152,12 @@ pub(crate) async fn a_guard_extends_and_releases(context: &Context<'_>) -> Outco
     ensure_eq!(guard.expires_at(), after.expires_at, "the guard's expiry after its extend");
     ensure!(guard.release().await?.is_released(), "a live guard could not be released");
     rival.free(&key).await?;
-    rival.powerless(lock_id).await?;
-    Ok(())
+    Ok(rival.powerless(lock_id).await?)
 }
 
 pub(crate) async fn a_dropped_guard_frees_the_key(context: &Context<'_>) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     drop(acquire(client.backend(), LockConfig::new(&key).with_ttl(LONG)).await?);
-    context.soon_free(&rival, &key).await?;
-    Ok(())
+    Ok(context.soon_free(&rival, &key).await?)
 }

@@ -209,8 +209,7 @@ pub(crate) async fn looking_changes_nothing(context: &Context<'_>) -> Outcome {
         ensure!(other.is_locked(&key).await?, "is_locked answered false for a live lock");
     }
     client.unchanged(&key, lock.lock_id, before).await?;
-    client.released(lock.lock_id).await?;
-    Ok(())
+    Ok(client.released(lock.lock_id).await?)
 }
 
 pub(crate) async fn looking_does_not_prolong_the_lock(context: &Context<'_>) -> Outcome {
@@ -247,11 +246,8 @@ pub(crate) async fn looking_does_not_prolong_the_lock(context: &Context<'_>) -> 
 }
 
 pub(crate) async fn the_helpers_agree_with_the_lookup(context: &Context<'_>) -> Outcome {
-    let client = context.client().await;
+    let Held { client, key, lock, before: seen, .. } = context.held().await?;
     let backend = client.backend();
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    let seen = client.live(&key, lock.lock_id).await?;
     let infos = [get_by_key(backend, &key).await?, get_by_id(backend, lock.lock_id).await?];
     let raw = [get_by_key_raw(backend, &key).await?, get_by_id_raw(backend, lock.lock_id).await?];
     for raw in &raw {

@@ -20,13 +20,11 @@ pub(crate) async fn an_unknown_id_touches_nothing(context: &Context<'_>) -> Outc
         ensure_eq!(why, NotHeld::NotFound, "why an unknown id extends nothing");
         ensure!(client.by_id(unknown).await?.is_none(), "the extend made a lock");
     }
-    client.unchanged(&key, lock.lock_id, before).await?;
-    Ok(())
+    Ok(client.unchanged(&key, lock.lock_id, before).await?)
 }
 
 pub(crate) async fn a_lock_is_released_once(context: &Context<'_>) -> Outcome {
-    let (client, other) = context.pair().await;
-    let lock = client.take(&fresh_key()?, LONG).await?;
+    let Held { client, other, lock, .. } = context.held().await?;
     client.released(lock.lock_id).await?;
     for client in [&client, &other, &client] {
         let why = client.not_released(lock.lock_id).await?;
@@ -62,21 +60,17 @@ pub(crate) async fn an_old_id_cannot_touch_the_next_lock(context: &Context<'_>) 
     rival.unchanged(&key, next.lock_id, before).await?;
     let why = client.not_extended(old.lock_id, 2 * LONG).await?;
     ensure_eq!(why, NotHeld::NotFound, "why the old id extends nothing");
-    rival.unchanged(&key, next.lock_id, before).await?;
-    Ok(())
+    Ok(rival.unchanged(&key, next.lock_id, before).await?)
 }
 
 pub(crate) async fn a_released_id_cannot_touch_the_next_lock(context: &Context<'_>) -> Outcome {
-    let (client, rival) = context.pair().await;
-    let key = fresh_key()?;
-    let old = client.take(&key, LONG).await?;
+    let Held { client, other: rival, key, lock: old, .. } = context.held().await?;
     client.released(old.lock_id).await?;
     client.powerless(old.lock_id).await?;
     let next = rival.take(&key, LONG).await?;
     let before = rival.live(&key, next.lock_id).await?;
     client.powerless(old.lock_id).await?;
-    rival.unchanged(&key, next.lock_id, before).await?;
-    Ok(())
+    Ok(rival.unchanged(&key, next.lock_id, before).await?)
 }
 
 pub(crate) async fn the_same_request_gets_the_same_lock(context: &Context<'_>) -> Outcome {
@@ -122,8 +116,7 @@ pub(crate) async fn a_released_request_takes_a_new_lock(context: &Context<'_>) -
     again.follows(&lock)?;
     client.live(&key, again.lock_id).await?;
     client.released(again.lock_id).await?;
-    client.free(&key).await?;
-    Ok(())
+    Ok(client.free(&key).await?)
 }
 
 pub(crate) async fn an_expired_request_takes_a_new_lock(context: &Context<'_>) -> Outcome {
@@ -139,8 +132,7 @@ pub(crate) async fn an_expired_request_takes_a_new_lock(context: &Context<'_>) -
     let seen = client.live(&key, again.lock_id).await?;
     ensure!(seen.acquired_at > lock.expires_at, "the time of acquisition is that of the old lock");
     client.released(again.lock_id).await?;
-    client.free(&key).await?;
-    Ok(())
+    Ok(client.free(&key).await?)
 }
 
 pub(crate) async fn a_guard_learns_that_its_lock_is_gone(context: &Context<'_>) -> Outcome {

@@ -207,8 +207,7 @@ pub(crate) async fn a_refused_window_changes_no_lock(context: &Context<'_>) -> O
     let answer = windows.send(taken).await?;
     ensure!(matches!(answer, Answer::Taken(_)), "an acquire in a used-up window got {answer:?}");
     client.free(&key).await?;
-    client.powerless(refused[0]).await?;
-    Ok(())
+    Ok(client.powerless(refused[0]).await?)
 }
 
 pub(crate) async fn the_same_request_in_a_window_gets_the_same_lock(

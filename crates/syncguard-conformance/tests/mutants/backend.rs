@@ -317,12 +317,6 @@ impl Backend {
             travel().await;
             return Some(Err(LockError::new(ErrorCode::RateLimited, "too many at once")));
         }
-        let answer = self.in_steps(request).await?;
-        travel().await;
-        Some(answer)
-    }
-
-    async fn in_steps(&self, request: &AcquireRequest) -> Option<Result<AcquireResult, LockError>> {
         let answer = match self.flaw {
             Some(
                 flaw @ (Flaw::checks_first_and_writes_later
@@ -363,6 +357,7 @@ impl Backend {
             }
             _ => return None,
         };
+        travel().await;
         Some(answer)
     }
 

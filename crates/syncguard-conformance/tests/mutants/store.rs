@@ -14,7 +14,7 @@ mod window;
 use std::collections::HashMap;
 
 use syncguard_core::authoring::corrupt_record;
-use syncguard_core::contract::{Acquired, Holder, KeySignal};
+use syncguard_core::contract::{AcquireRequest, Acquired, Holder, KeySignal};
 use syncguard_core::{Fence, Key, LockError, LockId, Timestamp, Ttl};
 
 use crate::mutants::flaws::Flaw;
@@ -114,6 +114,19 @@ impl Store {
         match self.newest {
             Some(newest) if self.has(unless) => newest,
             _ => lock_id,
+        }
+    }
+
+    /// The lock that a request asks for, with this fence.
+    fn record(&self, request: &AcquireRequest, now: u64, fence: u64) -> Record {
+        Record {
+            key: request.key.clone(),
+            lock_id: request.lock_id,
+            acquired_at: now,
+            expires_at: now + self.ttl(request.ttl),
+            fence,
+            holder: request.holder.clone(),
+            is_extended: false,
         }
     }
 

@@ -41,14 +41,14 @@ impl ClockDrift {
     /// Returns the smallest possible difference between the clocks, whichever is ahead.
     #[must_use]
     pub const fn at_least(self) -> Duration {
-        let nearest = if self.lowest > 0 {
-            self.lowest
-        } else if self.highest < 0 {
-            self.highest
-        } else {
-            0
-        };
-        Duration::from_micros(nearest.unsigned_abs())
+        Duration::from_micros(self.smallest().unsigned_abs())
+    }
+
+    const fn smallest(self) -> i64 {
+        if self.lowest > 0 {
+            return self.lowest;
+        }
+        if self.highest < 0 { self.highest } else { 0 }
     }
 
     /// Returns how serious the drift is.
@@ -206,9 +206,7 @@ impl DriftGauge {
     /// `InvalidArgument` for a time out of range.
     pub fn nearest_server_time(&self, now: Timestamp) -> Result<Timestamp, LockError> {
         let Some(drift) = self.drift() else { return Ok(now) };
-        let (lowest, highest) = drift.bounds_millis();
-        let smallest = if lowest > 0 { lowest } else { highest.min(0) };
-        Timestamp::from_millis(now.as_millis().saturating_add_signed(-smallest))
+        Timestamp::from_millis(now.as_millis().saturating_add_signed(-drift.smallest() / 1000))
     }
 
     /// For a backend that is strict.

@@ -64,13 +64,6 @@ impl LookLimit {
 mod tests {
     use super::*;
 
-    #[test]
-    fn only_an_answer_about_the_request_keeps_the_connection() {
-        assert!(!FailureSubject::Request.needs_new_connection());
-        assert!(FailureSubject::Connection.needs_new_connection());
-        assert!(FailureSubject::Server.needs_new_connection());
-    }
-
     #[tokio::test(start_paused = true)]
     async fn a_second_lies_between_two_looks() {
         let limit = LookLimit::new();

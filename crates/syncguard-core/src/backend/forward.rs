@@ -2,8 +2,8 @@
 
 /// Forwards methods of [`LockBackend`](crate::LockBackend) to a field: the methods that a decorator does not change.
 ///
-/// The field comes first, by name or by number, then the methods. Each method does the same as the inner
-/// backend's, with the same errors and the same cancel safety.
+/// The field comes first, by name or by number, then the methods. With `*` for the field, a pointer such as `Arc` forwards to
+/// what it points to. Each method does the same as the inner backend's, with the same errors and the same cancel safety.
 ///
 /// Two methods of the trait have defaults, and a decorator that forgets them hears no signals and lists no locks.
 /// The lint `#[deny(clippy::missing_trait_methods)]` finds that.
@@ -39,12 +39,18 @@ macro_rules! forward {
     ($field:tt: $($method:ident),+ $(,)?) => {
         $($crate::forward!(@ $method $field);)+
     };
+    (@inner $self:ident *) => {
+        &**$self
+    };
+    (@inner $self:ident $field:tt) => {
+        &$self.$field
+    };
     (@ acquire $field:tt) => {
         async fn acquire(
             &self,
             request: $crate::contract::AcquireRequest,
         ) -> ::core::result::Result<$crate::contract::AcquireResult<Self::Fence>, $crate::LockError> {
-            $crate::LockBackend::acquire(&self.$field, request).await
+            $crate::LockBackend::acquire($crate::forward!(@inner self $field), request).await
         }
     };
     (@ release $field:tt) => {
@@ -52,7 +58,7 @@ macro_rules! forward {
             &self,
             request: $crate::contract::ReleaseRequest,
         ) -> ::core::result::Result<$crate::ReleaseResult, $crate::LockError> {
-            $crate::LockBackend::release(&self.$field, request).await
+            $crate::LockBackend::release($crate::forward!(@inner self $field), request).await
         }
     };
     (@ extend $field:tt) => {
@@ -60,7 +66,7 @@ macro_rules! forward {
             &self,
             request: $crate::contract::ExtendRequest,
         ) -> ::core::result::Result<$crate::ExtendResult, $crate::LockError> {
-            $crate::LockBackend::extend(&self.$field, request).await
+            $crate::LockBackend::extend($crate::forward!(@inner self $field), request).await
         }
     };
     (@ is_locked $field:tt) => {
@@ -68,7 +74,7 @@ macro_rules! forward {
             &self,
             request: $crate::contract::IsLockedRequest,
         ) -> ::core::result::Result<bool, $crate::LockError> {
-            $crate::LockBackend::is_locked(&self.$field, request).await
+            $crate::LockBackend::is_locked($crate::forward!(@inner self $field), request).await
         }
     };
     (@ lookup $field:tt) => {
@@ -79,7 +85,7 @@ macro_rules! forward {
             ::core::option::Option<$crate::LockInfo<Self::Fence>>,
             $crate::LockError,
         > {
-            $crate::LockBackend::lookup(&self.$field, request).await
+            $crate::LockBackend::lookup($crate::forward!(@inner self $field), request).await
         }
     };
     (@ watch $field:tt) => {
@@ -87,22 +93,22 @@ macro_rules! forward {
             &self,
             request: $crate::contract::WatchRequest,
         ) -> ::core::option::Option<$crate::contract::KeyWatch> {
-            $crate::LockBackend::watch(&self.$field, request).await
+            $crate::LockBackend::watch($crate::forward!(@inner self $field), request).await
         }
     };
     (@ inventory $field:tt) => {
         fn inventory(&self) -> ::core::option::Option<$crate::inventory::Inventory<Self::Fence>> {
-            $crate::LockBackend::inventory(&self.$field)
+            $crate::LockBackend::inventory($crate::forward!(@inner self $field))
         }
     };
     (@ capabilities $field:tt) => {
         fn capabilities(&self) -> $crate::contract::BackendCapabilities {
-            $crate::LockBackend::capabilities(&self.$field)
+            $crate::LockBackend::capabilities($crate::forward!(@inner self $field))
         }
     };
     (@ client_state $field:tt) => {
         fn client_state(&self) -> &$crate::shared::ClientState {
-            $crate::LockBackend::client_state(&self.$field)
+            $crate::LockBackend::client_state($crate::forward!(@inner self $field))
         }
     };
     (@ $other:ident $field:tt) => {

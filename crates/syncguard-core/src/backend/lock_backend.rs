@@ -195,42 +195,6 @@ pub trait LockBackend: Clone + Send + Sync + 'static {
 impl<B: LockBackend> LockBackend for Arc<B> {
     type Fence = B::Fence;
 
-    async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult<B::Fence>, LockError> {
-        B::acquire(self, request).await
-    }
-
-    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
-        B::release(self, request).await
-    }
-
-    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
-        B::extend(self, request).await
-    }
-
-    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
-        B::is_locked(self, request).await
-    }
-
-    async fn lookup(
-        &self,
-        request: LookupRequest,
-    ) -> Result<Option<LockInfo<B::Fence>>, LockError> {
-        B::lookup(self, request).await
-    }
-
-    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
-        B::watch(self, request).await
-    }
-
-    fn inventory(&self) -> Option<Inventory<B::Fence>> {
-        B::inventory(self)
-    }
-
-    fn capabilities(&self) -> BackendCapabilities {
-        B::capabilities(self)
-    }
-
-    fn client_state(&self) -> &ClientState {
-        B::client_state(self)
-    }
+    crate::forward!(*: acquire, release, extend, is_locked, lookup);
+    crate::forward!(*: watch, inventory, capabilities, client_state);
 }

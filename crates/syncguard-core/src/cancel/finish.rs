@@ -24,11 +24,10 @@ impl<T> OnAbandon<T> for NoAction {
 }
 
 /// Runs an operation in place. Its output comes with the [`OnAbandon`], which was not needed.
-pub(crate) struct Finish<O, T, A>
+pub(crate) struct Finish<O, A>
 where
-    O: Future<Output = T> + Send + 'static,
-    T: Send + 'static,
-    A: OnAbandon<T>,
+    O: Future<Output: Send> + Send + 'static,
+    A: OnAbandon<O::Output>,
 {
     /// `None` after the end.
     pending: Option<(Pin<Box<O>>, A)>,
@@ -38,11 +37,10 @@ where
     polling: bool,
 }
 
-impl<O, T, A> Finish<O, T, A>
+impl<O, A> Finish<O, A>
 where
-    O: Future<Output = T> + Send + 'static,
-    T: Send + 'static,
-    A: OnAbandon<T>,
+    O: Future<Output: Send> + Send + 'static,
+    A: OnAbandon<O::Output>,
 {
     pub(crate) fn new(operation: O, on_abandon: A) -> Self {
         Self { pending: Some((Box::pin(operation), on_abandon)), spawner: None, polling: false }
@@ -50,23 +48,21 @@ where
 }
 
 /// The operation is pinned in its box, and no other field is pinned.
-impl<O, T, A> Unpin for Finish<O, T, A>
+impl<O, A> Unpin for Finish<O, A>
 where
-    O: Future<Output = T> + Send + 'static,
-    T: Send + 'static,
-    A: OnAbandon<T>,
+    O: Future<Output: Send> + Send + 'static,
+    A: OnAbandon<O::Output>,
 {
 }
 
-impl<O, T, A> Future for Finish<O, T, A>
+impl<O, A> Future for Finish<O, A>
 where
-    O: Future<Output = T> + Send + 'static,
-    T: Send + 'static,
-    A: OnAbandon<T>,
+    O: Future<Output: Send> + Send + 'static,
+    A: OnAbandon<O::Output>,
 {
-    type Output = (T, A);
+    type Output = (O::Output, A);
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<(T, A)> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         this.spawner.get_or_insert_with(Spawner::current);
         let Some((operation, _)) = &mut this.pending else {
@@ -83,11 +79,10 @@ where
     }
 }
 
-impl<O, T, A> Drop for Finish<O, T, A>
+impl<O, A> Drop for Finish<O, A>
 where
-    O: Future<Output = T> + Send + 'static,
-    T: Send + 'static,
-    A: OnAbandon<T>,
+    O: Future<Output: Send> + Send + 'static,
+    A: OnAbandon<O::Output>,
 {
     fn drop(&mut self) {
         let (Some(spawner), Some((operation, mut on_abandon))) =

@@ -39,9 +39,7 @@ pub async fn read<T, O>(cancellation: Option<&CancellationToken>, read: O) -> Re
 where
     O: Future<Output = Result<T, LockError>>,
 {
-    check(cancellation)?;
-    check_runtime()?;
-    interruptible(cancellation, read).await.unwrap_or_else(|| Err(LockError::aborted()))
+    interruptible(cancellation, read).await?.unwrap_or_else(|| Err(LockError::aborted()))
 }
 
 /// Runs a release or an extend. Once started, it runs to its end even if its caller goes.
@@ -66,9 +64,7 @@ where
     // Boxed first, so that the returned future is small.
     let operation = Finish::new(operation, NoAction);
     async move {
-        check(cancellation)?;
-        check_runtime()?;
-        match interruptible(cancellation, operation).await {
+        match interruptible(cancellation, operation).await? {
             Some((result, NoAction)) => result,
             None => Err(LockError::aborted().with_unknown_outcome()),
         }
@@ -97,9 +93,7 @@ where
     let caller = Caller::new(cancellation);
     let operation = Finish::new(read(caller.clone()), TellGone(caller));
     async move {
-        check(cancellation)?;
-        check_runtime()?;
-        let answered = interruptible(cancellation, operation).await;
+        let answered = interruptible(cancellation, operation).await?;
         answered.map_or_else(|| Err(LockError::aborted()), |(result, _)| result)
     }
 }
@@ -169,9 +163,7 @@ where
     let abandoned = AbandonedAcquire::new(backend.clone(), &request, caller.clone(), make_job);
     let operation = Finish::new(operation(request, caller), abandoned);
     async move {
-        check(cancellation.as_ref())?;
-        check_runtime()?;
-        match interruptible(cancellation.as_ref(), operation).await {
+        match interruptible(cancellation.as_ref(), operation).await? {
             None => Err(LockError::aborted()),
             Some((Err(error), abandoned)) if error.is_outcome_unknown() => {
                 abandoned.clean_up();

@@ -115,17 +115,14 @@ impl ClientState {
         on_release_error: Option<&ReleaseErrorHandler>,
         dispose_timeout: Option<Duration>,
     ) -> Self {
-        if on_release_error.is_none() && dispose_timeout.is_none() {
-            return self.clone();
+        let mut state = self.clone();
+        if let Some(handler) = on_release_error {
+            state = state.with_on_release_error(handler.clone());
         }
-        self.clone().with(|state| {
-            if let Some(handler) = on_release_error {
-                state.on_release_error = handler.clone();
-            }
-            if let Some(timeout) = dispose_timeout {
-                state.dispose_timeout = timeout;
-            }
-        })
+        if let Some(timeout) = dispose_timeout {
+            state = state.with_dispose_timeout(timeout);
+        }
+        state
     }
 
     /// This state with its own queues: for a decorator that changes keys, so that waiters for different locks do not

@@ -73,34 +73,17 @@ impl AcquireRequest {
         Ok(self.fence_window.map_or(next, |window| next.max(window.at_least())))
     }
 
-    /// Uses this lock id. It must be unique: no other key, earlier lock or request of unknown outcome may
-    /// have had it.
-    #[must_use]
-    pub fn with_lock_id(mut self, lock_id: LockId) -> Self {
-        self.lock_id = lock_id;
-        self
-    }
-
-    /// Grants the lock only within this window. The answer is [`AcquireResult::Refused`](super::AcquireResult::Refused)
-    /// otherwise.
-    #[must_use]
-    pub fn with_fence_window(mut self, window: FenceWindow) -> Self {
-        self.fence_window = Some(window);
-        self
-    }
-
-    /// Stores this holder with the lock, if the store keeps holders.
-    #[must_use]
-    pub fn with_holder(mut self, holder: Holder) -> Self {
-        self.holder = Some(holder);
-        self
-    }
-
-    /// Gives the operation up with `Aborted` when the token fires.
-    #[must_use]
-    pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
-        self.cancellation = Some(token);
-        self
+    crate::setters! {
+        /// Uses this lock id. It must be unique: no other key, earlier lock or request of unknown outcome may
+        /// have had it.
+        with_lock_id(lock_id: LockId);
+        /// Grants the lock only within this window. The answer is [`AcquireResult::Refused`](super::AcquireResult::Refused)
+        /// otherwise.
+        with_fence_window(fence_window: Some(FenceWindow));
+        /// Stores this holder with the lock, if the store keeps holders.
+        with_holder(holder: Some(Holder));
+        /// Gives the operation up with `Aborted` when the token fires.
+        with_cancellation(cancellation: Some(CancellationToken));
     }
 }
 
@@ -149,23 +132,16 @@ impl ReleaseRequest {
         self.key_hint.as_ref().zip(self.counter_at_least)
     }
 
-    /// Says which key the lock has. Guards always do.
-    ///
-    /// The hint changes no answer, only the price: a store that finds locks by their keys, such as a Redis
-    /// Cluster or Firestore, looks under this key first, and elsewhere only if the lock is not there. The
-    /// lock id alone decides: a lock of this key with another id is left alone, and a lock with this id is
-    /// found even if it has another key.
-    #[must_use]
-    pub fn with_key_hint(mut self, key: Key) -> Self {
-        self.key_hint = Some(key);
-        self
-    }
-
-    /// Gives the operation up with `Aborted` when the token fires.
-    #[must_use]
-    pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
-        self.cancellation = Some(token);
-        self
+    crate::setters! {
+        /// Says which key the lock has. Guards always do.
+        ///
+        /// The hint changes no answer, only the price: a store that finds locks by their keys, such as a Redis
+        /// Cluster or Firestore, looks under this key first, and elsewhere only if the lock is not there. The
+        /// lock id alone decides: a lock of this key with another id is left alone, and a lock with this id is
+        /// found even if it has another key.
+        with_key_hint(key_hint: Some(Key));
+        /// Gives the operation up with `Aborted` when the token fires.
+        with_cancellation(cancellation: Some(CancellationToken));
     }
 }
 
@@ -196,29 +172,17 @@ impl ExtendRequest {
         Ok(Self { lock_id, key_hint: None, ttl, expected_expiry: None, cancellation: None })
     }
 
-    /// Says which key the lock has: see [`ReleaseRequest::with_key_hint`].
-    #[must_use]
-    pub fn with_key_hint(mut self, key: Key) -> Self {
-        self.key_hint = Some(key);
-        self
-    }
-
-    /// Extends the lock only if it still expires at this time, as the last answer said. Otherwise the answer is
-    /// [`ExtendResult::Mismatch`](crate::ExtendResult::Mismatch), and nothing is changed.
-    ///
-    /// An extend may arrive after a later one. Without an expected expiry, the earlier extend then replaces the
-    /// expiry of the later one, and a holder that relies on the later expiry is wrong. Guards always send it.
-    #[must_use]
-    pub fn with_expected_expiry(mut self, expires_at: Timestamp) -> Self {
-        self.expected_expiry = Some(expires_at);
-        self
-    }
-
-    /// Gives the operation up with `Aborted` when the token fires.
-    #[must_use]
-    pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
-        self.cancellation = Some(token);
-        self
+    crate::setters! {
+        /// Says which key the lock has: see [`ReleaseRequest::with_key_hint`].
+        with_key_hint(key_hint: Some(Key));
+        /// Extends the lock only if it still expires at this time, as the last answer said. Otherwise the answer is
+        /// [`ExtendResult::Mismatch`](crate::ExtendResult::Mismatch), and nothing is changed.
+        ///
+        /// An extend may arrive after a later one. Without an expected expiry, the earlier extend then replaces the
+        /// expiry of the later one, and a holder that relies on the later expiry is wrong. Guards always send it.
+        with_expected_expiry(expected_expiry: Some(Timestamp));
+        /// Gives the operation up with `Aborted` when the token fires.
+        with_cancellation(cancellation: Some(CancellationToken));
     }
 }
 
@@ -242,11 +206,9 @@ impl IsLockedRequest {
         Ok(Self { key: key.into_key()?, cancellation: None })
     }
 
-    /// Gives the operation up with `Aborted` when the token fires.
-    #[must_use]
-    pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
-        self.cancellation = Some(token);
-        self
+    crate::setters! {
+        /// Gives the operation up with `Aborted` when the token fires.
+        with_cancellation(cancellation: Some(CancellationToken));
     }
 }
 
@@ -288,19 +250,12 @@ impl LookupRequest {
         Self { by: LookupBy::LockId(lock_id), key_hint: None, cancellation: None }
     }
 
-    /// Says which key the lock with the id has: see [`ReleaseRequest::with_key_hint`]. It does nothing for
-    /// a lookup by key.
-    #[must_use]
-    pub fn with_key_hint(mut self, key: Key) -> Self {
-        self.key_hint = Some(key);
-        self
-    }
-
-    /// Gives the operation up with `Aborted` when the token fires.
-    #[must_use]
-    pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
-        self.cancellation = Some(token);
-        self
+    crate::setters! {
+        /// Says which key the lock with the id has: see [`ReleaseRequest::with_key_hint`]. It does nothing for
+        /// a lookup by key.
+        with_key_hint(key_hint: Some(Key));
+        /// Gives the operation up with `Aborted` when the token fires.
+        with_cancellation(cancellation: Some(CancellationToken));
     }
 }
 

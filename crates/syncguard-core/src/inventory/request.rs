@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use super::prefix::KeyPrefix;
+use super::prefix::{after_every_key, checked, end_of};
 use crate::value::{LockError, hash_key};
 
 /// Asks for a page of locks or of counters: [`Inventory::list_locks`](super::Inventory::list_locks),
@@ -14,7 +14,7 @@ use crate::value::{LockError, hash_key};
 /// page. A request holds no connection and no state in the store, so it may be kept for any time. `Debug` shows hashes.
 #[derive(Clone)]
 pub struct ListRequest {
-    prefix: KeyPrefix,
+    prefix: Arc<str>,
     page_size: usize,
     /// The name of the last entry before the page.
     after: Option<Arc<str>>,
@@ -32,7 +32,7 @@ impl ListRequest {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            prefix: KeyPrefix::default(),
+            prefix: Arc::default(),
             page_size: Self::PAGE_SIZE,
             after: None,
             kept: None,
@@ -47,19 +47,17 @@ impl ListRequest {
     /// `e` and `ex`, but not of `é`.
     #[must_use]
     pub fn with_prefix(mut self, prefix: impl AsRef<str>) -> Self {
-        (self.prefix, self.refused) = match KeyPrefix::new(prefix) {
+        (self.prefix, self.refused) = match checked(prefix.as_ref()) {
             Ok(prefix) => (prefix, None),
-            Err(error) => (KeyPrefix::of_no_key(), Some(error)),
+            Err(error) => (after_every_key().into(), Some(error)),
         };
         self
     }
 
-    /// The most entries that a page may have, 1 to [`MAX_PAGE_SIZE`](Self::MAX_PAGE_SIZE). Another number is refused
-    /// with `InvalidArgument` when the page is asked for.
-    #[must_use]
-    pub fn with_page_size(mut self, page_size: usize) -> Self {
-        self.page_size = page_size;
-        self
+    crate::setters! {
+        /// The most entries that a page may have, 1 to [`MAX_PAGE_SIZE`](Self::MAX_PAGE_SIZE). Another number is refused
+        /// with `InvalidArgument` when the page is asked for.
+        with_page_size(page_size: usize);
     }
 
     /// The request, if its prefix and its page size are allowed.
@@ -86,13 +84,13 @@ impl ListRequest {
     /// For authors of backends: whether a key with this text belongs to the listing.
     #[must_use]
     pub fn includes(&self, key: &str) -> bool {
-        key.starts_with(self.prefix.expose())
+        key.starts_with(&*self.prefix)
     }
 
     /// For authors of backends: the prefix of the keys; empty for all keys. Keep it out of logs.
     #[must_use]
     pub fn expose_prefix(&self) -> &str {
-        self.prefix.expose()
+        &self.prefix
     }
 
     /// For authors of backends: the first text, in the order of the bytes, after all texts with the prefix. If there is
@@ -106,7 +104,7 @@ impl ListRequest {
     /// ```
     #[must_use]
     pub fn expose_end(&self) -> String {
-        self.prefix.end()
+        end_of(&self.prefix)
     }
 
     /// For authors of backends: the name of the last entry before the page; `None` for the first page. Keep it
@@ -154,7 +152,7 @@ impl Default for ListRequest {
 impl fmt::Debug for ListRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ListRequest")
-            .field("prefix", &self.prefix)
+            .field("prefix", &(!self.prefix.is_empty()).then(|| hash_key(&self.prefix)))
             .field("page_size", &self.page_size)
             .field("place", &self.after.as_deref().map(hash_key))
             .finish_non_exhaustive()

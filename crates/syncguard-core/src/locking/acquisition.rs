@@ -74,46 +74,19 @@ impl AcquisitionOptions {
         Self::DEFAULT
     }
 
-    /// Sets how many attempts follow the first one.
-    #[must_use]
-    pub const fn with_max_retries(mut self, retries: u32) -> Self {
-        self.max_retries = retries;
-        self
-    }
-
-    /// Sets the first pause.
-    #[must_use]
-    pub const fn with_retry_delay(mut self, delay: Duration) -> Self {
-        self.retry_delay = delay;
-        self
-    }
-
-    /// Sets the limit to which the pauses grow.
-    #[must_use]
-    pub const fn with_max_retry_delay(mut self, delay: Duration) -> Self {
-        self.max_retry_delay = delay;
-        self
-    }
-
-    /// Sets how the pauses grow.
-    #[must_use]
-    pub const fn with_backoff(mut self, backoff: Backoff) -> Self {
-        self.backoff = backoff;
-        self
-    }
-
-    /// Sets how much of each pause is random.
-    #[must_use]
-    pub const fn with_jitter(mut self, jitter: Jitter) -> Self {
-        self.jitter = jitter;
-        self
-    }
-
-    /// Sets the limit for all attempts together.
-    #[must_use]
-    pub const fn with_timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
+    crate::setters! {
+        /// Sets how many attempts follow the first one.
+        const with_max_retries(max_retries: u32);
+        /// Sets the first pause.
+        const with_retry_delay(retry_delay: Duration);
+        /// Sets the limit to which the pauses grow.
+        const with_max_retry_delay(max_retry_delay: Duration);
+        /// Sets how the pauses grow.
+        const with_backoff(backoff: Backoff);
+        /// Sets how much of each pause is random.
+        const with_jitter(jitter: Jitter);
+        /// Sets the limit for all attempts together.
+        const with_timeout(timeout: Duration);
     }
 
     pub(crate) fn longest_pause(&self) -> Duration {

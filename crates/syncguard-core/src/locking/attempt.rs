@@ -6,7 +6,7 @@ use super::acquisition::AcquisitionOptions;
 use super::answers::{Answers, unanswered};
 use super::cancellable::{fires, sleep_unless_cancelled};
 use super::config::{LockConfig, Policy};
-use super::guard::{Lease, LockGuard, MinHold};
+use super::guard::{Lease, LockGuard, MinHold, Releasable};
 use super::observed::ObservedAcquisition;
 use super::outage::Outage;
 use super::pauses::Pauses;
@@ -180,13 +180,18 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             }
         });
         // Boxed, because a guard is moved more often than its lease is used.
-        let mut lease = Box::new(Lease::new(
-            self.backend.clone(),
-            (self.key.clone(), acquired.lock_id, policy.ttl),
-            self.client_state(),
-            self.spawner.clone(),
-            holder,
-        ));
+        let lock = Releasable {
+            backend: self.backend.clone(),
+            key: self.key.clone(),
+            lock_id: acquired.lock_id,
+            client_state: self
+                .defaults
+                .or(policy.on_release_error.as_ref(), policy.dispose_timeout),
+            local_holder: holder,
+            min_hold: None,
+            counter: None,
+        };
+        let mut lease = Box::new(Lease::new(lock, policy.ttl, self.spawner.clone()));
         if is_late {
             // No holder can rely on this lease any more. The drop releases it.
             drop(lease);
@@ -214,12 +219,6 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             "acquired"
         );
         Ok(Ok(Tried::Granted(LockGuard::new(lease, acquired, sent, policy))))
-    }
-
-    /// The settings of the backend, overridden by the lock's own.
-    fn client_state(&self) -> ClientState {
-        let policy = self.policy;
-        self.defaults.or(policy.on_release_error.as_ref(), policy.dispose_timeout)
     }
 
     /// The error for a caller that makes no further attempt.

@@ -6,7 +6,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::acquisition::AcquisitionOptions;
 use crate::client::{ClientState, ReleaseErrorHandler};
-use crate::util::checked_timeout;
 use crate::value::Holder;
 use crate::value::{IntoKey, Key, LockError, Ttl};
 
@@ -67,59 +66,18 @@ impl Policy {
         Holder::of_lock(self.holder.as_ref(), backend.holder(), self.recipe)
     }
 
-    fn record_error<T>(&mut self, result: Result<T, LockError>) -> Option<T> {
-        result.map_err(|error| self.invalid.get_or_insert_with(|| Box::new(error))).ok()
-    }
-
-    pub(crate) fn set_ttl(&mut self, ttl: Result<Ttl, LockError>) {
-        if let Some(ttl) = self.record_error(ttl) {
-            self.ttl = ttl;
+    /// Sets a value that was checked, or keeps the error if it is the first one.
+    pub(crate) fn set<T>(&mut self, checked: Result<T, LockError>, set: impl FnOnce(&mut Self, T)) {
+        match checked {
+            Ok(value) => set(self, value),
+            Err(error) => _ = self.invalid.get_or_insert_with(|| Box::new(error)),
         }
     }
 
-    pub(crate) fn set_acquisition(&mut self, acquisition: AcquisitionOptions) {
-        if self.record_error(acquisition.check()).is_some() {
-            self.acquisition = acquisition;
-        }
-    }
-
-    pub(crate) fn set_auto_extend(&mut self, plan: AutoExtend) {
-        let cap = plan.max_hold.map(|max_hold| checked_timeout("cap on the hold", max_hold));
-        if self.record_error(cap.transpose()).is_some() {
-            self.auto_extend = Some(plan);
-        }
-    }
-
-    pub(crate) fn set_dispose_timeout(&mut self, timeout: Duration) {
-        if let Some(timeout) = self.record_error(checked_timeout("dispose timeout", timeout)) {
-            self.dispose_timeout = Some(timeout);
-        }
-    }
-
-    pub(crate) fn set_ride_out(&mut self, time: Duration) {
-        if let Some(time) = self.record_error(checked_timeout("time to ride out", time)) {
-            self.ride_out = time;
-        }
-    }
-
-    pub(crate) fn set_min_hold(&mut self, min_hold: Duration) {
-        if let Some(min_hold) = self.record_error(checked_timeout("minimum hold", min_hold)) {
-            self.min_hold = Some(min_hold);
-        }
-    }
-
-    pub(crate) fn set_label(&mut self, label: &str) {
-        let holder = Holder::with_set_label(self.holder.as_ref(), label);
-        if let Some(holder) = self.record_error(holder) {
-            self.holder = Some(holder);
-        }
-    }
-
-    pub(crate) fn set_note(&mut self, note: &str) {
-        let holder = Holder::with_set_note(self.holder.as_ref(), note);
-        if let Some(holder) = self.record_error(holder) {
-            self.holder = Some(holder);
-        }
+    /// Sets this text of the holder.
+    pub(crate) fn set_text(&mut self, at: usize, text: &str) {
+        let holder = Holder::with_text(self.holder.as_ref(), at, text);
+        self.set(holder, |policy, holder| policy.holder = Some(holder));
     }
 }
 
@@ -130,7 +88,7 @@ macro_rules! policy_methods {
         /// [`Duration`](std::time::Duration). Default: 30 s.
         #[must_use]
         pub fn with_ttl(mut self, ttl: impl crate::IntoTtl) -> Self {
-            self.policy.set_ttl(ttl.into_ttl());
+            self.policy.set(ttl.into_ttl(), |policy, ttl| policy.ttl = ttl);
             self
         }
 
@@ -139,10 +97,9 @@ macro_rules! policy_methods {
         /// This is the timeout of [`with_acquisition`](Self::with_acquisition), which also sets how often to
         /// try, and the pauses in between. The later of the two calls decides.
         #[must_use]
-        pub fn with_wait_up_to(mut self, timeout: std::time::Duration) -> Self {
+        pub fn with_wait_up_to(self, timeout: std::time::Duration) -> Self {
             let acquisition = self.policy.acquisition.with_timeout(timeout);
-            self.policy.set_acquisition(acquisition);
-            self
+            self.with_acquisition(acquisition)
         }
 
         /// Rides out an outage of the store, 1 ms to 100 years: if an acquisition fails with a
@@ -154,21 +111,24 @@ macro_rules! policy_methods {
         /// [`try_acquire`](crate::try_acquire()) makes one attempt.
         #[must_use]
         pub fn with_ride_out(mut self, time: std::time::Duration) -> Self {
-            self.policy.set_ride_out(time);
+            let time = crate::util::checked_timeout("time to ride out", time);
+            self.policy.set(time, |policy, time| policy.ride_out = time);
             self
         }
 
         /// How long and how often to try, and the pauses in between.
         #[must_use]
         pub fn with_acquisition(mut self, acquisition: crate::AcquisitionOptions) -> Self {
-            self.policy.set_acquisition(acquisition);
+            let checked = acquisition.check();
+            self.policy.set(checked, |policy, ()| policy.acquisition = acquisition);
             self
         }
 
         /// Keeps the lock alive for as long as the guard, or the work of `lock`, lives. Default: off.
         #[must_use]
         pub fn with_auto_extend(mut self, plan: crate::AutoExtend) -> Self {
-            self.policy.set_auto_extend(plan);
+            let cap = plan.max_hold.map(|it| crate::util::checked_timeout("cap on the hold", it));
+            self.policy.set(cap.transpose(), |policy, _| policy.auto_extend = Some(plan));
             self
         }
 
@@ -186,7 +146,8 @@ macro_rules! policy_methods {
         /// of the backend, which is 5 s unless changed.
         #[must_use]
         pub fn with_dispose_timeout(mut self, timeout: std::time::Duration) -> Self {
-            self.policy.set_dispose_timeout(timeout);
+            let timeout = crate::util::checked_timeout("dispose timeout", timeout);
+            self.policy.set(timeout, |policy, timeout| policy.dispose_timeout = Some(timeout));
             self
         }
 
@@ -207,7 +168,8 @@ macro_rules! policy_methods {
         /// TTL. After a crash the lock ends by its TTL.
         #[must_use]
         pub fn with_min_hold(mut self, min_hold: std::time::Duration) -> Self {
-            self.policy.set_min_hold(min_hold);
+            let min_hold = crate::util::checked_timeout("minimum hold", min_hold);
+            self.policy.set(min_hold, |policy, min_hold| policy.min_hold = Some(min_hold));
             self
         }
 
@@ -216,7 +178,7 @@ macro_rules! policy_methods {
         /// unless changed.
         #[must_use]
         pub fn with_holder(mut self, label: impl AsRef<str>) -> Self {
-            self.policy.set_label(label.as_ref());
+            self.policy.set_text(crate::value::LABEL, label.as_ref());
             self
         }
 
@@ -225,7 +187,7 @@ macro_rules! policy_methods {
         /// changed.
         #[must_use]
         pub fn with_note(mut self, note: impl AsRef<str>) -> Self {
-            self.policy.set_note(note.as_ref());
+            self.policy.set_text(crate::value::NOTE, note.as_ref());
             self
         }
 

@@ -141,8 +141,7 @@ pub(crate) fn explore<F>(executions: usize, scenario: fn() -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let scheduler = shuttle::scheduler::RandomScheduler::new(schedules(executions));
-    shuttle::Runner::new(scheduler, config()).run(move || run(scenario()));
+    run_all(executions, move || with_clock(scenario()));
 }
 
 /// Explores with a clock that stands still: a task that waits only for time waits for ever, and shuttle
@@ -151,10 +150,15 @@ pub(crate) fn explore_without_time<F>(executions: usize, scenario: fn() -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
+    run_all(executions, move || shuttle::future::block_on(scenario()));
+}
+
+/// Runs each schedule from time zero.
+fn run_all(executions: usize, run: impl Fn() + Send + Sync + 'static) {
     let scheduler = shuttle::scheduler::RandomScheduler::new(schedules(executions));
     shuttle::Runner::new(scheduler, config()).run(move || {
         WORLD.with_borrow_mut(|world| *world = World::default());
-        shuttle::future::block_on(scenario());
+        run();
         WORLD.with_borrow_mut(|world| world.timers.clear());
     });
 }
@@ -166,9 +170,8 @@ fn config() -> shuttle::Config {
     config
 }
 
-/// Runs a scenario from time zero, with the clock as one more task.
-fn run(scenario: impl Future<Output = ()> + Send + 'static) {
-    WORLD.with_borrow_mut(|world| *world = World::default());
+/// Runs a scenario with the clock as one more task.
+fn with_clock(scenario: impl Future<Output = ()> + Send + 'static) {
     let over = Arc::new(AtomicBool::new(false));
     let clock = shuttle::future::spawn({
         let over = Arc::clone(&over);
@@ -187,7 +190,6 @@ fn run(scenario: impl Future<Output = ()> + Send + 'static) {
         over.store(true, Ordering::Relaxed);
         clock.await.unwrap();
     });
-    WORLD.with_borrow_mut(|world| world.timers.clear());
 }
 
 /// Moves the clock to the next timer and wakes the tasks that wait for it.

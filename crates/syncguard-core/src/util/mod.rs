@@ -2,6 +2,7 @@
 
 mod callback_panic;
 pub mod pause;
+mod setters;
 mod timeout;
 
 pub use self::callback_panic::catch_callback_panic;

@@ -53,17 +53,6 @@ fn too_long(length: usize) -> LockError {
     ))
 }
 
-impl FromStr for Key {
-    type Err = LockError;
-
-    /// # Errors
-    ///
-    /// As [`Key::new`].
-    fn from_str(text: &str) -> Result<Self, LockError> {
-        Self::new(text)
-    }
-}
-
 /// A [`Key`], or a text that becomes one: `&str`, `String`, and each type that [`TryFrom`] turns into a key.
 ///
 /// Implement [`TryFrom`] for a type, not this trait.
@@ -85,38 +74,35 @@ where
     }
 }
 
-impl TryFrom<&str> for Key {
-    type Error = LockError;
+/// Makes a type of texts, with the errors of its `new`.
+macro_rules! from_texts {
+    ($type:ident: $($text:ty),+) => {
+        impl FromStr for $type {
+            type Err = LockError;
 
-    /// # Errors
-    ///
-    /// As [`Key::new`].
-    fn try_from(text: &str) -> Result<Self, LockError> {
-        Self::new(text)
-    }
+            /// # Errors
+            ///
+            #[doc = concat!("As [`", stringify!($type), "::new`].")]
+            fn from_str(text: &str) -> Result<Self, LockError> {
+                Self::new(text)
+            }
+        }
+
+        $(impl TryFrom<$text> for $type {
+            type Error = LockError;
+
+            /// # Errors
+            ///
+            #[doc = concat!("As [`", stringify!($type), "::new`].")]
+            fn try_from(text: $text) -> Result<Self, LockError> {
+                Self::new(text)
+            }
+        })+
+    };
 }
 
-impl TryFrom<String> for Key {
-    type Error = LockError;
-
-    /// # Errors
-    ///
-    /// As [`Key::new`].
-    fn try_from(text: String) -> Result<Self, LockError> {
-        Self::new(text)
-    }
-}
-
-impl TryFrom<&String> for Key {
-    type Error = LockError;
-
-    /// # Errors
-    ///
-    /// As [`Key::new`].
-    fn try_from(text: &String) -> Result<Self, LockError> {
-        Self::new(text)
-    }
-}
+from_texts!(Key: &str, String, &String);
+from_texts!(LockId: &str, String);
 
 impl LockId {
     /// A fresh lock id from the operating system's secure random source. TypeScript: `generateLockId`.
@@ -155,39 +141,6 @@ impl LockId {
             ));
         }
         Ok(Self(text))
-    }
-}
-
-impl FromStr for LockId {
-    type Err = LockError;
-
-    /// # Errors
-    ///
-    /// As [`LockId::new`].
-    fn from_str(text: &str) -> Result<Self, LockError> {
-        Self::new(text)
-    }
-}
-
-impl TryFrom<&str> for LockId {
-    type Error = LockError;
-
-    /// # Errors
-    ///
-    /// As [`LockId::new`].
-    fn try_from(text: &str) -> Result<Self, LockError> {
-        Self::new(text)
-    }
-}
-
-impl TryFrom<String> for LockId {
-    type Error = LockError;
-
-    /// # Errors
-    ///
-    /// As [`LockId::new`].
-    fn try_from(text: String) -> Result<Self, LockError> {
-        Self::new(text)
     }
 }
 

@@ -37,8 +37,8 @@ pub(super) const FIELDS: &[&str] = &[
     "spare",
 ];
 
-pub(super) const LABEL: usize = 0;
-pub(super) const NOTE: usize = 1;
+pub(crate) const LABEL: usize = 0;
+pub(crate) const NOTE: usize = 1;
 
 impl Holder {
     /// The longest label, and the longest note, in bytes of UTF-8 after normalisation.

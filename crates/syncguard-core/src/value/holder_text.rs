@@ -16,7 +16,7 @@ impl Holder {
     /// `InvalidArgument` if the text is longer than 128 bytes in NFC, or contains a control character or an
     /// invisible character.
     pub fn new(label: impl AsRef<str>) -> Result<Self, LockError> {
-        Self::with(None, LABEL, label.as_ref())
+        Self::with_text(None, LABEL, label.as_ref())
     }
 
     /// The same holder with this note. An empty text is no note.
@@ -25,7 +25,7 @@ impl Holder {
     ///
     /// `InvalidArgument` as [`new`](Self::new).
     pub fn with_note(self, note: impl AsRef<str>) -> Result<Self, LockError> {
-        Self::with(Some(&self), NOTE, note.as_ref())
+        Self::with_text(Some(&self), NOTE, note.as_ref())
     }
 
     /// The same holder with this text in the field that a test adds.
@@ -36,7 +36,7 @@ impl Holder {
     #[cfg(feature = "test-util")]
     #[doc(hidden)]
     pub fn with_spare(self, text: impl AsRef<str>) -> Result<Self, LockError> {
-        Self::with(Some(&self), 2, text.as_ref())
+        Self::with_text(Some(&self), 2, text.as_ref())
     }
 
     /// For authors of backends: the holder that the options set. Without a label in the options, it is
@@ -79,20 +79,10 @@ impl Holder {
     }
 
     /// The holder of a configuration after it has set this text.
-    fn with(set: Option<&Self>, at: usize, text: &str) -> Result<Self, LockError> {
+    pub(crate) fn with_text(set: Option<&Self>, at: usize, text: &str) -> Result<Self, LockError> {
         let mut texts = set.map_or_else(Texts::default, |set| (*set.0).clone());
         texts[at] = Some(checked(FIELDS[at], text)?);
         Ok(Self(Arc::new(texts)))
-    }
-
-    /// The holder of a configuration after it has set this label.
-    pub(crate) fn with_set_label(set: Option<&Self>, label: &str) -> Result<Self, LockError> {
-        Self::with(set, LABEL, label)
-    }
-
-    /// The holder of a configuration after it has set this note.
-    pub(crate) fn with_set_note(set: Option<&Self>, note: &str) -> Result<Self, LockError> {
-        Self::with(set, NOTE, note)
     }
 
     /// The holder of a lock whose configuration sets this holder; `None` if it is the backend's. A lock of a recipe has
@@ -106,7 +96,7 @@ impl Holder {
         let holder = own.as_ref().unwrap_or(backend);
         let has_no_note = holder.text(NOTE).is_none() && !holder.label().is_empty();
         let recipe = recipe.filter(|_| has_no_note);
-        recipe.and_then(|recipe| Self::with(Some(holder), NOTE, recipe).ok()).or(own)
+        recipe.and_then(|recipe| Self::with_text(Some(holder), NOTE, recipe).ok()).or(own)
     }
 }
 
@@ -232,7 +222,7 @@ mod tests {
         ] {
             let mut set = None;
             for (at, text) in [(LABEL, label), (NOTE, note)] {
-                set = text.map(|text| Holder::with(set.as_ref(), at, text).unwrap()).or(set);
+                set = text.map(|text| Holder::with_text(set.as_ref(), at, text).unwrap()).or(set);
             }
             let holder = set.unwrap().or(&backend);
             assert_eq!((holder.label(), holder.note()), expected);

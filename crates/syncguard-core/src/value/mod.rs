@@ -20,7 +20,7 @@ pub use self::error::{ErrorCode, LockError};
 pub use self::fence::{Fence, FenceToken, NoFence};
 pub use self::hash::{HashId, hash_key, hash_key_triple32};
 pub use self::holder::Holder;
-pub(crate) use self::holder::is_visible;
+pub(crate) use self::holder::{LABEL, NOTE, is_visible};
 pub use self::key::Key;
 pub use self::lock_id::LockId;
 pub(crate) use self::normalize::nfc;

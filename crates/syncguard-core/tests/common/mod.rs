@@ -17,6 +17,7 @@ use syncguard_core::shared::{ClientState, ReleaseErrorContext, ReleaseErrorHandl
 use syncguard_core::{
     ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult,
 };
+use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep;
 
 use self::store::SmallStore;
@@ -114,16 +115,12 @@ impl FaultyBackend {
         }
         let result = store.await;
         sleep(trouble.after).await;
-        if trouble.breaks > 0 {
-            let error = LockError::new(ErrorCode::ServiceUnavailable, "the connection broke");
-            return Err(error.with_unknown_outcome());
-        }
-        if trouble.reply_lost {
-            return Err(
-                LockError::new(ErrorCode::NetworkTimeout, "reply lost").with_unknown_outcome()
-            );
-        }
-        result
+        let error = match trouble {
+            Trouble { breaks: 1.., .. } => ErrorCode::ServiceUnavailable,
+            Trouble { reply_lost: true, .. } => ErrorCode::NetworkTimeout,
+            _ => return result,
+        };
+        Err(LockError::new(error, "the answer was lost").with_unknown_outcome())
     }
 }
 
@@ -226,6 +223,11 @@ impl ReportedErrors {
 /// Lets background tasks run for a millisecond.
 pub(crate) async fn settle() {
     sleep(Duration::from_millis(1)).await;
+}
+
+/// A runtime for tests in which a runtime ends.
+pub(crate) fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 pub(crate) fn ms(millis: u64) -> Duration {

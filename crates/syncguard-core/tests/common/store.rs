@@ -52,7 +52,7 @@ impl SmallStore {
         Ok(change(slot))
     }
 
-    fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         let millis = u64::try_from(self.began.elapsed().as_millis()).unwrap();
         Timestamp::from_millis(1_800_000_000_000 + millis).unwrap()
     }

@@ -19,7 +19,7 @@ impl ElectionHandle {
     /// Gives the lead up, if this process leads: see [`Term::resign`](crate::Term::resign).
     pub fn resign(&self) {
         if let Some(term) = self.0.current() {
-            term.resign();
+            term.resigned.cancel();
         }
     }
 

@@ -40,8 +40,9 @@ const RECIPE: &str = "election";
 /// }
 /// ```
 ///
-/// After a crash of the leader no process leads until its TTL and [`TIME_TOLERANCE`](syncguard_core::contract::TIME_TOLERANCE)
-/// are over. After a resignation or a shutdown the next process leads at once.
+/// After a crash of the leader no process leads until its TTL and
+/// [`TIME_TOLERANCE`](syncguard_core::contract::TIME_TOLERANCE) are over. After a resignation or a shutdown the next process
+/// leads at once.
 #[must_use = "an election does nothing until it is run"]
 pub struct Election<B> {
     backend: B,
@@ -69,26 +70,22 @@ impl<B: LockBackend> Election<B> {
         }
     }
 
-    /// How long no process leads after a crash; the tolerance comes on top. A leader renews its lock after a third of
-    /// it. Default: 30 s.
-    pub fn with_ttl(mut self, ttl: impl IntoTtl) -> Self {
-        self.config = self.config.with_ttl(ttl);
-        self
-    }
-
-    /// How long before the lock expires the work is told that its term ends, if the lock cannot be renewed. The work
-    /// has half of this time to end by itself, then it is dropped. From 1 ms to half of the TTL. Default: a fifth of the
-    /// TTL.
-    pub fn with_notice(mut self, notice: Duration) -> Self {
-        self.notice = Some(notice);
-        self
-    }
-
-    /// How long the work may go on after it was told to stop for a resignation or a shutdown, while the lock is still
-    /// held. Default: zero, so the work is dropped at once.
-    pub fn with_grace(mut self, grace: Duration) -> Self {
-        self.grace = grace;
-        self
+    syncguard_core::setters! {
+        /// How long no process leads after a crash; the tolerance comes on top. A leader renews its lock after a third of
+        /// it. Default: 30 s.
+        with_ttl(ttl: impl IntoTtl) in config;
+        /// How long before the lock expires the work is told that its term ends, if the lock cannot be renewed. The work
+        /// has half of this time to end by itself, then it is dropped. From 1 ms to half of the TTL. Default: a fifth of the
+        /// TTL.
+        with_notice(notice: Some(Duration));
+        /// How long the work may go on after it was told to stop for a resignation or a shutdown, while the lock is still
+        /// held. Default: zero, so the work is dropped at once.
+        with_grace(grace: Duration);
+        /// A note beside the holder of a term, for people: see [`LockConfig::with_note`]. Default: the note of the backend,
+        /// or else `election`, by which the command `syncguard` tells a term from other locks.
+        with_note(note: impl AsRef<str>) in config;
+        /// Ends [`run`](Self::run) when the token fires: the work is told, and the lock is given back.
+        with_shutdown(shutdown: CancellationToken);
     }
 
     /// Names the candidate, for people: see [`LockConfig::with_holder`].
@@ -96,19 +93,6 @@ impl<B: LockBackend> Election<B> {
         // A bad label is reported by `run`.
         self.holder = Holder::new(label.as_ref()).ok();
         self.config = self.config.with_holder(label);
-        self
-    }
-
-    /// A note beside the holder of a term, for people: see [`LockConfig::with_note`]. Default: the note of the backend, or
-    /// else `election`, by which the command `syncguard` tells a term from other locks.
-    pub fn with_note(mut self, note: impl AsRef<str>) -> Self {
-        self.config = self.config.with_note(note);
-        self
-    }
-
-    /// Ends [`run`](Self::run) when the token fires: the work is told, and the lock is given back.
-    pub fn with_shutdown(mut self, shutdown: CancellationToken) -> Self {
-        self.shutdown = shutdown;
         self
     }
 
@@ -194,7 +178,7 @@ impl<B: LockBackend> Election<B> {
             tokio::select! {
                 biased;
                 () = term.near_end() => TermEnd::Lost,
-                () = state.resigned() => TermEnd::Resigned,
+                () = state.resigned.cancelled() => TermEnd::Resigned,
                 () = self.shutdown.cancelled() => TermEnd::Shutdown,
             }
         };

@@ -90,7 +90,7 @@ impl<F: FenceToken> Term<F> {
 
     /// Gives the lead up. The work is told and dropped, and other processes go first in the next campaign.
     pub fn resign(&self) {
-        self.state.resign();
+        self.state.resigned.cancel();
     }
 
     fn is_near_end(&self) -> bool {
@@ -146,7 +146,7 @@ pub(super) struct TermState {
     fence: Option<Fence>,
     told: CancellationToken,
     end: OnceLock<TermEnd>,
-    resigned: CancellationToken,
+    pub(super) resigned: CancellationToken,
 }
 
 impl TermState {
@@ -177,14 +177,6 @@ impl TermState {
     pub(super) fn tell(&self, end: TermEnd) {
         let _ = self.end.set(end);
         self.told.cancel();
-    }
-
-    pub(super) fn resign(&self) {
-        self.resigned.cancel();
-    }
-
-    pub(super) async fn resigned(&self) {
-        self.resigned.cancelled().await;
     }
 
     fn end(&self) -> Option<TermEnd> {

@@ -56,7 +56,7 @@ const RECIPE: &str = "rw_lock";
 ///   waits there. A writer of the same process keeps readers from joining at once.
 /// - **A crash** of a reader or a writer blocks the others until the TTL and
 ///   [`TIME_TOLERANCE`](syncguard_core::contract::TIME_TOLERANCE) are over.
-/// - **Fences** come from the gate, so they order reads and writes: see [`ReadGuard::fence`] and [`WriteGuard::fence`].
+/// - **Fences** come from the gate, so they order reads and writes: see [`ReadGuard`] and [`WriteGuard`].
 ///
 /// # What is stored
 ///
@@ -97,19 +97,12 @@ impl<B: LockBackend> RwLock<B> {
         Ok(Self { backend, key, slots, config, process: Arc::new(Process::new()), first })
     }
 
-    /// How long a reader or writer blocks others after a crash; the tolerance comes on top. Locks are renewed after a third of
-    /// it. Default: 30 s. A bad TTL is reported when the lock is asked for.
-    #[must_use]
-    pub fn with_ttl(mut self, ttl: impl IntoTtl) -> Self {
-        self.config = self.config.with_ttl(ttl);
-        self
-    }
-
-    /// How long to wait at most for readers and writers, 1 ms to 100 years. Default: 5 s.
-    #[must_use]
-    pub fn with_wait_up_to(mut self, timeout: Duration) -> Self {
-        self.config = self.config.with_wait_up_to(timeout);
-        self
+    syncguard_core::setters! {
+        /// How long a reader or writer blocks others after a crash; the tolerance comes on top. Locks are renewed after a
+        /// third of it. Default: 30 s. A bad TTL is reported when the lock is asked for.
+        with_ttl(ttl: impl IntoTtl) in config;
+        /// How long to wait at most for readers and writers, 1 ms to 100 years. Default: 5 s.
+        with_wait_up_to(timeout: Duration) in config;
     }
 
     /// Begins to read. Waits while a writer writes, or waits at the gate.
@@ -235,7 +228,8 @@ impl<B: LockBackend> RwLock<B> {
         self.first.store(number, Ordering::Relaxed);
         // If the gate is still held, no later writer has got past this slot.
         let is_in_order = gate.is_none_or(|gate| !gate.valid_for().is_zero());
-        let open = || ReadGuard::new(self.process.open(Slot { guard, number, fence }));
+        let held = guard.held().with_fence(fence);
+        let open = || ReadGuard::new(self.process.open(Slot { guard, number, held }));
         Ok(is_in_order.then(open))
     }
 

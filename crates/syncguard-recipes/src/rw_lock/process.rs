@@ -7,7 +7,7 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use syncguard_core::authoring::planted::is_planted;
-use syncguard_core::{LockBackend, LockError, LockGuard};
+use syncguard_core::{Held, LockBackend, LockError, LockGuard};
 use tokio::sync::Notify;
 use tokio::task;
 use tokio::time::Instant;
@@ -20,8 +20,8 @@ const TURN: Duration = Duration::from_millis(500);
 pub(super) struct Slot<B: LockBackend> {
     pub(super) guard: LockGuard<B>,
     pub(super) number: u32,
-    /// The fence of the gate under which the process began to read.
-    pub(super) fence: B::Fence,
+    /// The lock, with the fence of the gate under which the process began to read.
+    pub(super) held: Held<B::Fence>,
 }
 
 /// The part of one reader in the slot of its process.

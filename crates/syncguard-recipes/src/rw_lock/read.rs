@@ -1,15 +1,22 @@
 //! A read.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
-use syncguard_core::{Held, LockBackend, LockError, LossReason, NotHeld, ReleaseResult};
+use syncguard_core::{Held, LockBackend, LockError, NotHeld, ReleaseResult};
 
 use super::process::{Reads, Share, Slot};
 
 /// A read of an [`RwLock`](crate::RwLock). Dropping it ends the read; the last read of a process gives its slot back, in the
 /// background.
+///
+/// The fence, and how long no writer certainly writes, are those of [`Held`], to which the read dereferences. A read is lost
+/// when its process has lost the slot.
+///
+/// The fence is the place of this read among the writes: no write before it has a larger fence, and every write after it
+/// has one. Reads of one process can have the same fence. If the data has a larger fence than this one, a writer came after
+/// the end of this read.
 #[must_use = "dropping the guard ends the read"]
 pub struct ReadGuard<B: LockBackend> {
     slot: Arc<Slot<B>>,
@@ -21,15 +28,6 @@ impl<B: LockBackend> ReadGuard<B> {
         Self { slot, _reads: reads }
     }
 
-    /// The place of this read among the writes: no write before it has a larger fence, and every write after it has one.
-    /// Reads of one process can have the same fence.
-    ///
-    /// If the data has a larger fence than this one, a writer came after the end of this read.
-    #[must_use]
-    pub fn fence(&self) -> B::Fence {
-        self.slot.fence
-    }
-
     /// The number of the slot, from 0, that all readers of this process have together.
     #[must_use]
     pub fn slot(&self) -> u32 {
@@ -39,29 +37,7 @@ impl<B: LockBackend> ReadGuard<B> {
     /// A view of the read, to pass on to the work.
     #[must_use]
     pub fn held(&self) -> Held<B::Fence> {
-        self.slot.guard.held().with_fence(self.slot.fence)
-    }
-
-    /// How long no writer certainly writes; zero once the read is over: see
-    /// [`Held::valid_for`].
-    #[must_use]
-    pub fn valid_for(&self) -> Duration {
-        self.slot.guard.valid_for()
-    }
-
-    /// Returns true once the read is over, because the process has lost its slot.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        self.slot.guard.is_lost()
-    }
-
-    /// Resolves when the read is over: see [`Held::lost`]. The future borrows nothing.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: call it again at any time.
-    pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<B> {
-        self.slot.guard.lost()
+        self.slot.held.clone()
     }
 
     /// Ends the read, and returns whether no writer wrote until now. Only the last read of a process sends something.
@@ -81,6 +57,14 @@ impl<B: LockBackend> ReadGuard<B> {
             None if was_lost => Ok(ReleaseResult::NotHeld(NotHeld::Expired)),
             None => Ok(ReleaseResult::Released),
         }
+    }
+}
+
+impl<B: LockBackend> Deref for ReadGuard<B> {
+    type Target = Held<B::Fence>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.slot.held
     }
 }
 

@@ -1,16 +1,19 @@
 //! A write.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::join_all;
-use syncguard_core::{Held, LockBackend, LockError, LockGuard, LossReason, ReleaseResult};
+use syncguard_core::{Held, LockBackend, LockError, LockGuard, ReleaseResult};
 
 use super::process::{Process, Slot};
 use super::read::ReadGuard;
 
 /// A write of an [`RwLock`](crate::RwLock). Dropping it ends the write, in the background.
+///
+/// The fence, and how long certainly nobody else reads or writes, are those of [`Held`] of the gate's lock, to which the write
+/// dereferences. The fence is larger than those of all reads and writes before it: send it along with every write.
 #[must_use = "dropping the guard ends the write"]
 pub struct WriteGuard<B: LockBackend> {
     // Without the gate nobody begins to read or write. The slots were waited for, and one is kept by a downgrade. They
@@ -29,51 +32,25 @@ impl<B: LockBackend> WriteGuard<B> {
         Self { slots, gate, process }
     }
 
-    /// The fence of this write: larger than those of all reads and writes before it. Send it along with every write.
-    #[must_use]
-    pub fn fence(&self) -> B::Fence {
-        self.gate.fence()
-    }
-
     /// A view of the write, to pass on to the work.
     #[must_use]
     pub fn held(&self) -> Held<B::Fence> {
         self.gate.held()
     }
 
-    /// How long certainly nobody else reads or writes: see [`Held::valid_for`].
-    #[must_use]
-    pub fn valid_for(&self) -> Duration {
-        self.gate.valid_for()
-    }
-
-    /// Returns true once the write is over, because its lock of the gate is.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        self.gate.is_lost()
-    }
-
-    /// Resolves when the write is over: see [`Held::lost`]. The work has to stop then.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: call it again at any time.
-    pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<B> {
-        self.gate.lost()
-    }
-
     /// Ends the write and goes on as a reader, without a moment in which another writer could write. Readers of this
     /// process join at once. The read has the fence of the write.
     ///
     /// It waits for nothing: one slot is kept, and the other locks are released in the background. If the write is over
-    /// already, the read may be over, too: look at [`valid_for`](ReadGuard::valid_for).
+    /// already, the read may be over, too: look at [`valid_for`](Held::valid_for).
     pub fn downgrade(self) -> ReadGuard<B> {
         let Self { mut slots, gate, process } = self;
         let fence = gate.fence();
         let longest = (0..slots.len()).max_by_key(|index| slots[*index].1.valid_for());
         // A writer has at least one slot.
         let (number, guard) = longest.map_or((0, gate), |index| slots.swap_remove(index));
-        ReadGuard::new(process.open(Slot { guard, number, fence }))
+        let held = guard.held().with_fence(fence);
+        ReadGuard::new(process.open(Slot { guard, number, held }))
     }
 
     /// Ends the write, and returns whether its lock of the gate was held until now. All locks are released at once.
@@ -90,6 +67,14 @@ impl<B: LockBackend> WriteGuard<B> {
         let (slots, gate) = tokio::join!(slots, self.gate.release());
         slots.into_iter().collect::<Result<Vec<_>, _>>()?;
         gate
+    }
+}
+
+impl<B: LockBackend> Deref for WriteGuard<B> {
+    type Target = Held<B::Fence>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.gate
     }
 }
 

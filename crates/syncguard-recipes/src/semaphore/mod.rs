@@ -75,42 +75,20 @@ impl<B: LockBackend> Semaphore<B> {
         Ok(Self { backend, slots, config })
     }
 
-    /// How long a permit stays taken after a crash; the tolerance comes on top. Permits are renewed after a third of
-    /// it. Default: 30 s. A bad TTL is reported when a permit is asked for.
-    #[must_use]
-    pub fn with_ttl(mut self, ttl: impl IntoTtl) -> Self {
-        self.config = self.config.with_ttl(ttl);
-        self
-    }
-
-    /// How long [`acquire`](Self::acquire) waits at most while all permits are held, 1 ms to 100 years. Default: 5 s.
-    #[must_use]
-    pub fn with_wait_up_to(mut self, timeout: Duration) -> Self {
-        self.config = self.config.with_wait_up_to(timeout);
-        self
-    }
-
-    /// How long [`acquire`](Self::acquire) waits, and the pauses between polls without signals. Default: 5 s, and pauses
-    /// of 100 to 500 ms. Retries are not counted, but with 0 retries `acquire` does not wait.
-    #[must_use]
-    pub fn with_acquisition(mut self, acquisition: AcquisitionOptions) -> Self {
-        self.config = self.config.with_acquisition(acquisition);
-        self
-    }
-
-    /// How permits are kept alive, and the longest hold. Default: no limit on the hold.
-    #[must_use]
-    pub fn with_auto_extend(mut self, plan: AutoExtend) -> Self {
-        self.config = self.config.with_auto_extend(plan);
-        self
-    }
-
-    /// Keeps a permit for at least this long after it was granted, 1 ms to 100 years, also if it is given back earlier:
-    /// see [`LockConfig::with_min_hold`]. Default: off.
-    #[must_use]
-    pub fn with_min_hold(mut self, min_hold: Duration) -> Self {
-        self.config = self.config.with_min_hold(min_hold);
-        self
+    syncguard_core::setters! {
+        /// How long a permit stays taken after a crash; the tolerance comes on top. Permits are renewed after a third of
+        /// it. Default: 30 s. A bad TTL is reported when a permit is asked for.
+        with_ttl(ttl: impl IntoTtl) in config;
+        /// How long [`acquire`](Self::acquire) waits at most while all permits are held, 1 ms to 100 years. Default: 5 s.
+        with_wait_up_to(timeout: Duration) in config;
+        /// How long [`acquire`](Self::acquire) waits, and the pauses between polls without signals. Default: 5 s, and pauses
+        /// of 100 to 500 ms. Retries are not counted, but with 0 retries `acquire` does not wait.
+        with_acquisition(acquisition: AcquisitionOptions) in config;
+        /// How permits are kept alive, and the longest hold. Default: no limit on the hold.
+        with_auto_extend(plan: AutoExtend) in config;
+        /// Keeps a permit for at least this long after it was granted, 1 ms to 100 years, also if it is given back earlier:
+        /// see [`LockConfig::with_min_hold`]. Default: off.
+        with_min_hold(min_hold: Duration) in config;
     }
 
     /// The number of permits in this process's view.

@@ -14,10 +14,6 @@ pub(super) const LONGEST_SLEEP: Duration = Duration::from_secs(10);
 pub(super) struct Clock(Arc<dyn Fn() -> SystemTime + Send + Sync>);
 
 impl Clock {
-    pub(super) fn system() -> Self {
-        Self(Arc::new(SystemTime::now))
-    }
-
     pub(super) fn new(clock: Arc<dyn Fn() -> SystemTime + Send + Sync>) -> Self {
         Self(clock)
     }

@@ -91,72 +91,43 @@ impl<B: LockBackend> Ticks<B> {
             missed: Missed::Skip,
             max_lateness: None,
             shutdown: CancellationToken::new(),
-            clock: Clock::system(),
+            clock: Clock::new(Arc::new(SystemTime::now)),
         }
     }
 
-    /// How long the lock of a tick lives without a renewal. The lock is renewed as long as the work runs. After a crash,
-    /// the next tick or attempt waits for up to this time and the
-    /// [tolerance](syncguard_core::contract::TIME_TOLERANCE). Default: 30 s.
-    pub fn with_ttl(mut self, ttl: impl IntoTtl) -> Self {
-        self.config = self.config.with_ttl(ttl);
-        self
-    }
-
-    /// Names the holder of a tick, for people: see [`LockConfig::with_holder`].
-    pub fn with_holder(mut self, label: impl AsRef<str>) -> Self {
-        self.config = self.config.with_holder(label);
-        self
-    }
-
-    /// A note beside the holder, for people: see [`LockConfig::with_note`]. Default: the note of the backend, or else
-    /// `ticks`, by which the command `syncguard` tells a tick from other locks.
-    pub fn with_note(mut self, note: impl AsRef<str>) -> Self {
-        self.config = self.config.with_note(note);
-        self
-    }
-
-    /// How many attempts a tick has in all, 1 to 999. Default: 1, so that a tick runs at most once.
-    ///
-    /// With more, an attempt whose process died, whose lock was lost or that was [given up](Tick::give_up) is followed by
-    /// another one, after a [pause](Self::with_retry_after). The release of the lock marks the tick as done, whatever the
-    /// number: a process that allows more attempts runs only a tick again that was not done.
-    pub fn with_attempts(mut self, attempts: u16) -> Self {
-        self.attempts = attempts;
-        self
-    }
-
-    /// The pause after an attempt that was [given up](Tick::give_up), which all processes keep. Default: 5 s. It doubles
-    /// with each attempt of the tick, up to an hour. Zero is no pause.
-    ///
-    /// The key stays locked for this time, at most until the next tick is due, unless [each missed tick is made up
-    /// for](Missed::Each), and at most until the tick is too late. There is no pause if no attempt is left.
-    pub fn with_retry_after(mut self, pause: Duration) -> Self {
-        self.retry_after = pause;
-        self
-    }
-
-    /// Which ticks are made up for that no process started in time. Default: none.
-    ///
-    /// The key's counter says which ticks were missed. A key that was never used for ticks has missed none:
-    /// [`run`](Self::run) begins with the next tick by its own clock, and [`try_once`](Self::try_once) takes the last tick
-    /// if it is no later than a minute, or than the [limit that is set](Self::with_max_lateness).
-    pub fn with_missed(mut self, missed: Missed) -> Self {
-        self.missed = missed;
-        self
-    }
-
-    /// How late a tick may begin, by the clock of the process; a tick that is later is skipped. Default: one minute with
-    /// [`Missed::Skip`], no limit otherwise.
-    pub fn with_max_lateness(mut self, lateness: Duration) -> Self {
-        self.max_lateness = Some(lateness);
-        self
-    }
-
-    /// Ends [`run`](Self::run) when the token fires, after the end of the running work.
-    pub fn with_shutdown(mut self, shutdown: CancellationToken) -> Self {
-        self.shutdown = shutdown;
-        self
+    syncguard_core::setters! {
+        /// How long the lock of a tick lives without a renewal. The lock is renewed as long as the work runs. After a crash,
+        /// the next tick or attempt waits for up to this time and the
+        /// [tolerance](syncguard_core::contract::TIME_TOLERANCE). Default: 30 s.
+        with_ttl(ttl: impl IntoTtl) in config;
+        /// Names the holder of a tick, for people: see [`LockConfig::with_holder`].
+        with_holder(label: impl AsRef<str>) in config;
+        /// A note beside the holder, for people: see [`LockConfig::with_note`]. Default: the note of the backend, or else
+        /// `ticks`, by which the command `syncguard` tells a tick from other locks.
+        with_note(note: impl AsRef<str>) in config;
+        /// How many attempts a tick has in all, 1 to 999. Default: 1, so that a tick runs at most once.
+        ///
+        /// With more, an attempt whose process died, whose lock was lost or that was [given up](Tick::give_up) is followed by
+        /// another one, after a [pause](Self::with_retry_after). The release of the lock marks the tick as done, whatever the
+        /// number: a process that allows more attempts runs only a tick again that was not done.
+        with_attempts(attempts: u16);
+        /// The pause after an attempt that was [given up](Tick::give_up), which all processes keep. Default: 5 s. It doubles
+        /// with each attempt of the tick, up to an hour. Zero is no pause.
+        ///
+        /// The key stays locked for this time, at most until the next tick is due, unless [each missed tick is made up
+        /// for](Missed::Each), and at most until the tick is too late. There is no pause if no attempt is left.
+        with_retry_after(retry_after: Duration);
+        /// Which ticks are made up for that no process started in time. Default: none.
+        ///
+        /// The key's counter says which ticks were missed. A key that was never used for ticks has missed none:
+        /// [`run`](Self::run) begins with the next tick by its own clock, and [`try_once`](Self::try_once) takes the last
+        /// tick if it is no later than a minute, or than the [limit that is set](Self::with_max_lateness).
+        with_missed(missed: Missed);
+        /// How late a tick may begin, by the clock of the process; a tick that is later is skipped. Default: one minute with
+        /// [`Missed::Skip`], no limit otherwise.
+        with_max_lateness(max_lateness: Some(Duration));
+        /// Ends [`run`](Self::run) when the token fires, after the end of the running work.
+        with_shutdown(shutdown: CancellationToken);
     }
 
     /// For tests: reads this clock instead of the system's.

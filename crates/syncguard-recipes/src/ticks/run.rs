@@ -35,14 +35,6 @@ pub enum TickOutcome<T> {
     NotDue,
 }
 
-/// The answer of the store for one tick.
-enum Tried<B: LockBackend> {
-    Granted(LockGuard<B>),
-    Taken,
-    Busy(Contention),
-    TooEarly(Duration),
-}
-
 /// The lock of a tick and the tick for its work.
 type Started<B> = (Box<LockGuard<B>>, Tick<<B as LockBackend>::Fence>);
 
@@ -102,7 +94,7 @@ impl<B: LockBackend> Ticks<B> {
                 }
             };
             let pause = match Box::pin(self.try_tick(tick)).await {
-                Ok(Tried::Granted(guard)) => {
+                Ok(TriedInWindow::Acquired(guard)) => {
                     outage.end();
                     early = None;
                     match self.start(guard, tick)? {
@@ -119,7 +111,7 @@ impl<B: LockBackend> Ticks<B> {
                         None => jittered(PAUSES.longest),
                     }
                 }
-                Ok(Tried::Taken) => {
+                Ok(TriedInWindow::Refused(Refusal::Taken { .. })) => {
                     outage.end();
                     if in_doubt == Some(tick) {
                         tracing::warn!(
@@ -131,12 +123,12 @@ impl<B: LockBackend> Ticks<B> {
                     settled = settled.max(tick);
                     continue;
                 }
-                Ok(Tried::Busy(contention)) => {
+                Ok(TriedInWindow::Busy(contention)) => {
                     outage.end();
                     let free = contention.free_within.unwrap_or(PAUSES.longest);
                     jittered(free.clamp(PAUSES.first, PAUSES.longest))
                 }
-                Ok(Tried::TooEarly(wait)) => {
+                Ok(TriedInWindow::Refused(Refusal::TooEarly { wait })) => {
                     outage.end();
                     if wait > LONGEST_SLEEP && far_ahead.begins() {
                         tracing::warn!(
@@ -202,7 +194,7 @@ impl<B: LockBackend> Ticks<B> {
         let asked = Instant::now();
         loop {
             return Ok(match self.try_tick(tick).await? {
-                Tried::Granted(guard) => match self.start(guard, tick)? {
+                TriedInWindow::Acquired(guard) => match self.start(guard, tick)? {
                     Some((guard, tick)) => {
                         let output = work(tick.clone()).await;
                         self.finish(guard, &tick).await;
@@ -210,16 +202,18 @@ impl<B: LockBackend> Ticks<B> {
                     }
                     None => TickOutcome::Taken,
                 },
-                Tried::Taken => TickOutcome::Taken,
-                Tried::Busy(contention) => TickOutcome::Busy(contention),
-                Tried::TooEarly(wait)
+                TriedInWindow::Refused(Refusal::Taken { .. }) => TickOutcome::Taken,
+                TriedInWindow::Busy(contention) => TickOutcome::Busy(contention),
+                TriedInWindow::Refused(Refusal::TooEarly { wait })
                     if asked.elapsed() + wait <= LONGEST_SLEEP
                         && self.now()? - tick + wait <= rules.max_lateness =>
                 {
                     tokio::time::sleep(wait + TIME_STEP).await;
                     continue;
                 }
-                Tried::TooEarly(wait) => TickOutcome::TooEarly { wait },
+                TriedInWindow::Refused(Refusal::TooEarly { wait }) => {
+                    TickOutcome::TooEarly { wait }
+                }
             });
         }
     }
@@ -263,17 +257,11 @@ impl<B: LockBackend> Ticks<B> {
         }
     }
 
-    async fn try_tick(&self, tick: Timestamp) -> Result<Tried<B>, LockError> {
+    async fn try_tick(&self, tick: Timestamp) -> Result<TriedInWindow<B>, LockError> {
         let window = window(tick, self.attempts)?;
         let config = self.config.clone();
         // Boxed: otherwise the driver's future would be part of every caller's future.
-        let tried = Box::pin(try_acquire_in_window(&self.backend, config, window)).await?;
-        Ok(match tried {
-            TriedInWindow::Acquired(guard) => Tried::Granted(guard),
-            TriedInWindow::Busy(contention) => Tried::Busy(contention),
-            TriedInWindow::Refused(Refusal::Taken { .. }) => Tried::Taken,
-            TriedInWindow::Refused(Refusal::TooEarly { wait }) => Tried::TooEarly(wait),
-        })
+        Box::pin(try_acquire_in_window(&self.backend, config, window)).await
     }
 
     /// The tick to give to the work; `None` if the process stalled until the lock was over. Dropping the guard gives the

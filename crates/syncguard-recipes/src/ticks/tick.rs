@@ -10,7 +10,8 @@ use syncguard_core::contract::{FenceToken, FenceWindow};
 use syncguard_core::{Fence, Held, LockError, ReleaseResult, Timestamp};
 use tokio::sync::SetOnce;
 
-/// The fences of one tick: a thousand for each second since the Unix epoch.
+/// The fences of one tick: a thousand for each second since the Unix epoch. A tick has a whole second, so its first fence is
+/// its time in milliseconds.
 const FENCES: u64 = 1000;
 
 /// The most attempts of a tick. The last fence of a tick says that the tick is done.
@@ -19,13 +20,14 @@ pub(super) const MOST_ATTEMPTS: u16 = 999;
 /// The window of a tick with this many attempts in all.
 pub(super) fn window(tick: Timestamp, attempts: u16) -> Result<FenceWindow, LockError> {
     let first = tick.as_millis();
-    let window = FenceWindow::new(fence(first)?, fence(first + u64::from(attempts) - 1)?)?;
+    let window =
+        FenceWindow::new(Fence::new(first)?, Fence::new(first + u64::from(attempts) - 1)?)?;
     Ok(window.with_not_before(tick))
 }
 
 /// The counter of a tick that is done.
 pub(super) fn done(tick: Timestamp) -> Result<Fence, LockError> {
-    fence(tick.as_millis() + FENCES - 1)
+    Fence::new(tick.as_millis() + FENCES - 1)
 }
 
 /// A tick and what its counter says of it.
@@ -56,11 +58,6 @@ impl Counted {
     pub(super) fn is_over(self, attempts: u16) -> bool {
         self.attempts >= attempts
     }
-}
-
-// A tick's first fence is its time in milliseconds, since a tick has a whole second and a second a thousand fences.
-fn fence(number: u64) -> Result<Fence, LockError> {
-    Fence::new(number)
 }
 
 /// A tick, as its work sees it.

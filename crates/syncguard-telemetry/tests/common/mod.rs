@@ -7,7 +7,7 @@ pub(crate) mod metrics;
 
 use std::collections::VecDeque;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use syncguard_memory::contract::{
@@ -21,10 +21,6 @@ use syncguard_memory::{
 use syncguard_telemetry::{
     LockEvent, Telemetry, TelemetryHandle, TelemetryOptions, with_telemetry,
 };
-use tracing::Dispatch;
-use tracing::subscriber::DefaultGuard;
-use tracing_subscriber::layer::{Layer, SubscriberExt as _};
-use tracing_subscriber::registry::Registry;
 
 pub(crate) const KEY: &str = "payment:4711-of-mrs-smith";
 pub(crate) const TTL: Duration = Duration::from_secs(30);
@@ -147,14 +143,4 @@ impl LockBackend for Store {
     }
 
     forward!(inner: capabilities, client_state);
-}
-
-/// Makes this layer the only one of this thread.
-///
-/// Beside it, a subscriber that no thread uses stays for ever: with a single one, `tracing` asks only the thread that
-/// reaches an event first whether it has a subscriber, and keeps the answer for all threads.
-pub(crate) fn subscribe(layer: impl Layer<Registry> + Send + Sync) -> DefaultGuard {
-    static UNUSED: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Registry::default()));
-    LazyLock::force(&UNUSED);
-    tracing::subscriber::set_default(Registry::default().with(layer))
 }

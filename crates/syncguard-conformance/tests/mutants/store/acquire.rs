@@ -133,15 +133,7 @@ impl Store {
         if before.is_some() && self.has(Flaw::fences_fall_after_expiry) {
             self.fences.remove(&name);
         }
-        let mut lock = Record {
-            key: request.key.clone(),
-            lock_id: request.lock_id,
-            acquired_at: now,
-            expires_at: now + self.ttl(request.ttl),
-            fence: 0,
-            holder: request.holder.clone(),
-            is_extended: false,
-        };
+        let mut lock = self.record(request, now, 0);
         let overflow = self.next_fence(&request.key);
         if overflow.is_err() && self.has(Flaw::overflow_leaves_a_lock) {
             self.locks.insert(name.clone(), Stored::Lock(lock.clone()));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use syncguard_core::contract::{AcquireRequest, FenceWindow, Refusal};
 use syncguard_core::{Fence, LockError};
 
-use super::{Record, Store, Stored, timestamp};
+use super::{Store, Stored, timestamp};
 use crate::mutants::flaws::Flaw;
 
 impl Store {
@@ -32,15 +32,7 @@ impl Store {
             self.fences.insert(counter, last.get() + 1);
         }
         if refusal.is_some() && !is_held && self.has(Flaw::locks_what_a_window_refuses) {
-            let lock = Record {
-                key: request.key.clone(),
-                lock_id: request.lock_id,
-                acquired_at: now,
-                expires_at: now + self.ttl(request.ttl),
-                fence: last.get(),
-                holder: request.holder.clone(),
-                is_extended: false,
-            };
+            let lock = self.record(request, now, last.get());
             let name = self.name(&request.key);
             self.locks.insert(name, Stored::Lock(lock));
         }

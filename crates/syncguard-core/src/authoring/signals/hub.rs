@@ -155,8 +155,7 @@ impl Shared {
     fn on_success(&self) {
         self.state().failures = 0;
         if self.outage.ends() {
-            let backend = self.backend;
-            tracing::info!(backend, "releases by other processes are heard again");
+            tracing::info!(backend = self.backend, "releases by other processes are heard again");
         }
     }
 
@@ -174,8 +173,10 @@ impl Shared {
         if let Ok(SignalEnd::Unsupported) = end {
             state.is_unsupported = true;
             drop(state);
-            let backend = self.backend;
-            tracing::info!(backend, "releases by other processes cannot be heard; waiters poll");
+            tracing::info!(
+                backend = self.backend,
+                "releases by other processes cannot be heard; waiters poll"
+            );
             return;
         }
         state.failures = state.failures.saturating_add(1);
@@ -186,9 +187,8 @@ impl Shared {
         if let Err(error) = end
             && self.outage.begins()
         {
-            let backend = self.backend;
             tracing::warn!(
-                backend,
+                backend = self.backend,
                 %error,
                 "releases by other processes are not heard at the moment; waiters poll"
             );

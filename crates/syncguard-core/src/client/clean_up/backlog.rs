@@ -48,7 +48,7 @@ pub(super) struct Backlog {
     /// How many jobs are being tried now.
     trying: usize,
     outage: Option<Outage>,
-    left_to_ttl: u64,
+    pub(super) left_to_ttl: u64,
     /// True if it was logged that locks are left to their TTL.
     has_logged_loss: bool,
     /// True if it was logged that there is no runtime.
@@ -98,10 +98,6 @@ impl Backlog {
     /// How many jobs are not done.
     pub(super) fn undone(&self) -> usize {
         self.waiting() + self.trying
-    }
-
-    pub(super) fn left_to_ttl(&self) -> u64 {
-        self.left_to_ttl
     }
 
     /// True if one more job can be added. If not, its lock is counted as left to its TTL.

@@ -96,7 +96,7 @@ impl CleanUp {
     /// 262 144 locks were to be given back, the store refused for good, or a release panicked.
     #[must_use]
     pub fn left_to_ttl(&self) -> u64 {
-        self.0.backlog.lock().left_to_ttl()
+        self.0.backlog.lock().left_to_ttl
     }
 
     /// Tries a job now, and again until it is done.

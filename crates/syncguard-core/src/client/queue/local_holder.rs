@@ -9,7 +9,6 @@ use crate::rt::Instant;
 use crate::value::Key;
 
 /// Stands for a guard of this process that has the lock. Its drop wakes the head of the queue.
-#[derive(Debug)]
 pub(crate) struct LocalHolder {
     queues: WaitQueues,
     queue: Arc<KeyQueue>,

@@ -196,12 +196,6 @@ impl<W> fmt::Debug for WaitQueues<W> {
     }
 }
 
-impl<W> fmt::Debug for KeyQueue<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("KeyQueue")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

@@ -46,7 +46,7 @@ impl<W> Ticket<W> {
         let number = self.number;
         let found = self.queue(|queue| {
             let turn = queue.turn(number, now)?;
-            let watch = if queue.is_head(number) { queue.take_watch() } else { None };
+            let watch = if queue.is_head(number) { queue.watch.take() } else { None };
             Some((turn, watch))
         });
         let Some((turn, watch)) = found else {

@@ -26,7 +26,7 @@ pub(super) struct WaitQueue<W> {
     holder: Option<(Number, Instant)>,
     pub(super) fairness: Fairness,
     /// The watch that the last head has left.
-    watch: Option<W>,
+    pub(super) watch: Option<W>,
     last_number: Number,
     /// The longest time that the store took to answer a head.
     longest_answer: Duration,
@@ -254,10 +254,6 @@ impl<W> WaitQueue<W> {
             (Some(_), None) => [None, None],
             (Some(_), Some(watch)) => [self.watch.replace(watch), None],
         }
-    }
-
-    pub(super) fn take_watch(&mut self) -> Option<W> {
-        self.watch.take()
     }
 
     pub(super) fn is_head(&self, number: Number) -> bool {

@@ -17,7 +17,7 @@ use crate::backend::LockBackend;
 use crate::client::ReleaseSource;
 use crate::client::outage_log::OutageLog;
 use crate::contract::loss_reason::LossReason;
-use crate::contract::response::{ExtendResult, ReleaseResult};
+use crate::contract::response::ExtendResult;
 use crate::rt::{self, Instant, sleep_until};
 use crate::value::{ErrorCode, Key, LockError, Ttl};
 
@@ -44,9 +44,9 @@ impl<B: LockBackend> Renewer<B> {
         channel: Arc<RenewerChannel<B>>,
         sent: Instant,
     ) -> Self {
-        let (key, ttl) = (lease.key.clone(), lease.ttl);
+        let (key, ttl) = (lease.lock.key.clone(), lease.ttl);
         let next_renewal = sent + renewal_interval(ttl);
-        let episode = lease.client_state.renewals().clone();
+        let episode = lease.lock.client_state.renewals().clone();
         Self {
             lease: Some(lease),
             key,
@@ -81,19 +81,12 @@ impl<B: LockBackend> Renewer<B> {
                     // The guard may have stopped waiting; the extend counts all the same.
                     let _ = answer.send(result);
                 }
-                Some(Command::Release(parting, answer, _unfinished)) => {
-                    return Box::pin(self.release(parting, answer)).await;
+                Some(Command::Release(parting, source, answer, _unfinished)) => {
+                    return Box::pin(self.release(parting, source, answer)).await;
                 }
                 Some(Command::Abandon(_unfinished)) => {
                     // The dropped lease joins the clean-up before the command stops counting as unfinished.
                     drop(self.lease.take());
-                    return;
-                }
-                Some(Command::Dispose(done, _unfinished)) => {
-                    if let Some(lease) = self.lease.take() {
-                        Box::pin(lease.dispose(ReleaseSource::Lock)).await;
-                    }
-                    let _ = done.send(());
                     return;
                 }
             }
@@ -103,13 +96,13 @@ impl<B: LockBackend> Renewer<B> {
     async fn release(
         mut self: Box<Self>,
         parting: Parting,
-        answer: oneshot::Sender<Result<ReleaseResult, LockError>>,
+        source: ReleaseSource,
+        answer: oneshot::Sender<ReleaseOutcome>,
     ) {
         let Some(mut lease) = self.lease.take() else { return };
         lease.part(parting, self.validity.expires_at());
-        let ReleaseOutcome { result, failed, .. } = lease.release(ReleaseSource::Drop).await;
-        if let (Err(Err(error)), Some(reporter)) = (answer.send(result), failed) {
-            reporter.report(&error);
+        if let Err(mut unheard) = answer.send(lease.release(source).await) {
+            unheard.report();
         }
     }
 
@@ -228,7 +221,7 @@ impl<B: LockBackend> Renewer<B> {
 
     /// The TTL, cut to the time until the cap.
     fn capped(&self, ttl: Ttl, now: Instant) -> Ttl {
-        let Some(cap) = self.validity.cap() else { return ttl };
+        let Some(cap) = self.validity.cap else { return ttl };
         let left = Ttl::new(cap.saturating_duration_since(now)).unwrap_or(Ttl::MIN);
         ttl.min(left)
     }

@@ -108,31 +108,3 @@ fn still_held(due: Vec<Weak<dyn Expires>>) -> Vec<(Instant, Arc<dyn Expires>)> {
 fn watched_locks() -> MutexGuard<'static, WatchList> {
     WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Never;
-
-    impl Expires for Never {
-        fn end_if_over(&self) -> Option<Instant> {
-            Some(Instant::now())
-        }
-    }
-
-    #[test]
-    fn only_locks_with_a_guard_are_kept() {
-        let mut watched = WatchList { locks: BTreeMap::new(), next: 0, has_thread: false };
-        let locks: Vec<Arc<dyn Expires>> = (0..10).map(|_| Arc::new(Never) as _).collect();
-        for lock in &locks {
-            watched.insert(after(SUSPEND_CHECK), lock);
-        }
-        let kept = locks.into_iter().next();
-        watched.remove_dropped();
-        assert_eq!(watched.locks.len(), 1);
-        drop(kept);
-        watched.remove_dropped();
-        assert!(watched.locks.is_empty());
-    }
-}

@@ -5,81 +5,55 @@ use std::sync::atomic::AtomicBool;
 
 use super::min_hold::MinHold;
 use super::parting::Parting;
-use super::release::{ReleaseJob, ReleaseOutcome, ReleaseTry, Reporter};
+use super::release::{Releasable, ReleaseJob, ReleaseOutcome};
 use super::validity::Validity;
 use crate::backend::LockBackend;
-use crate::client::queue::LocalHolder;
-use crate::client::{ClientState, ReleaseErrorContext, ReleaseSource};
+use crate::client::ReleaseSource;
 use crate::contract::liveness::{TIME_STEP, TIME_TOLERANCE};
 use crate::contract::loss_reason::LossReason;
 use crate::contract::request::ExtendRequest;
 use crate::contract::response::{ExtendResult, NotHeld};
 use crate::rt::{self, Instant, Spawner};
-use crate::value::{ErrorCode, Fence, Key, LockError, LockId, Timestamp, Ttl};
+use crate::value::{ErrorCode, LockError, Timestamp, Ttl};
 
 /// A held lock. It has exactly one owner: the guard, or the task that renews it. A dropped lease is
 /// released in the background.
 pub(crate) struct Lease<B: LockBackend> {
-    pub(crate) backend: B,
-    pub(crate) key: Key,
-    pub(crate) lock_id: LockId,
+    pub(crate) lock: Releasable<B>,
     pub(crate) ttl: Ttl,
-    pub(crate) client_state: ClientState,
     pub(crate) spawner: Spawner,
     /// The longest TTL that was requested.
     longest_ttl: Ttl,
     /// Unanswered extends that may still arrive: the expiry that each expects, and its TTL.
     unanswered: Vec<(Timestamp, Ttl)>,
-    /// `None` after it has passed to the release, or if the lock is known to be gone.
-    local_holder: Option<LocalHolder>,
-    /// The minimum hold, if the lock has one.
-    min_hold: Option<Box<MinHold>>,
-    /// The least counter of the key after the release, if the release raises it.
-    counter: Option<Fence>,
     is_released: bool,
 }
 
 impl<B: LockBackend> Lease<B> {
-    pub(crate) fn new(
-        backend: B,
-        (key, lock_id, ttl): (Key, LockId, Ttl),
-        client_state: ClientState,
-        spawner: Spawner,
-        local_holder: Option<LocalHolder>,
-    ) -> Self {
-        Self {
-            backend,
-            key,
-            lock_id,
-            ttl,
-            client_state,
-            spawner,
-            longest_ttl: ttl,
-            unanswered: Vec::new(),
-            local_holder,
-            min_hold: None,
-            counter: None,
-            is_released: false,
-        }
+    pub(crate) fn new(lock: Releasable<B>, ttl: Ttl, spawner: Spawner) -> Self {
+        let (longest_ttl, unanswered) = (ttl, Vec::new());
+        Self { lock, ttl, spawner, longest_ttl, unanswered, is_released: false }
     }
 
     /// Sets the minimum hold.
     pub(crate) fn set_min_hold(&mut self, min_hold: MinHold) {
-        self.min_hold = Some(Box::new(min_hold));
+        self.lock.min_hold = Some(Box::new(min_hold));
     }
 
     /// Sets what the release leaves behind, in place of a minimum hold.
     pub(super) fn part(&mut self, parting: Parting, expires_at: Timestamp) {
         match parting {
             Parting::Free => {}
-            Parting::Counter(at_least) => (self.min_hold, self.counter) = (None, Some(at_least)),
+            Parting::Counter(at_least) => {
+                (self.lock.min_hold, self.lock.counter) = (None, Some(at_least));
+            }
             Parting::Pause(pause) => self.set_min_hold(MinHold::new(pause, expires_at)),
         }
     }
 
     /// The store has reported when the lock expires.
     fn set_expires_at(&mut self, expires_at: Timestamp) {
-        if let Some(min_hold) = &mut self.min_hold {
+        if let Some(min_hold) = &mut self.lock.min_hold {
             min_hold.set_expires_at(expires_at);
         }
     }
@@ -107,14 +81,14 @@ impl<B: LockBackend> Lease<B> {
             let expected = validity.expires_at();
             let is_new = self.record_sent(expected, ttl);
             let request = ExtendRequest {
-                lock_id: self.lock_id,
-                key_hint: Some(self.key.clone()),
+                lock_id: self.lock.lock_id,
+                key_hint: Some(self.lock.key.clone()),
                 ttl,
                 expected_expiry: Some(expected),
                 cancellation: None,
             };
             // Boxed: a driver's future is short-lived, but would enlarge the future of every guard.
-            let result = match Box::pin(self.backend.extend(request)).await {
+            let result = match Box::pin(self.lock.backend.extend(request)).await {
                 // The connection broke. It may have been dead for long, like other connections of the pool.
                 Err(error) if tries_left > 0 && is_connection_lost(&error) => {
                     if let Err(reason) = validity.check() {
@@ -147,7 +121,7 @@ impl<B: LockBackend> Lease<B> {
                 ExtendResult::NotHeld(_) => {
                     validity.end(LossReason::NotHeld);
                     // The lock is gone, so the waiters of this process need not wait for the release.
-                    self.local_holder = None;
+                    self.lock.local_holder = None;
                     return Ok(result);
                 }
                 ExtendResult::Mismatch { expires_at } => {
@@ -196,55 +170,33 @@ impl<B: LockBackend> Lease<B> {
     }
 
     /// Releases the lock within the dispose timeout, or lets it expire at the end of its minimum hold. A
-    /// release that fails is repeated in the background.
+    /// release that fails is repeated in the background. After the work of [`lock`](crate::lock()), the error is reported
+    /// here, because the caller gets the result of the work.
     pub(crate) async fn release(mut self: Box<Self>, source: ReleaseSource) -> ReleaseOutcome {
-        let (result, woke_waiter) = self.release_try().send().await;
+        let (result, woke_waiter) = self.lock.send().await;
         self.is_released = true;
         let failed = result.is_err().then(|| {
             let again = self.release_job(None);
-            self.client_state.clean_up().push_again(Arc::new(again));
-            self.reporter(source)
+            self.lock.client_state.clean_up().push_again(Arc::new(again));
+            self.lock.reporter(source)
         });
-        ReleaseOutcome { result, woke_waiter, failed }
-    }
-
-    /// Releases the lock when no caller waits for the answer. Returns whether a waiter was woken.
-    pub(crate) async fn dispose(self: Box<Self>, source: ReleaseSource) -> bool {
-        let outcome = self.release(source).await;
-        outcome.report();
-        outcome.woke_waiter
-    }
-
-    fn release_try(&self) -> ReleaseTry<'_, B> {
-        ReleaseTry {
-            backend: &self.backend,
-            client_state: &self.client_state,
-            key: &self.key,
-            lock_id: self.lock_id,
-            local_holder: self.local_holder.as_ref(),
-            min_hold: self.min_hold.as_deref(),
-            counter: self.counter,
+        let mut outcome = ReleaseOutcome { result, woke_waiter, failed };
+        if source == ReleaseSource::Lock {
+            outcome.report();
         }
+        outcome
     }
 
     /// The background release of this lock. A failure is reported if a source is given.
     fn release_job(&mut self, report: Option<ReleaseSource>) -> ReleaseJob<B> {
         ReleaseJob {
-            backend: self.backend.clone(),
-            reporter: self.reporter(report.unwrap_or(ReleaseSource::Drop)),
+            lock: self.lock.take(),
+            source: report.unwrap_or(ReleaseSource::Drop),
             spawner: self.spawner.clone(),
             over: rt::after(self.longest_ttl.as_duration() + TIME_TOLERANCE),
-            local_holder: self.local_holder.take(),
-            min_hold: self.min_hold.take(),
-            counter: self.counter,
             is_reported: AtomicBool::new(report.is_none()),
             has_failed: AtomicBool::new(false),
         }
-    }
-
-    fn reporter(&self, source: ReleaseSource) -> Reporter {
-        let context = ReleaseErrorContext { key: self.key.clone(), lock_id: self.lock_id, source };
-        Reporter { client_state: self.client_state.clone(), context }
     }
 }
 
@@ -252,7 +204,7 @@ impl<B: LockBackend> Drop for Lease<B> {
     fn drop(&mut self) {
         if !self.is_released {
             let release = self.release_job(Some(ReleaseSource::Drop));
-            self.client_state.clean_up().push(Arc::new(release));
+            self.lock.client_state.clean_up().push(Arc::new(release));
         }
     }
 }

@@ -55,7 +55,8 @@ impl MinHold {
             };
             match backend.extend(request).await? {
                 ExtendResult::Extended { expires_at } => {
-                    let until = free_at(expires_at);
+                    let free = Ttl::new(TIME_TOLERANCE).and_then(|time| expires_at.plus(time));
+                    let until = free.unwrap_or(expires_at);
                     return Ok(Some(ReleaseResult::Kept { until }));
                 }
                 ExtendResult::NotHeld(why) => return Ok(Some(ReleaseResult::NotHeld(why))),
@@ -80,9 +81,4 @@ impl MinHold {
         let left = left.saturating_sub(TIME_TOLERANCE) + Duration::from_nanos(999_999);
         Some(Ttl::new(left).unwrap_or(Ttl::MIN))
     }
-}
-
-/// When the store frees a lock that expires at this time.
-fn free_at(expires_at: Timestamp) -> Timestamp {
-    Ttl::new(TIME_TOLERANCE).and_then(|time| expires_at.plus(time)).unwrap_or(expires_at)
 }

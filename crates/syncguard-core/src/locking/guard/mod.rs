@@ -19,18 +19,20 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use self::auto_extend::Renewer;
-use self::detached_release::{dispose, release, yield_to_waiter};
+use self::detached_release::release;
 pub use self::held::Held;
 pub(crate) use self::lease::Lease;
 use self::lease::as_not_held;
 pub(crate) use self::min_hold::MinHold;
 pub use self::parting::Parting;
+pub(crate) use self::release::Releasable;
+use self::release::ReleaseOutcome;
 use self::renewer_channel::{Command, RenewerChannel};
 use self::validity::Validity;
 use crate::backend::LockBackend;
+use crate::client::ReleaseSource;
 use crate::contract::loss_reason::LossReason;
-use crate::contract::response::Acquired;
-use crate::contract::response::{ExtendResult, ReleaseResult};
+use crate::contract::response::{Acquired, ExtendResult, ReleaseResult};
 use crate::locking::config::Policy;
 use crate::locking::observed::ObservedHold;
 use crate::rt::Instant;
@@ -74,15 +76,20 @@ impl<B: LockBackend> LockGuard<B> {
         let auto_extend = policy.auto_extend.as_ref();
         let until = sent + lease.ttl.as_duration();
         let cap = auto_extend.and_then(|plan| plan.max_hold).map(|max_hold| sent + max_hold);
-        let observed =
-            ObservedHold::start(&lease.client_state, &lease.key, acquired.lock_id, policy);
+        let observed = ObservedHold::start(
+            &lease.lock.client_state,
+            &lease.lock.key,
+            acquired.lock_id,
+            policy,
+        );
         let validity = Arc::new(Validity::new(until, acquired.expires_at, cap, observed));
         let held = Held::new(Arc::clone(&validity), acquired.fence, acquired.lock_id);
         let owner = match auto_extend {
             None => LeaseOwner::Guard(lease),
             Some(_) => {
                 validity.watched_by_renewer();
-                let channel = Arc::new(RenewerChannel::new(lease.client_state.clean_up().clone()));
+                let channel =
+                    Arc::new(RenewerChannel::new(lease.lock.client_state.clean_up().clone()));
                 let spawner = lease.spawner.clone();
                 let renewer = Renewer::new(lease, validity, Arc::clone(&channel), sent);
                 spawner.spawn(Box::new(renewer).run());
@@ -162,7 +169,7 @@ impl<B: LockBackend> LockGuard<B> {
     pub(crate) async fn part(mut self, parting: Parting) -> Result<ReleaseResult, LockError> {
         let was_valid = self.held.validity.check().is_ok();
         self.held.validity.end(LossReason::Released);
-        let result = self.give_back(parting).await;
+        let result = self.give_back(parting, ReleaseSource::Drop).await?.result;
         let is_news = was_valid && !self.held.validity.logs_loss();
         if is_news && matches!(result, Ok(ReleaseResult::NotHeld(_))) {
             tracing::warn!(
@@ -172,20 +179,28 @@ impl<B: LockBackend> LockGuard<B> {
         result
     }
 
-    async fn give_back(&mut self, parting: Parting) -> Result<ReleaseResult, LockError> {
+    /// # Errors
+    ///
+    /// `Internal` if the renewer has ended and the lock is given back without this guard.
+    async fn give_back(
+        &mut self,
+        parting: Parting,
+        source: ReleaseSource,
+    ) -> Result<ReleaseOutcome, LockError> {
         let expires_at = self.expires_at();
         let release = |mut lease: Box<Lease<B>>| {
             lease.part(parting, expires_at);
-            release(lease)
+            release(lease, source)
         };
         match self.owner.take() {
-            Some(LeaseOwner::Guard(lease)) => release(lease).await,
+            Some(LeaseOwner::Guard(lease)) => Ok(release(lease).await),
             Some(LeaseOwner::Renewer(channel)) => {
-                let (answer, result) = oneshot::channel();
-                channel.send(Command::Release(parting, answer, channel.unfinished()));
-                match (result.await, channel.take_lease()) {
-                    (Ok(result), _) => result,
-                    (Err(_), Some(lease)) => release(lease).await,
+                let (answer, outcome) = oneshot::channel();
+                channel.send(Command::Release(parting, source, answer, channel.unfinished()));
+                match (outcome.await, channel.take_lease()) {
+                    (Ok(outcome), _) => Ok(outcome),
+                    // The renewer has ended and left the lease.
+                    (Err(_), Some(lease)) => Ok(release(lease).await),
                     (Err(_), None) => Err(renewer_gone()),
                 }
             }
@@ -203,23 +218,7 @@ impl<B: LockBackend> LockGuard<B> {
             tracing::warn!(?reason, "a lock was lost before its work had ended");
         }
         self.held.validity.end(LossReason::Released);
-        match self.owner.take() {
-            Some(LeaseOwner::Guard(lease)) => {
-                let woke_waiter = dispose(lease).await;
-                yield_to_waiter(woke_waiter).await;
-            }
-            Some(LeaseOwner::Renewer(channel)) => {
-                let (done, disposed) = oneshot::channel();
-                channel.send(Command::Dispose(done, channel.unfinished()));
-                if disposed.await.is_err()
-                    && let Some(lease) = channel.take_lease()
-                {
-                    // The renewer has ended and left the lease.
-                    dispose(lease).await;
-                }
-            }
-            None => {}
-        }
+        drop(self.give_back(Parting::Free, ReleaseSource::Lock).await);
     }
 }
 

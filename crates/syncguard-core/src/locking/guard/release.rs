@@ -8,7 +8,7 @@ use crate::backend::LockBackend;
 use crate::cancel::check_runtime;
 use crate::client::clean_up::{Attempt, Job, Outcome};
 use crate::client::queue::LocalHolder;
-use crate::client::{ClientState, ReleaseErrorContext};
+use crate::client::{ClientState, ReleaseErrorContext, ReleaseSource};
 use crate::contract::request::ReleaseRequest;
 use crate::contract::response::ReleaseResult;
 use crate::rt::{self, Instant, Spawner};
@@ -19,14 +19,14 @@ pub(crate) struct ReleaseOutcome {
     pub(crate) result: Result<ReleaseResult, LockError>,
     /// Whether a waiter of this process was woken.
     pub(crate) woke_waiter: bool,
-    /// Set if the release has failed: reports the error if no caller waits for the result.
+    /// Set if the release has failed, until that is reported.
     pub(super) failed: Option<Reporter>,
 }
 
 impl ReleaseOutcome {
-    /// Reports the error to the handler if the release has failed.
-    pub(crate) fn report(&self) {
-        if let (Err(error), Some(reporter)) = (&self.result, &self.failed) {
+    /// Reports the error to the handler, once, if the release has failed: no caller gets it.
+    pub(crate) fn report(&mut self) {
+        if let (Err(error), Some(reporter)) = (&self.result, self.failed.take()) {
             reporter.report(error);
         }
     }
@@ -45,57 +45,45 @@ impl Reporter {
     }
 }
 
-/// A release that is repeated in the background until it succeeds.
-pub(super) struct ReleaseJob<B> {
-    pub(super) backend: B,
-    pub(super) reporter: Reporter,
-    pub(super) spawner: Spawner,
-    /// When the lock has expired in any case.
-    pub(super) over: Instant,
-    pub(super) local_holder: Option<LocalHolder>,
-    pub(super) min_hold: Option<Box<MinHold>>,
-    pub(super) counter: Option<Fence>,
-    /// Whether a failure was reported, or needs no report.
-    pub(super) is_reported: AtomicBool,
-    /// Whether the last try failed.
-    pub(super) has_failed: AtomicBool,
+/// A lock that is to be given back, and what its release leaves behind.
+pub(crate) struct Releasable<B> {
+    pub(crate) backend: B,
+    pub(crate) key: Key,
+    pub(crate) lock_id: LockId,
+    pub(crate) client_state: ClientState,
+    /// `None` after it has passed to another release, or if the lock is known to be gone.
+    pub(crate) local_holder: Option<LocalHolder>,
+    pub(crate) min_hold: Option<Box<MinHold>>,
+    /// The least counter of the key after the release, if the release raises it.
+    pub(crate) counter: Option<Fence>,
 }
 
-impl<B: LockBackend> ReleaseJob<B> {
-    fn release_try(&self) -> ReleaseTry<'_, B> {
-        let Reporter { client_state, context } = &self.reporter;
-        ReleaseTry {
-            backend: &self.backend,
-            client_state,
-            key: &context.key,
-            lock_id: context.lock_id,
-            local_holder: self.local_holder.as_ref(),
-            min_hold: self.min_hold.as_deref(),
+impl<B: LockBackend> Releasable<B> {
+    /// The same lock for another release, which takes over the holder and the minimum hold.
+    pub(super) fn take(&mut self) -> Self {
+        Self {
+            backend: self.backend.clone(),
+            key: self.key.clone(),
+            lock_id: self.lock_id,
+            client_state: self.client_state.clone(),
+            local_holder: self.local_holder.take(),
+            min_hold: self.min_hold.take(),
             counter: self.counter,
         }
     }
-}
 
-/// One try to release a lock.
-pub(super) struct ReleaseTry<'a, B> {
-    pub(super) backend: &'a B,
-    pub(super) client_state: &'a ClientState,
-    pub(super) key: &'a Key,
-    pub(super) lock_id: LockId,
-    pub(super) local_holder: Option<&'a LocalHolder>,
-    pub(super) min_hold: Option<&'a MinHold>,
-    /// The fence counter of the key afterwards, at least.
-    pub(super) counter: Option<Fence>,
-}
+    pub(super) fn reporter(&self, source: ReleaseSource) -> Reporter {
+        let context = ReleaseErrorContext { key: self.key.clone(), lock_id: self.lock_id, source };
+        Reporter { client_state: self.client_state.clone(), context }
+    }
 
-impl<B: LockBackend> ReleaseTry<'_, B> {
     /// Sends one release and waits for the dispose timeout at most. Also returns whether a waiter was woken.
     pub(super) async fn send(&self) -> (Result<ReleaseResult, LockError>, bool) {
         if let Err(error) = check_runtime() {
             return (Err(error), false);
         }
         let result = self.answer().await;
-        (result, self.local_holder.is_some_and(LocalHolder::release))
+        (result, self.local_holder.as_ref().is_some_and(LocalHolder::release))
     }
 
     async fn answer(&self) -> Result<ReleaseResult, LockError> {
@@ -106,14 +94,15 @@ impl<B: LockBackend> ReleaseTry<'_, B> {
                 format!("no answer to the release within {timeout:?}"),
             )
             .with_unknown_outcome()
-            .with_key(self.key)
+            .with_key(&self.key)
             .with_lock_id(self.lock_id))
         })
     }
 
     async fn give_back(&self) -> Result<ReleaseResult, LockError> {
-        if let Some(min_hold) = self.min_hold
-            && let Some(kept) = min_hold.defer_release(self.backend, self.key, self.lock_id).await?
+        if let Some(min_hold) = &self.min_hold
+            && let Some(kept) =
+                min_hold.defer_release(&self.backend, &self.key, self.lock_id).await?
         {
             return Ok(kept);
         }
@@ -126,13 +115,26 @@ impl<B: LockBackend> ReleaseTry<'_, B> {
     }
 }
 
+/// A release that is repeated in the background until it succeeds.
+pub(super) struct ReleaseJob<B> {
+    pub(super) lock: Releasable<B>,
+    pub(super) source: ReleaseSource,
+    pub(super) spawner: Spawner,
+    /// When the lock has expired in any case.
+    pub(super) over: Instant,
+    /// Whether a failure was reported, or needs no report.
+    pub(super) is_reported: AtomicBool,
+    /// Whether the last try failed.
+    pub(super) has_failed: AtomicBool,
+}
+
 impl<B: LockBackend> Job for ReleaseJob<B> {
     fn attempt(self: Arc<Self>) -> Attempt {
         Box::pin(async move {
-            match self.release_try().send().await.0 {
+            match self.lock.send().await.0 {
                 Ok(_) => {
                     if self.has_failed.swap(false, Ordering::Relaxed)
-                        && self.reporter.client_state.releases().ends()
+                        && self.lock.client_state.releases().ends()
                     {
                         tracing::info!("locks are released again");
                     }
@@ -141,7 +143,7 @@ impl<B: LockBackend> Job for ReleaseJob<B> {
                 Err(error) => {
                     self.has_failed.store(true, Ordering::Relaxed);
                     if !self.is_reported.swap(true, Ordering::Relaxed) {
-                        self.reporter.report(&error);
+                        self.lock.reporter(self.source).report(&error);
                     }
                     Outcome::Failed(error)
                 }

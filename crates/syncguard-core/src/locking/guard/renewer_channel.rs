@@ -6,10 +6,11 @@ use tokio::sync::{Notify, oneshot};
 
 use super::lease::Lease;
 use super::parting::Parting;
+use super::release::ReleaseOutcome;
 use crate::backend::LockBackend;
-use crate::client::clean_up::CleanUp;
-use crate::client::clean_up::Unfinished;
-use crate::contract::response::{ExtendResult, ReleaseResult};
+use crate::client::ReleaseSource;
+use crate::client::clean_up::{CleanUp, Unfinished};
+use crate::contract::response::ExtendResult;
 use crate::rt::Mutex;
 use crate::value::{LockError, Ttl};
 
@@ -30,10 +31,7 @@ enum Slot<B: LockBackend> {
 
 pub(crate) enum Command {
     Extend(Ttl, oneshot::Sender<Result<ExtendResult, LockError>>),
-    Release(Parting, oneshot::Sender<Result<ReleaseResult, LockError>>, Unfinished),
-    /// After the work of [`lock`](crate::lock()): the caller wants no result, and the sender only says when
-    /// the release is done.
-    Dispose(oneshot::Sender<()>, Unfinished),
+    Release(Parting, ReleaseSource, oneshot::Sender<ReleaseOutcome>, Unfinished),
     /// The guard was dropped: the clean-up of the backend releases the lock.
     Abandon(Unfinished),
 }
@@ -77,7 +75,7 @@ impl<B: LockBackend> RenewerChannel<B> {
         loop {
             if matches!(
                 *self.slot.lock(),
-                Slot::Command(Command::Release(..) | Command::Dispose(..) | Command::Abandon(_))
+                Slot::Command(Command::Release(..) | Command::Abandon(_))
             ) {
                 return;
             }

@@ -23,7 +23,7 @@ pub(crate) struct Validity {
     /// Fires when the lock is over. Made on demand by [`Self::over`].
     over: OnceLock<CancellationToken>,
     /// When the lock ends even if it is renewed.
-    cap: Option<Instant>,
+    pub(super) cap: Option<Instant>,
     /// Whether a task or a thread already makes sure that `over` fires in time.
     is_watched: AtomicBool,
     /// Tells the task that watches the lock that it ends sooner than before.
@@ -73,11 +73,6 @@ impl Validity {
         match *self.phase.lock() {
             Phase::Held { expires_at, .. } | Phase::Over { expires_at, .. } => expires_at,
         }
-    }
-
-    /// When the lock ends even if it is renewed.
-    pub(crate) fn cap(&self) -> Option<Instant> {
-        self.cap
     }
 
     /// The lock was extended, and lives at most until the cap. Changes nothing if the lock or its time is
@@ -252,15 +247,6 @@ impl Validity {
         .await
     }
 
-    /// Waits in a runtime until the lock is over, and ends it when its time is over.
-    async fn ended(&self) {
-        tokio::select! {
-            biased;
-            () = self.over().cancelled() => {}
-            () = self.time_is_over() => {}
-        }
-    }
-
     /// Waits until the time of the lock is over, even if that becomes shorter meanwhile, and ends the lock.
     pub(crate) async fn time_is_over(&self) {
         loop {
@@ -291,7 +277,11 @@ struct Watcher {
 
 impl Watcher {
     async fn run(mut self) {
-        self.validity.ended().await;
+        tokio::select! {
+            biased;
+            () = self.validity.over().cancelled() => {}
+            () = self.validity.time_is_over() => {}
+        }
         self.is_done = true;
     }
 }

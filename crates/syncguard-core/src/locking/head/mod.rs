@@ -199,7 +199,9 @@ impl<'a, B: LockBackend> Head<'a, B> {
                 }
                 Woken::Queue | Woken::Signal => {}
             }
-            if let Some(until) = self.take_turn().await? {
+            // A head that was passed over because its future was not polled waits in the queue again.
+            let turn = self.attempt.wait_to_be_head(&mut self.ticket, self.deadline).await?;
+            if let Turn::Held(until) = turn {
                 self.set_local_holder(until);
                 continue;
             }
@@ -215,14 +217,6 @@ impl<'a, B: LockBackend> Head<'a, B> {
     /// A guard of this process has the lock until this time, unless the guard extends it.
     fn set_local_holder(&mut self, until: Instant) {
         (self.free_at, self.holder) = (Some(until + TIME_STEP), Holder::Local);
-    }
-
-    /// Returns until when a guard of this process has the lock; `None` if the head asks the store. A head
-    /// that was passed over because its future was not polled waits in the queue again.
-    async fn take_turn(&mut self) -> Result<Option<Instant>, LockError> {
-        let turn = self.attempt.wait_to_be_head(&mut self.ticket, self.deadline).await?;
-        let Turn::Held(until) = turn else { return Ok(None) };
-        Ok(Some(until))
     }
 
     /// Sleeps until the head has something to do.
