@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use syncguard_core::authoring::planted::is_planted;
+use syncguard_core::authoring::{Attempt, Fault};
 use syncguard_core::contract::ExtendRequest;
 use syncguard_core::{ExtendResult, LockError, Ttl};
 
-use crate::error::Fault;
 use crate::find::{find, judge};
 use crate::inner::{Changed, Inner};
 use crate::record::Held;
-use crate::retry::Attempt;
-use crate::txn::Change;
+use crate::txn::{Change, Version};
 
 /// A second try may find the expiry that our own first transaction has set, if its answer was lost. A caller that expects
 /// an expiry then gets an ordinary mismatch, with the expiry that the lock has now.
@@ -39,7 +38,7 @@ async fn once(
     if !is_expected(request, &held) {
         let expires_at = held.record.expires_at;
         // The caller gets this expiry and probably extends again.
-        inner.memory.remember(held);
+        inner.remember(held.record, held.version);
         return Ok(ExtendResult::Mismatch { expires_at });
     }
     prolong(inner, request, held, &attempt).await
@@ -69,15 +68,15 @@ async fn prolong(
     }
     record.expires_at = expires_at;
     let value = record.value()?;
-    let name = inner.layout.lock(&record.key);
-    let change = Change::new()
-        .if_unchanged(&name, &version)
+    let name = inner.layout.lock(record.key.expose());
+    let change = Change::default()
+        .if_version(&name, Some(&version))
         .without_conditions_if(is_planted("unchecked-extend"))
         .put(&name, value.clone())
         .or_read(&[&name]);
     match inner.change(change, attempt).await? {
         Changed::Done(revision) => {
-            inner.remember(record, value, revision);
+            inner.remember(record, Version { revision, value });
             Ok(ExtendResult::Extended { expires_at })
         }
         Changed::Refused([lock]) => match judge(inner, &record.key, request.lock_id, lock)? {

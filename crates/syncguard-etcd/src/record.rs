@@ -9,7 +9,7 @@ use syncguard_core::authoring::{corrupt_record, hash_key};
 use syncguard_core::contract::{Holder, is_live};
 use syncguard_core::{Fence, Key, LockError, LockId, LockInfo, Timestamp};
 
-use crate::txn::{Change, Version};
+use crate::txn::Version;
 use crate::wire::KeyValue;
 
 /// A lock as it is stored, with the field names that the other stores have.
@@ -38,7 +38,7 @@ pub(crate) struct Record {
     pub(crate) expires_at: Timestamp,
     pub(crate) fence: Fence,
     /// `None` if another client has written the lock.
-    holder: Option<Holder>,
+    pub(crate) holder: Option<Holder>,
 }
 
 /// A lock in the store, and the version that was read or written.
@@ -49,24 +49,6 @@ pub(crate) struct Held {
 }
 
 impl Record {
-    /// A lock that is about to be taken. `times` are acquisition and expiry.
-    pub(crate) fn new(
-        key: &Key,
-        lock_id: LockId,
-        times: (Timestamp, Timestamp),
-        fence: Fence,
-        holder: &Holder,
-    ) -> Self {
-        Self {
-            key: key.clone(),
-            lock_id,
-            acquired_at: times.0,
-            expires_at: times.1,
-            fence,
-            holder: Some(holder.clone()),
-        }
-    }
-
     /// # Errors
     ///
     /// `Internal` if the value is not the lock of this key. `name` is the name of the record; only its hash gets into the
@@ -133,10 +115,6 @@ impl Held {
         let version = Version { revision: stored.mod_revision, value: stored.value };
         Ok(Self { record, version })
     }
-
-    pub(crate) fn is_live(&self, now: Timestamp) -> bool {
-        self.record.is_live(now)
-    }
 }
 
 /// Reads a counter; `None` for a key that was never locked.
@@ -147,25 +125,8 @@ impl Held {
 pub(crate) fn counter(name: &str, stored: Option<&KeyValue>) -> Result<Option<Fence>, LockError> {
     let Some(stored) = stored else { return Ok(None) };
     let fence = std::str::from_utf8(&stored.value).ok().and_then(|digits| digits.parse().ok());
-    fence.map(Some).ok_or_else(|| {
-        LockError::internal(format!(
-            "corrupt fence counter {}: it is not 15 digits",
-            hash_key(name)
-        ))
-    })
-}
-
-/// The value of a counter.
-pub(crate) fn digits(counter: Fence) -> Vec<u8> {
-    counter.to_string().into_bytes()
-}
-
-/// The counter is as it was seen. Its number never comes back, so it needs no revision.
-pub(crate) fn if_counter(change: Change, name: &str, seen: Option<Fence>) -> Change {
-    match seen {
-        Some(seen) => change.if_value(name, &digits(seen)),
-        None => change.if_absent(name),
-    }
+    let corrupt = || format!("corrupt fence counter {}: it is not 15 digits", hash_key(name));
+    fence.map(Some).ok_or_else(|| LockError::internal(corrupt()))
 }
 
 /// The counter that a transaction states, in the place of a deadline: the transaction is void once the counter is above it.
@@ -174,9 +135,9 @@ pub(crate) fn seen_as_deadline(counter: Option<Fence>) -> Result<Timestamp, Lock
 }
 
 /// The highest known fence of a key.
-pub(crate) fn last_fence(lock: Option<&Record>, counter: Option<Fence>, key: &Key) -> Fence {
+pub(crate) fn last_fence(lock: Option<&Held>, counter: Option<Fence>, key: &Key) -> Fence {
     let counted = counter.unwrap_or(Fence::ZERO);
-    let carried = lock.map_or(Fence::ZERO, |lock| lock.fence);
+    let carried = lock.map_or(Fence::ZERO, |lock| lock.record.fence);
     if carried > counted {
         tracing::error!(
             key_hash = %key.hash_id(),
@@ -203,12 +164,20 @@ mod tests {
         let id = LockId::new("apesXHOdi5wMq4V2M0-VRg").unwrap();
         let time = |millis| Timestamp::from_millis(millis).unwrap();
         let holder = Holder::new("web-1").unwrap().with_note("run \"4\"").unwrap();
-        let fence = Fence::new(7).unwrap();
-        let record = Record::new(&key, id, (time(1000), time(31_000)), fence, &holder);
+        let (acquired_at, expires_at, fence) = (time(1000), time(31_000), Fence::new(7).unwrap());
+        let holder = Some(holder);
+        let record = Record {
+            key: key.clone(),
+            lock_id: id,
+            acquired_at,
+            expires_at,
+            fence,
+            holder: holder.clone(),
+        };
         assert_eq!(String::from_utf8(record.value().unwrap()).unwrap(), STORED);
         let info = read(STORED).unwrap().into_info();
-        let expected = LockInfo::new(key, id, time(1000), time(31_000), fence);
-        assert_eq!(info, expected.with_holder(Some(holder)));
+        let expected = LockInfo::new(key, id, acquired_at, expires_at, fence);
+        assert_eq!(info, expected.with_holder(holder));
     }
 
     #[test]

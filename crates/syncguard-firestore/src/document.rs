@@ -7,9 +7,8 @@ use gcloud_sdk::google::firestore::v1::value::ValueType;
 use gcloud_sdk::google::firestore::v1::write::Operation;
 use gcloud_sdk::google::firestore::v1::{Document, DocumentMask, Precondition, Value, Write};
 use gcloud_sdk::prost_types;
-use syncguard_core::authoring::corrupt_record;
-use syncguard_core::authoring::hash_key;
 use syncguard_core::authoring::planted::is_planted;
+use syncguard_core::authoring::{corrupt_record, hash_key};
 use syncguard_core::contract::{Holder, is_live};
 use syncguard_core::{Fence, Key, LockError, LockId, LockInfo, Timestamp};
 
@@ -305,6 +304,19 @@ mod tests {
         assert!(!Record::read(document).unwrap().has_holder);
         let holder = with(HOLDER, ValueType::StringValue(String::new()));
         assert!(Record::read(holder).unwrap().has_holder, "turned off");
+    }
+
+    #[test]
+    fn only_the_same_document_can_be_later() {
+        let at = |name: &str, seconds, nanos| {
+            let updated = prost_types::Timestamp { seconds, nanos };
+            Version { name: name.to_owned(), updated }
+        };
+        let before = [("x", 4, 9000), ("x", 5, 0), ("x", 5, 1000), ("x", 5, 2000), ("y", 1, 0)];
+        let is_later = before.map(|(name, seconds, nanos)| {
+            at("x", 5, 1000).is_later_than(&at(name, seconds, nanos))
+        });
+        assert_eq!(is_later, [true, true, false, false, false]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A stream of watches, and its session.
+//! Signals: a stream of watches reports that a lock was deleted, while waiters wait for it.
 //!
 //! Without a leader the member ends the stream; without that wish, the watches of a member that is cut off would be silent
 //! for ever. A watch begins at the present revision, so a compaction never passes it by.
@@ -8,9 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use syncguard_core::LockError;
-use syncguard_core::authoring::signals::{Changes, LockSeen, SignalEnd, Subscriptions};
+use syncguard_core::authoring::signals::{
+    Changes, LockSeen, SignalEnd, SignalHub, SignalLimits, Subscriptions,
+};
+use syncguard_core::authoring::{Fault, OutageLog};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
+use tonic::codegen::tokio_stream::StreamExt as _;
 use tonic::codegen::tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Code, Status};
 
@@ -20,8 +24,16 @@ use crate::wire::{
     DELETE, NO_PUT, WatchCancelRequest, WatchCreateRequest, WatchRequest, WatchResponse, WatchUnion,
 };
 
+/// Makes the signal hub of a backend. `timeout` is how long the server may take to confirm a watch.
+pub(crate) fn hub(client: Arc<Client>, timeout: Duration) -> SignalHub {
+    let limits = SignalLimits { open: timeout, step: timeout, confirm: timeout };
+    let listen =
+        move |subscriptions| Session::new(subscriptions, timeout).listen(Arc::clone(&client));
+    SignalHub::new("etcd", limits, OutageLog::default(), listen)
+}
+
 /// A stream, and the watches on it.
-pub(super) struct Session {
+struct Session {
     subscriptions: Subscriptions,
     /// How long the server may take to answer.
     timeout: Duration,
@@ -43,7 +55,7 @@ struct Watch {
 type Requests = mpsc::UnboundedSender<WatchRequest>;
 
 impl Session {
-    pub(super) fn new(subscriptions: Subscriptions, timeout: Duration) -> Self {
+    fn new(subscriptions: Subscriptions, timeout: Duration) -> Self {
         Self {
             subscriptions,
             timeout,
@@ -56,30 +68,30 @@ impl Session {
     }
 
     /// Listens until the stream ends, the subscriptions end, or another member takes the place of this one.
-    pub(super) async fn listen(mut self, client: Arc<Client>) -> Result<SignalEnd, LockError> {
+    async fn listen(mut self, client: Arc<Client>) -> Result<SignalEnd, LockError> {
         let (requests, receiver) = mpsc::unbounded_channel();
         // The server answers only after it has got a request.
         let Some(changes) = self.subscriptions.next().await else { return Ok(SignalEnd::Closed) };
         self.request_changes(changes, &requests);
-        let mut member = client.members().follow();
-        let service = member.borrow_and_update().service.clone();
+        let mut member = client.members.current.follow();
+        let service = Arc::clone(&member.borrow_and_update().0.service);
         let opening = async {
-            let token = client.token(&service).await.map_err(|fault| Err(fault.error))?;
+            let (token, _) = client.token(&*service).await.map_err(|fault| Err(fault.error))?;
             let request = client::request(UnboundedReceiverStream::new(receiver), token, None);
             service.watch(request).await.map_err(|status| failed(&status))
         };
         let mut answers = match timeout(self.timeout, opening).await {
             Ok(Ok(answers)) => answers,
             Ok(Err(end)) => return end,
-            Err(_) => return Err(error::timed_out(Rpc::Read).error),
+            Err(_) => return Err(Fault::timed_out(false).error),
         };
         loop {
             tokio::select! {
                 biased;
-                answer = answers.message() => match answer {
-                    Ok(Some(answer)) => self.on_answer(&answer),
-                    Ok(None) => return Ok(SignalEnd::Closed),
-                    Err(status) => return failed(&status),
+                answer = answers.next() => match answer {
+                    Some(Ok(answer)) => self.on_answer(&answer),
+                    Some(Err(status)) => return failed(&status),
+                    None => return Ok(SignalEnd::Closed),
                 },
                 changes = self.subscriptions.next() => {
                     let Some(changes) = changes else { return Ok(SignalEnd::Closed) };
@@ -87,7 +99,7 @@ impl Session {
                 }
                 _ = member.changed() => return Ok(SignalEnd::Closed),
                 () = sleep_until(self.deadline.unwrap_or_else(Instant::now)), if self.deadline.is_some() => {
-                    return Err(error::timed_out(Rpc::Read).error);
+                    return Err(Fault::timed_out(false).error);
                 }
             }
         }
