@@ -10,7 +10,7 @@ use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
 use syncguard_core::{Contention, Fence, LockError, LockId, Timestamp};
 
 use crate::inner::{Changed, Inner};
-use crate::record::{self, Held, Record, last_fence, seen_as_deadline};
+use crate::record::{self, Held, Record, seen_as_deadline};
 use crate::settle::settle;
 use crate::txn::{Change, Version};
 use crate::wire::KeyValue;
@@ -106,7 +106,8 @@ impl Seen {
     /// The counter, and the highest known fence of the key.
     fn last_fence(&self, target: &Target<'_>) -> Result<(Option<Fence>, Fence), LockError> {
         let counter = self.counter.clone()?;
-        Ok((counter, last_fence(self.lock.as_ref(), counter, &target.request.key)))
+        let carried = self.lock.as_ref().map(|lock| lock.record.fence);
+        Ok((counter, Fence::last_of(counter, carried, &target.request.key)))
     }
 }
 

@@ -11,7 +11,7 @@ use tonic::{Request, Status};
 
 use crate::error::{self, Rpc};
 use crate::members::Members;
-use crate::service::{Service, ask};
+use crate::service::{Calling, Service, ask};
 use crate::wire::{AuthenticateRequest, AuthenticateResponse, TxnRequest, TxnResponse};
 
 /// Makes calls.
@@ -61,20 +61,17 @@ impl Client {
     {
         self.call(Rpc::Read, deadline, |service, token| {
             let (channel, request) = (service.channel(), request((), token, Some(deadline)));
-            async move { ask(channel?, path, request).await }
+            Box::pin(async move { ask(channel?, path, request).await })
         })
         .await
     }
 
-    async fn call<T, F>(
+    async fn call<T>(
         &self,
         rpc: Rpc,
         deadline: Instant,
-        call: impl Fn(&dyn Service, Token) -> F,
-    ) -> Result<T, Fault>
-    where
-        F: Future<Output = Result<T, Status>>,
-    {
+        call: impl Fn(&dyn Service, Token) -> Calling<Result<T, Status>>,
+    ) -> Result<T, Fault> {
         let loan = self.members.current.lend();
         let calling = self.logged_in(rpc, &*loan.service.service, call);
         let answer = timeout_at(deadline, calling).await;
@@ -87,15 +84,12 @@ impl Client {
     }
 
     /// Makes a call, once more if the token has expired or the member has forgotten it in a restart.
-    async fn logged_in<T, F>(
+    async fn logged_in<T>(
         &self,
         rpc: Rpc,
         service: &dyn Service,
-        call: impl Fn(&dyn Service, Token) -> F,
-    ) -> Result<T, Fault>
-    where
-        F: Future<Output = Result<T, Status>>,
-    {
+        call: impl Fn(&dyn Service, Token) -> Calling<Result<T, Status>>,
+    ) -> Result<T, Fault> {
         let (token, number) = self.token(service).await?;
         let mut answer = call(service, token).await;
         if let (Err(status), Some(login)) = (&answer, &self.login)

@@ -229,11 +229,4 @@ mod tests {
         assert!(options().check().is_ok());
         assert!(options().with_dispose_timeout(Duration::ZERO).client.client_state().is_err());
     }
-
-    #[test]
-    fn debug_shows_no_login() {
-        let options = EtcdOptions::new().with_user("someone", "hunter2");
-        let shown = format!("{options:?}");
-        assert!(!shown.contains("hunter2") && !shown.contains("someone"), "{shown}");
-    }
 }

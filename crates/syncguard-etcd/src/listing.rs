@@ -74,41 +74,34 @@ async fn list<T>(
     entry: Entry<T>,
     request: ListRequest,
 ) -> Result<Page<T>, LockError> {
-    let read = inner.attempts().run(|attempt| once(inner, name, entry, &request, attempt));
-    cancel::read(None, Box::pin(read)).await
-}
-
-async fn once<T>(
-    inner: &Inner,
-    name: fn(&Layout, &str) -> String,
-    entry: Entry<T>,
-    request: &ListRequest,
-    attempt: Attempt,
-) -> Result<Page<T>, Fault> {
-    let (layout, start) = (&inner.layout, request.expose_start());
-    let mut from = name(layout, start);
-    if request.expose_place() == Some(start) {
-        // The first name behind this one.
-        from.push('\0');
-    }
-    let read = txn::read_range(RangeRequest {
-        key: from.into_bytes(),
-        range_end: name(layout, &request.expose_end()).into_bytes(),
-        limit: i64::try_from(request.page_size()).unwrap_or(i64::MAX),
-        revision: 0,
-    });
-    let range = txn::range(inner.txn(Rpc::Read, &read, &attempt).await?)?;
-    let last = range.kvs.last().filter(|_| range.more);
-    let next = last.and_then(|last| Some(request.behind(layout.key_in(&last.key)?)));
-    let (mut page, now) = (Page::new(next), inner.now()?);
-    for stored in range.kvs {
-        let name = String::from_utf8_lossy(&stored.key).into_owned();
-        let key = layout.key_in(name.as_bytes()).unwrap_or_default();
-        if let Some(entry) = entry(&name, key, stored, now).transpose() {
-            page.push(&name, entry);
+    let request = &request;
+    let once = async |attempt: Attempt| {
+        let (layout, start) = (&inner.layout, request.expose_start());
+        let mut from = name(layout, start);
+        if request.expose_place() == Some(start) {
+            // The first name behind this one.
+            from.push('\0');
         }
-    }
-    Ok(page)
+        let read = txn::read_range(RangeRequest {
+            key: from.into_bytes(),
+            range_end: name(layout, &request.expose_end()).into_bytes(),
+            limit: i64::try_from(request.page_size()).unwrap_or(i64::MAX),
+            revision: 0,
+        });
+        let range = txn::range(inner.txn(Rpc::Read, &read, &attempt).await?)?;
+        let last = range.kvs.last().filter(|_| range.more);
+        let next = last.and_then(|last| Some(request.behind(layout.key_in(&last.key)?)));
+        let (mut page, now) = (Page::new(next), inner.now()?);
+        for stored in range.kvs {
+            let name = String::from_utf8_lossy(&stored.key).into_owned();
+            let key = layout.key_in(name.as_bytes()).unwrap_or_default();
+            if let Some(entry) = entry(&name, key, stored, now).transpose() {
+                page.push(&name, entry);
+            }
+        }
+        Ok(page)
+    };
+    cancel::read(None, Box::pin(inner.attempts().run(once))).await
 }
 
 /// Sends one read, and one transaction if the counter must be raised. The transaction states the counter that was read.

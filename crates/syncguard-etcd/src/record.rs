@@ -51,30 +51,6 @@ pub(crate) struct Held {
 impl Record {
     /// # Errors
     ///
-    /// `Internal` if the value is not the lock of this key. `name` is the name of the record; only its hash gets into the
-    /// error.
-    fn read(name: &str, text: &str, value: &[u8]) -> Result<Self, LockError> {
-        let corrupt = |problem| corrupt_record(name, problem);
-        let stored: Stored<'_> =
-            serde_json::from_slice(value).map_err(|_| corrupt("it is not the JSON of a lock"))?;
-        let time = |millis, problem| Timestamp::from_millis(millis).map_err(|_| corrupt(problem));
-        let key = Key::new(&*stored.key).map_err(|_| corrupt("key is not a key"))?;
-        if key.expose() != text {
-            return Err(corrupt("key is that of another record"));
-        }
-        Ok(Self {
-            key,
-            lock_id: LockId::new(&*stored.lock_id)
-                .map_err(|_| corrupt("lockId is not a lock id"))?,
-            acquired_at: time(stored.acquired_at_ms, "acquiredAtMs is not a time")?,
-            expires_at: time(stored.expires_at_ms, "expiresAtMs is not a time")?,
-            fence: stored.fence.parse().map_err(|_| corrupt("fence is not 15 digits"))?,
-            holder: Holder::from_fields(|name| stored.people.get(name)?.as_str()),
-        })
-    }
-
-    /// # Errors
-    ///
     /// `Internal` if JSON cannot hold the lock, which it always can.
     pub(crate) fn value(&self) -> Result<Vec<u8>, LockError> {
         let stored = Stored {
@@ -109,9 +85,26 @@ impl Record {
 impl Held {
     /// # Errors
     ///
-    /// `Internal` if the record is not the lock of the key in its name. `text` is that key.
+    /// `Internal` if the record is not the lock of the key in its name. `text` is that key. Only the hash of the name gets
+    /// into the error.
     pub(crate) fn read(name: &str, text: &str, stored: KeyValue) -> Result<Self, LockError> {
-        let record = Record::read(name, text, &stored.value)?;
+        let corrupt = |problem| corrupt_record(name, problem);
+        let lock: Stored<'_> = serde_json::from_slice(&stored.value)
+            .map_err(|_| corrupt("it is not the JSON of a lock"))?;
+        let time = |millis, problem| Timestamp::from_millis(millis).map_err(|_| corrupt(problem));
+        let key = Key::new(&*lock.key).map_err(|_| corrupt("key is not a key"))?;
+        if key.expose() != text {
+            return Err(corrupt("key is that of another record"));
+        }
+        let lock_id = LockId::new(&*lock.lock_id);
+        let record = Record {
+            key,
+            lock_id: lock_id.map_err(|_| corrupt("lockId is not a lock id"))?,
+            acquired_at: time(lock.acquired_at_ms, "acquiredAtMs is not a time")?,
+            expires_at: time(lock.expires_at_ms, "expiresAtMs is not a time")?,
+            fence: lock.fence.parse().map_err(|_| corrupt("fence is not 15 digits"))?,
+            holder: Holder::from_fields(|name| lock.people.get(name)?.as_str()),
+        };
         let version = Version { revision: stored.mod_revision, value: stored.value };
         Ok(Self { record, version })
     }
@@ -134,19 +127,6 @@ pub(crate) fn seen_as_deadline(counter: Option<Fence>) -> Result<Timestamp, Lock
     Timestamp::from_millis(counter.unwrap_or(Fence::ZERO).get())
 }
 
-/// The highest known fence of a key.
-pub(crate) fn last_fence(lock: Option<&Held>, counter: Option<Fence>, key: &Key) -> Fence {
-    let counted = counter.unwrap_or(Fence::ZERO);
-    let carried = lock.map_or(Fence::ZERO, |lock| lock.record.fence);
-    if carried > counted {
-        tracing::error!(
-            key_hash = %key.hash_id(),
-            "the fence counter of this key is behind its last lock: was it deleted?"
-        );
-    }
-    counted.max(carried)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,8 +134,12 @@ mod tests {
     const NAME: &str = "syncguard/l/job:7";
     const STORED: &str = r#"{"lockId":"apesXHOdi5wMq4V2M0-VRg","expiresAtMs":31000,"acquiredAtMs":1000,"key":"job:7","fence":"000000000000007","holder":"web-1","note":"run \"4\""}"#;
 
+    fn stored(value: &[u8]) -> KeyValue {
+        KeyValue { value: value.to_vec(), ..KeyValue::default() }
+    }
+
     fn read(value: &str) -> Result<Record, LockError> {
-        Record::read(NAME, "job:7", value.as_bytes())
+        Held::read(NAME, "job:7", stored(value.as_bytes())).map(|held| held.record)
     }
 
     #[test]
@@ -208,11 +192,10 @@ mod tests {
             assert!(!format!("{error:?}").contains("job:7"), "{error:?}");
             assert!(error.message().contains(&hash_key(NAME).to_string()), "{error}");
         }
-        let bad = |value: &[u8]| KeyValue { value: value.to_vec(), ..KeyValue::default() };
         for wrong in [&b""[..], b"7", b"00000000000000x", b"\xff"] {
-            assert!(counter("syncguard/f/job:7", Some(&bad(wrong))).is_err(), "{wrong:?}");
+            assert!(counter("syncguard/f/job:7", Some(&stored(wrong))).is_err(), "{wrong:?}");
         }
-        let seven = bad(b"000000000000007");
+        let seven = stored(b"000000000000007");
         assert_eq!(counter("x", Some(&seven)).unwrap(), Some(Fence::new(7).unwrap()));
         assert_eq!(counter("x", None).unwrap(), None);
     }

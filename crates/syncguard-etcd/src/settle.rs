@@ -10,13 +10,13 @@
 //!   transactions are then void. This skips a fence, which is allowed: fences only have to grow. A tick loses an attempt
 //!   by it at most.
 
-use syncguard_core::LockError;
 use syncguard_core::authoring::cancel::{Settled, Unsettled};
 use syncguard_core::authoring::planted::is_planted;
 use syncguard_core::authoring::{Attempt, Fault};
+use syncguard_core::{Fence, LockError};
 
 use crate::inner::{Changed, Inner};
-use crate::record::{self, Held, last_fence, seen_as_deadline};
+use crate::record::{self, Held, seen_as_deadline};
 use crate::release::delete;
 
 /// Sends one transaction for a remembered lock; otherwise a read, and a transaction if something is to change.
@@ -51,7 +51,8 @@ async fn once(inner: &Inner, acquire: &Unsettled, attempt: Attempt) -> Result<()
     if seen_as_deadline(counter)? > seen || is_planted("unmoved-counter") {
         return Ok(());
     }
-    let skipped = last_fence(lock.as_ref(), counter, &acquire.key).next()?;
+    let carried = lock.map(|lock| lock.record.fence);
+    let skipped = Fence::last_of(counter, carried, &acquire.key).next()?;
     inner.count(&counter_name, counter, skipped, &attempt).await
 }
 

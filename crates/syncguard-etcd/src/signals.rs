@@ -27,8 +27,17 @@ use crate::wire::{
 /// Makes the signal hub of a backend. `timeout` is how long the server may take to confirm a watch.
 pub(crate) fn hub(client: Arc<Client>, timeout: Duration) -> SignalHub {
     let limits = SignalLimits { open: timeout, step: timeout, confirm: timeout };
-    let listen =
-        move |subscriptions| Session::new(subscriptions, timeout).listen(Arc::clone(&client));
+    let listen = move |subscriptions| {
+        let session = Session {
+            subscriptions,
+            timeout,
+            watches: HashMap::new(),
+            last: 0,
+            is_asked: false,
+            deadline: None,
+        };
+        session.listen(Arc::clone(&client))
+    };
     SignalHub::new("etcd", limits, OutageLog::default(), listen)
 }
 
@@ -37,8 +46,8 @@ struct Session {
     subscriptions: Subscriptions,
     /// How long the server may take to answer.
     timeout: Duration,
-    names: HashMap<i64, Watch>,
-    ids: HashMap<String, i64>,
+    /// By the names of locks.
+    watches: HashMap<String, Watch>,
     last: i64,
     /// The server owes an answer to a question for a sign of life.
     is_asked: bool,
@@ -47,7 +56,7 @@ struct Session {
 }
 
 struct Watch {
-    name: String,
+    id: i64,
     is_confirmed: bool,
 }
 
@@ -55,18 +64,6 @@ struct Watch {
 type Requests = mpsc::UnboundedSender<WatchRequest>;
 
 impl Session {
-    fn new(subscriptions: Subscriptions, timeout: Duration) -> Self {
-        Self {
-            subscriptions,
-            timeout,
-            names: HashMap::new(),
-            ids: HashMap::new(),
-            last: 0,
-            is_asked: false,
-            deadline: None,
-        }
-    }
-
     /// Listens until the stream ends, the subscriptions end, or another member takes the place of this one.
     async fn listen(mut self, client: Arc<Client>) -> Result<SignalEnd, LockError> {
         let (requests, receiver) = mpsc::unbounded_channel();
@@ -113,14 +110,19 @@ impl Session {
             send(WatchUnion::Progress(()));
         }
         for name in changes.unsubscribe {
-            if let Some(watch_id) = self.ids.remove(&name) {
-                self.names.remove(&watch_id);
+            if let Some(Watch { id: watch_id, .. }) = self.watches.remove(&name) {
                 send(WatchUnion::Cancel(WatchCancelRequest { watch_id }));
             }
         }
         for name in changes.subscribe {
-            match self.ids.get(&name).and_then(|watch_id| self.names.get(watch_id)) {
-                None => send(WatchUnion::Create(self.watch(name))),
+            match self.watches.get(&name) {
+                None => {
+                    self.last += 1;
+                    let (key, watch_id) = (name.clone().into_bytes(), self.last);
+                    let request = WatchCreateRequest { key, filters: vec![NO_PUT], watch_id };
+                    send(WatchUnion::Create(request));
+                    self.watches.insert(name, Watch { id: watch_id, is_confirmed: false });
+                }
                 // The lock may be over already, with the event still on its way.
                 Some(watch) if watch.is_confirmed => {
                     self.subscriptions.confirm(&name, LockSeen::MayBeFree);
@@ -131,43 +133,31 @@ impl Session {
         self.set_deadline();
     }
 
-    fn watch(&mut self, name: String) -> WatchCreateRequest {
-        self.last += 1;
-        let request = WatchCreateRequest {
-            key: name.clone().into_bytes(),
-            filters: vec![NO_PUT],
-            watch_id: self.last,
-        };
-        self.ids.insert(name.clone(), self.last);
-        self.names.insert(self.last, Watch { name, is_confirmed: false });
-        request
-    }
-
     fn on_answer(&mut self, answer: &WatchResponse) {
         // Any answer is a sign of life; the one to the question belongs to no watch.
         self.is_asked = false;
         self.deadline = None;
-        if let Some(watch) = self.names.get_mut(&answer.watch_id) {
+        let mut watches = self.watches.iter_mut();
+        if let Some((name, watch)) = watches.find(|(_, watch)| watch.id == answer.watch_id) {
             if answer.canceled {
                 // The user may not read the name, or the server has given the watch up.
-                let name = watch.name.clone();
-                self.ids.remove(&name);
-                self.names.remove(&answer.watch_id);
-                self.subscriptions.refuse(&name);
-                self.subscriptions.end(&name);
+                self.subscriptions.refuse(name);
+                self.subscriptions.end(name);
+                let name = name.clone();
+                self.watches.remove(&name);
             } else if answer.created {
                 watch.is_confirmed = true;
                 // The waiter asks once more, now that no release escapes it.
-                self.subscriptions.confirm(&watch.name, LockSeen::MayBeFree);
+                self.subscriptions.confirm(name, LockSeen::MayBeFree);
             } else if answer.events.iter().any(|event| event.r#type == DELETE) {
-                self.subscriptions.signal(&watch.name);
+                self.subscriptions.signal(name);
             }
         }
         self.set_deadline();
     }
 
     fn set_deadline(&mut self) {
-        let owes = self.is_asked || self.names.values().any(|watch| !watch.is_confirmed);
+        let owes = self.is_asked || self.watches.values().any(|watch| !watch.is_confirmed);
         let deadline = || self.deadline.unwrap_or_else(|| Instant::now() + self.timeout);
         self.deadline = owes.then(deadline);
     }

@@ -176,11 +176,7 @@ mod tests {
     fn bad_parameters_are_refused_with_what_is_allowed() {
         for (url, says) in [
             ("etcd://h?prefix=x", "allowed are: cleanup_in_is_locked, connect_timeout_ms,"),
-            ("etcd://h?holder=x&holder=y", "holder more than once"),
-            ("etcd://h?request_timeout_ms=0", "from 1 to 3153600000000"),
-            ("etcd://h?strict_clock=yes", "true or false"),
             ("etcd://h?sslrootcert=x", "starts with etcds"),
-            ("etcd://h\n", "white space"),
         ] {
             assert!(refusal(url).contains(says), "{url}: {}", refusal(url));
         }

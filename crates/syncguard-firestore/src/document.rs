@@ -171,15 +171,7 @@ impl Counter {
 
 /// Returns the highest known fence of a key.
 pub(crate) fn last_fence(lock: Option<&Record>, counter: Option<&Counter>, key: &Key) -> Fence {
-    let counted = counter.map_or(Fence::ZERO, |counter| counter.last);
-    let carried = lock.map_or(Fence::ZERO, |lock| lock.fence);
-    if carried > counted {
-        tracing::error!(
-            key_hash = %key.hash_id(),
-            "the fence counter of this key is behind its last lock: was it deleted, by a TTL policy?"
-        );
-    }
-    counted.max(carried)
+    Fence::last_of(counter.map(|counter| counter.last), lock.map(|lock| lock.fence), key)
 }
 
 /// Writes a document, if the stored one still has the version that was read, or is still absent.
