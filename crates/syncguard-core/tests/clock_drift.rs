@@ -1,6 +1,7 @@
 //! How a backend measures the drift of its machine's clock.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use syncguard_core::authoring::{ClockDrift, DriftGauge, DriftLevel, SentAt, ServerTime};
 use tokio::time::advance;
@@ -18,7 +19,7 @@ async fn respond(gauge: &DriftGauge, client: u64, round_trip: u64, server: i64) 
 }
 
 fn gauge() -> DriftGauge {
-    DriftGauge::new("test")
+    DriftGauge::new("test", Arc::new(SystemTime::now), true)
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,18 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use syncguard_core::authoring::cancel::{Caller, Unsettled};
-use syncguard_core::authoring::lock_id_in_use;
 use syncguard_core::authoring::planted::is_planted;
+use syncguard_core::authoring::{Attempt, Fault, lock_id_in_use};
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
 use syncguard_core::{Contention, Fence, LockError, LockId, Timestamp};
 
-use crate::error::Fault;
 use crate::inner::{Changed, Inner};
-use crate::layout::Names;
-use crate::record::{self, Held, Record, digits, if_counter, last_fence, seen_as_deadline};
-use crate::retry::Attempt;
+use crate::record::{self, Held, Record, seen_as_deadline};
 use crate::settle::settle;
-use crate::txn::Change;
+use crate::txn::{Change, Version};
 use crate::wire::KeyValue;
 
 /// How many races an acquire may lose against rivals before it answers that the lock is busy.
@@ -44,11 +41,13 @@ pub(crate) async fn acquire(
     inner.measure_clock(must_know).await;
     let target = Target {
         request: &request,
-        names: inner.layout.names(&request.key),
+        lock: inner.layout.lock(request.key.expose()),
+        counter: inner.layout.counter(request.key.expose()),
         index: inner.layout.index(request.lock_id),
     };
     let mut attempts = inner.attempts();
-    let mut seen = inner.memory.free.take(&request.key).map(Seen::left_free);
+    let left_free = |counter| Seen { lock: None, counter: Ok(Some(counter)), has_index: false };
+    let mut seen = inner.free.take(&request.key).map(left_free);
     let mut races = 0;
     loop {
         let attempt = attempts.attempt();
@@ -71,7 +70,8 @@ pub(crate) async fn acquire(
 /// The request and the names of its records.
 struct Target<'a> {
     request: &'a AcquireRequest,
-    names: Names,
+    lock: String,
+    counter: String,
     index: String,
 }
 
@@ -92,21 +92,22 @@ enum Step {
 }
 
 impl Seen {
-    /// A key as this backend left it.
-    fn left_free(counter: Fence) -> Self {
-        Self { lock: None, counter: Ok(Some(counter)), has_index: false }
-    }
-
     fn read(
         target: &Target<'_>,
         lock: Option<KeyValue>,
         counter: Option<&KeyValue>,
         has_index: bool,
     ) -> Result<Self, LockError> {
-        let Names { lock: lock_name, counter: counter_name } = &target.names;
         let key = target.request.key.expose();
-        let lock = lock.map(|lock| Held::read(lock_name, key, lock)).transpose()?;
-        Ok(Self { lock, counter: record::counter(counter_name, counter), has_index })
+        let lock = lock.map(|lock| Held::read(&target.lock, key, lock)).transpose()?;
+        Ok(Self { lock, counter: record::counter(&target.counter, counter), has_index })
+    }
+
+    /// The counter, and the highest known fence of the key.
+    fn last_fence(&self, target: &Target<'_>) -> Result<(Option<Fence>, Fence), LockError> {
+        let counter = self.counter.clone()?;
+        let carried = self.lock.as_ref().map(|lock| lock.record.fence);
+        Ok((counter, Fence::last_of(counter, carried, &target.request.key)))
     }
 }
 
@@ -121,14 +122,14 @@ async fn once(
     let seen = match seen {
         Some(seen) => seen,
         None => {
-            let Names { lock, counter } = &target.names;
-            let [lock, counter] = inner.read([lock, counter], attempt).await?;
+            let names = [&*target.lock, &*target.counter];
+            let [lock, counter] = inner.read(names, attempt).await?;
             Seen::read(target, lock, counter.as_ref(), false)?
         }
     };
     let now = inner.now()?;
     let earlier = Earlier::of(target.request.lock_id, &seen, attempt, caller)?;
-    let decided = decide(inner, target.request, &seen, now)?;
+    let decided = decide(inner, target, &seen, now)?;
     if let Some(granted) = decided.filter(AcquireResult::is_acquired) {
         return Ok(Step::Decided(granted));
     }
@@ -146,9 +147,9 @@ async fn once(
     }
     match (earlier, decided) {
         (Earlier::MayHaveCome(lost), _) => Err(lost.into()),
-        (Earlier::MayCome, Some(result)) => void(inner, target, seen, attempt, result).await,
+        (Earlier::MayCome, Some(result)) => void(inner, target, &seen, attempt, result).await,
         (Earlier::Void, Some(result)) => Ok(Step::Decided(result)),
-        (_, None) => take(inner, target, seen, now, attempt, caller).await,
+        (_, None) => take(inner, target, &seen, now, attempt, caller).await,
     }
 }
 
@@ -172,7 +173,7 @@ impl Earlier {
         let (Some(lost), Some(stated)) = (&attempt.lost, caller.deadline()) else {
             return Ok(Self::Void);
         };
-        let counter = *seen.counter.as_ref().map_err(LockError::clone)?;
+        let counter = seen.counter.clone()?;
         let now = seen_as_deadline(counter)?;
         if now <= stated {
             return Ok(Self::MayCome);
@@ -195,17 +196,14 @@ impl Earlier {
 async fn void(
     inner: &Inner,
     target: &Target<'_>,
-    seen: Seen,
+    seen: &Seen,
     attempt: &Attempt,
     result: AcquireResult,
 ) -> Result<Step, Fault> {
-    let Names { lock: lock_name, counter: counter_name } = &target.names;
-    let counter = seen.counter?;
-    let lock = seen.lock.as_ref().map(|lock| &lock.record);
-    let skipped = last_fence(lock, counter, &target.request.key).next()?;
-    let change = if_counter(Change::new(), counter_name, counter)
-        .put(counter_name, digits(skipped))
-        .or_read(&[lock_name, counter_name]);
+    let (counter, last_fence) = seen.last_fence(target)?;
+    let change = Change::default()
+        .count(&target.counter, counter, last_fence.next()?)
+        .or_read(&[&target.lock, &target.counter]);
     match inner.change(change, attempt).await? {
         Changed::Done(_) => Ok(Step::Decided(result)),
         Changed::Refused([lock, counter]) => {
@@ -217,34 +215,33 @@ async fn void(
 /// Decides without a write; `None` if the key can be taken.
 fn decide(
     inner: &Inner,
-    request: &AcquireRequest,
+    target: &Target<'_>,
     seen: &Seen,
     now: Timestamp,
 ) -> Result<Option<AcquireResult>, Fault> {
-    let held = seen.lock.as_ref().filter(|lock| lock.is_live(now));
+    let (request, gauge) = (target.request, &inner.probe.gauge);
+    let held = seen.lock.as_ref().filter(|lock| lock.record.is_live(now));
     if let Some(held) = held.filter(|held| held.record.lock_id == request.lock_id) {
         // We hold the lock already: the answer to an earlier transaction was lost.
-        inner.memory.remember(held.clone());
+        inner.remember(held.record.clone(), held.version.clone());
         let Record { expires_at, fence, .. } = held.record;
         let acquired = Acquired::new(request.lock_id, expires_at, fence);
         return Ok(Some(AcquireResult::Acquired(acquired)));
     }
     if let Some(window) = request.fence_window {
-        let counter = *seen.counter.as_ref().map_err(LockError::clone)?;
-        let lock = seen.lock.as_ref().map(|lock| &lock.record);
-        let last_fence = last_fence(lock, counter, &request.key);
+        let (_, last_fence) = seen.last_fence(target)?;
         if let Some(refusal) = window.refuses_counter(last_fence) {
             return Ok(Some(AcquireResult::Refused(refusal)));
         }
         if window.not_before().is_some() {
-            inner.check_clock()?;
-            let server = inner.probe.gauge().nearest_server_time(now)?;
+            gauge.check()?;
+            let server = gauge.nearest_server_time(now)?;
             if let Some(refusal) = window.refuses_time(server) {
                 return Ok(Some(AcquireResult::Refused(refusal)));
             }
         }
     }
-    inner.check_clock()?;
+    gauge.check()?;
     // Only this library writes to these keys, so no holder is a client that only polls.
     Ok(held.map(|held| AcquireResult::Busy(Contention::until(held.record.expires_at, now))))
 }
@@ -260,55 +257,51 @@ fn decide(
 async fn take(
     inner: &Inner,
     target: &Target<'_>,
-    seen: Seen,
+    seen: &Seen,
     now: Timestamp,
     attempt: &Attempt,
     caller: &Caller,
 ) -> Result<Step, Fault> {
-    let Target { request, names, index } = target;
+    let Target { request, lock: lock_name, counter: counter_name, index } = target;
     let (key, lock_id) = (&request.key, request.lock_id);
-    let Names { lock: lock_name, counter: counter_name } = names;
-    let counter = seen.counter?;
-    let before = seen.lock.as_ref().map(|lock| &lock.record);
-    // The lock of the same request, which has expired.
-    let is_ours = before.is_some_and(|before| before.lock_id == lock_id);
-    if seen.has_index && !is_ours {
+    let (counter, last_fence) = seen.last_fence(target)?;
+    // The lock of the same request, which has expired, is no reason to refuse its lock id.
+    let before = seen.lock.as_ref().map(|lock| lock.record.lock_id).filter(|id| *id != lock_id);
+    let is_new = seen.lock.is_none() || before.is_some();
+    if seen.has_index && is_new {
         return Err(lock_id_in_use().into());
     }
-    let fence = request.next_fence(last_fence(before, counter, key))?;
-    let expires_at = now.plus(request.ttl)?;
-    let holder = inner.client_state.holder_of(request);
-    let record = Record::new(key, lock_id, (now, expires_at), fence, holder);
+    let record = Record {
+        key: key.clone(),
+        lock_id,
+        acquired_at: now,
+        expires_at: now.plus(request.ttl)?,
+        fence: request.next_fence(last_fence)?,
+        holder: Some(inner.client_state.holder_of(request).clone()),
+    };
     let value = record.value()?;
 
-    let change = Change::new();
-    let change = match &seen.lock {
-        Some(Held { version, .. }) => change.if_unchanged(lock_name, version),
-        None => change.if_absent(lock_name),
-    };
-    let change = if is_ours { change } else { change.if_absent(index) };
-    let change = if is_planted("unchecked-counter") {
-        change
-    } else {
-        if_counter(change, counter_name, counter)
-    };
-    let change = change
+    let mut change = Change::default()
+        .count(counter_name, counter, record.fence)
+        .without_conditions_if(is_planted("unchecked-counter"))
+        .if_version(lock_name, seen.lock.as_ref().map(|lock| &lock.version))
         .put(lock_name, value.clone())
-        .put(index, key.expose().into())
-        .put(counter_name, digits(fence));
-    let change = match before.filter(|_| !is_ours) {
-        Some(before) => change.delete(&inner.layout.index(before.lock_id)),
-        None => change,
-    };
+        .put(index, key.expose().into());
+    if is_new {
+        change = change.if_absent(index);
+    }
+    if let Some(before) = before {
+        change = change.delete(&inner.layout.index(before));
+    }
     let change = change.or_read(&[lock_name, counter_name, index]);
 
     caller.check()?;
     caller.sends(seen_as_deadline(counter)?, attempt.call_bound());
     match inner.change(change, attempt).await? {
         Changed::Done(revision) => {
-            inner.remember(record, value, revision);
-            fence.warn_near_limit("etcd", key);
-            let acquired = Acquired::new(lock_id, expires_at, fence);
+            let acquired = Acquired::new(lock_id, record.expires_at, record.fence);
+            record.fence.warn_near_limit("etcd", key);
+            inner.remember(record, Version { revision, value });
             Ok(Step::Decided(AcquireResult::Acquired(acquired)))
         }
         Changed::Refused([lock, counter, index]) => {

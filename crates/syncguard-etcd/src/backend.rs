@@ -16,8 +16,7 @@ use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, Rele
 use crate::config::EtcdOptions;
 use crate::connect::Connector;
 use crate::inner::Inner;
-use crate::layout::Layout;
-use crate::members::{Maker, Members};
+use crate::members::Members;
 use crate::report::{self, ClusterReport};
 use crate::{acquire, extend, is_locked, lookup, release, settle, url};
 
@@ -25,7 +24,7 @@ use crate::{acquire, extend, is_locked, lookup, release, settle, url};
 ///
 /// A cheap handle: clones share the connection, the remembered locks and the measured clock drift.
 #[derive(Clone)]
-pub struct EtcdBackend(Arc<Inner>);
+pub struct EtcdBackend(pub(crate) Arc<Inner>);
 
 impl EtcdBackend {
     /// Connects with the options of the URL, and defaults for the others.
@@ -79,9 +78,7 @@ impl EtcdBackend {
     #[expect(clippy::unused_async, reason = "as on the other stores, whose connect may wait")]
     pub async fn connect_with(url: &str, options: EtcdOptions) -> Result<Self, LockError> {
         let options = url::parse(url, options)?;
-        let layout = options.check()?;
-        let members = Members::new(Maker::Grpc(Connector::new(&options)?))?;
-        Self::over(members, layout, options)
+        Self::over(Members::new(Arc::new(Connector::new(&options)?))?, options)
     }
 
     /// Returns how far this machine's clock is off the members', measured by the answers so far; `None` before the first
@@ -91,7 +88,7 @@ impl EtcdBackend {
     /// the clocks of the clients: keep them in step.
     #[must_use]
     pub fn clock_drift(&self) -> Option<ClockDrift> {
-        self.0.probe.gauge().drift()
+        self.0.probe.gauge.drift()
     }
 
     /// Returns whether waiters hear of releases. Use it for health checks.
@@ -118,19 +115,11 @@ impl EtcdBackend {
     #[doc(hidden)]
     #[must_use]
     pub fn answers(&self) -> u64 {
-        self.0.client.members().answers()
+        self.0.client.members.current.heard()
     }
 
-    pub(crate) fn inner(&self) -> &Arc<Inner> {
-        &self.0
-    }
-
-    pub(crate) fn over(
-        members: Members,
-        layout: Layout,
-        options: EtcdOptions,
-    ) -> Result<Self, LockError> {
-        Ok(Self(Arc::new(Inner::new(members, layout, options)?)))
+    pub(crate) fn over(members: Members, options: EtcdOptions) -> Result<Self, LockError> {
+        Ok(Self(Arc::new(Inner::new(members, options)?)))
     }
 }
 
@@ -156,20 +145,18 @@ impl LockBackend for EtcdBackend {
     }
 
     async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
-        let token = request.cancellation.clone();
-        let read = Box::pin(is_locked::is_locked(Arc::clone(&self.0), request));
-        cancel::read(token.as_ref(), read).await
+        let read = Box::pin(is_locked::is_locked(&self.0, &request));
+        cancel::read(request.cancellation.as_ref(), read).await
     }
 
     async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
-        let token = request.cancellation.clone();
-        let read = Box::pin(lookup::lookup(Arc::clone(&self.0), request));
-        cancel::read(token.as_ref(), read).await
+        let read = Box::pin(lookup::lookup(&self.0, &request));
+        cancel::read(request.cancellation.as_ref(), read).await
     }
 
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
         let inner = &self.0;
-        inner.signals.watch(&inner.layout.lock(&request.key)).await
+        inner.signals.watch(&inner.layout.lock(request.key.expose())).await
     }
 
     fn inventory(&self) -> Option<Inventory> {

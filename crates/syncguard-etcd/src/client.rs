@@ -3,19 +3,20 @@
 use std::sync::Arc;
 
 use prost::Message;
+use syncguard_core::authoring::Fault;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::{Request, Status};
 
-use crate::error::{self, Fault, Finding, Rpc};
-use crate::members::{Loan, Members};
-use crate::service::{Service, paths};
+use crate::error::{self, Rpc};
+use crate::members::Members;
+use crate::service::{Calling, Service, ask};
 use crate::wire::{AuthenticateRequest, AuthenticateResponse, TxnRequest, TxnResponse};
 
 /// Makes calls.
 pub(crate) struct Client {
-    members: Arc<Members>,
+    pub(crate) members: Arc<Members>,
     login: Option<Login>,
 }
 
@@ -40,10 +41,6 @@ impl Client {
         Self { members, login }
     }
 
-    pub(crate) fn members(&self) -> &Arc<Members> {
-        &self.members
-    }
-
     /// Carries out a transaction.
     pub(crate) async fn txn(
         &self,
@@ -52,77 +49,60 @@ impl Client {
         deadline: Instant,
     ) -> Result<TxnResponse, Fault> {
         self.call(rpc, deadline, |service, token| {
-            let request = request(txn.clone(), token, Some(deadline));
-            async move { service.txn(request).await }
+            service.txn(request(txn.clone(), token, Some(deadline)))
         })
         .await
     }
 
-    /// A call of [`paths`] whose request is empty.
+    /// A read whose request is empty, and that only a real server answers.
     pub(crate) async fn ask<A>(&self, path: &'static str, deadline: Instant) -> Result<A, Fault>
     where
         A: Message + Default + 'static,
     {
         self.call(Rpc::Read, deadline, |service, token| {
-            let request = request((), token, Some(deadline));
-            async move { service.ask(path, request).await }
+            let (channel, request) = (service.channel(), request((), token, Some(deadline)));
+            Box::pin(async move { ask(channel?, path, request).await })
         })
         .await
     }
 
-    /// The token for a call that lasts, such as a watch.
-    pub(crate) async fn token(&self, service: &Service) -> Result<Token, Fault> {
-        Ok(self.numbered_token(service).await?.0)
-    }
-
-    async fn call<T, F>(
+    async fn call<T>(
         &self,
         rpc: Rpc,
         deadline: Instant,
-        call: impl Fn(Service, Token) -> F,
-    ) -> Result<T, Fault>
-    where
-        F: Future<Output = Result<T, Status>>,
-    {
-        let loan = self.members.lend();
-        let calling = self.logged_in(rpc, &loan, call);
+        call: impl Fn(&dyn Service, Token) -> Calling<Result<T, Status>>,
+    ) -> Result<T, Fault> {
+        let loan = self.members.current.lend();
+        let calling = self.logged_in(rpc, &*loan.service.service, call);
         let answer = timeout_at(deadline, calling).await;
-        let answer = answer.unwrap_or_else(|_| Err(error::timed_out(rpc)));
+        let answer = answer.unwrap_or_else(|_| Err(Fault::timed_out(rpc == Rpc::Write)));
         match &answer {
-            Ok(_) => self.members.hears(),
+            Ok(_) => self.members.current.hears(),
             Err(fault) => self.members.act_on(fault, &loan),
         }
         answer
     }
 
     /// Makes a call, once more if the token has expired or the member has forgotten it in a restart.
-    async fn logged_in<T, F>(
+    async fn logged_in<T>(
         &self,
         rpc: Rpc,
-        loan: &Loan,
-        call: impl Fn(Service, Token) -> F,
-    ) -> Result<T, Fault>
-    where
-        F: Future<Output = Result<T, Status>>,
-    {
-        let (token, number) = self.numbered_token(&loan.service).await?;
-        let fault = match call(loan.service.clone(), token).await {
-            Ok(answer) => return Ok(answer),
-            Err(status) => error::from_status(&status, rpc),
-        };
-        match &self.login {
-            Some(login) if fault.finding == Some(Finding::TokenRefused) => {
-                login.forget(number).await;
-                let token = self.token(&loan.service).await?;
-                let answer = call(loan.service.clone(), token).await;
-                answer.map_err(|status| error::from_status(&status, rpc))
-            }
-            _ => Err(fault),
+        service: &dyn Service,
+        call: impl Fn(&dyn Service, Token) -> Calling<Result<T, Status>>,
+    ) -> Result<T, Fault> {
+        let (token, number) = self.token(service).await?;
+        let mut answer = call(service, token).await;
+        if let (Err(status), Some(login)) = (&answer, &self.login)
+            && error::is_token_refused(status)
+        {
+            login.forget(number).await;
+            answer = call(service, self.token(service).await?.0).await;
         }
+        answer.map_err(|status| error::from_status(&status, rpc))
     }
 
     /// The token, after a login if there is none, and the number of that login.
-    async fn numbered_token(&self, service: &Service) -> Result<(Token, u64), Fault> {
+    pub(crate) async fn token(&self, service: &dyn Service) -> Result<(Token, u64), Fault> {
         let Some(login) = &self.login else { return Ok((None, 0)) };
         // Callers wait here for one login.
         let mut known = login.token.lock().await;
@@ -136,15 +116,16 @@ impl Client {
 }
 
 impl Login {
-    async fn log_in(&self, service: &Service) -> Result<Token, Fault> {
-        let request = Request::new(self.request.clone());
-        let answer = service.ask::<_, AuthenticateResponse>(paths::AUTHENTICATE, request).await;
-        let token = match answer.map_err(|status| error::from_status(&status, Rpc::Read)) {
-            Ok(answer) => answer.token,
-            Err(fault) if fault.finding == Some(Finding::NoUsers) => return Ok(None),
-            Err(fault) => return Err(fault),
-        };
-        let token = token.parse::<MetadataValue<Ascii>>();
+    async fn log_in(&self, service: &dyn Service) -> Result<Token, Fault> {
+        const PATH: &str = "/etcdserverpb.Auth/Authenticate";
+        let failed = |status: Status| error::from_status(&status, Rpc::Read);
+        let channel = service.channel().map_err(failed)?;
+        let answer: AuthenticateResponse =
+            match ask(channel, PATH, Request::new(self.request.clone())).await {
+                Err(status) if error::has_no_users(&status) => return Ok(None),
+                answer => answer.map_err(failed)?,
+            };
+        let token = answer.token.parse::<MetadataValue<Ascii>>();
         let mut token = token.map_err(|_| error::unintelligible("the token is not ASCII"))?;
         token.set_sensitive(true);
         Ok(Some(token))

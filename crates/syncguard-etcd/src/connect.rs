@@ -4,84 +4,95 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use syncguard_core::LockError;
+#[cfg(feature = "tls")]
+use syncguard_core::authoring::tls;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Endpoint;
 
 use crate::config::EtcdOptions;
+use crate::service::{Calling, Cluster, Service};
 
 /// Makes channels to the members of a cluster.
 pub(crate) struct Connector {
     members: Vec<Member>,
-    tls: Option<Arc<Tls>>,
+    #[cfg(feature = "tls")]
+    tls: Option<tokio_rustls::TlsConnector>,
 }
 
 struct Member {
-    host: Box<str>,
+    host: String,
     port: u16,
     endpoint: Endpoint,
 }
 
-#[cfg(feature = "tls")]
-type Tls = rustls::ClientConfig;
-
-/// Without the feature there is none.
-#[cfg(not(feature = "tls"))]
-enum Tls {}
-
 impl Connector {
     /// # Errors
     ///
-    /// `InvalidArgument` without members, outside a tokio runtime, and for certificates that cannot be used.
+    /// `InvalidArgument` without members, for certificates that cannot be used, and for TLS without the feature.
     pub(crate) fn new(options: &EtcdOptions) -> Result<Self, LockError> {
+        #[cfg(not(feature = "tls"))]
+        if options.has_tls() {
+            return Err(LockError::invalid_argument(
+                "an etcds URL needs the feature `tls` of syncguard-etcd or syncguard",
+            ));
+        }
         let member = |(host, port): &(String, u16)| -> Result<Member, LockError> {
-            let endpoint = Endpoint::from_shared(format!("{}://{host}:{port}", options.scheme));
-            let endpoint = endpoint.map_err(|_| LockError::invalid_argument("a bad host name"))?;
-            let endpoint = with_tls(with_limits(endpoint, options.connect_timeout), options)?;
-            Ok(Member { host: host.as_str().into(), port: *port, endpoint })
+            Ok(Member {
+                endpoint: endpoint(host, *port, options)?,
+                host: host.clone(),
+                port: *port,
+            })
         };
         let members = options.members.iter().map(member).collect::<Result<Vec<_>, _>>()?;
         if members.is_empty() {
             return Err(LockError::invalid_argument("the URL names no member of an etcd cluster"));
         }
-        Ok(Self { members, tls: tls(options)? })
+        #[cfg(feature = "tls")]
+        let config = || tls::client_config(&options.root_certificates);
+        Ok(Self {
+            members,
+            #[cfg(feature = "tls")]
+            tls: options.has_tls().then(config).transpose()?.map(|config| Arc::new(config).into()),
+        })
     }
+}
 
-    pub(crate) fn members(&self) -> usize {
+impl Cluster for Connector {
+    fn members(&self) -> usize {
         self.members.len()
     }
 
     /// Makes a channel, which connects with its first call and again after the connection is lost. Its tasks belong to the
     /// runtime of this call.
-    pub(crate) fn channel(&self, member: usize) -> Result<Channel, LockError> {
+    fn connect(&self, member: usize) -> Result<Arc<dyn Service>, LockError> {
         if Handle::try_current().is_err() {
             return Err(LockError::invalid_argument("an etcd backend needs a tokio runtime"));
         }
         let member = self.members.get(member);
         let member = member.ok_or_else(|| LockError::internal("there is no such member"))?;
-        Ok(member.endpoint.connect_lazy())
+        Ok(Arc::new(member.endpoint.connect_lazy()))
     }
 
-    /// The answer to `GET path` over HTTP, with its head. Members answer it on the address for clients, unless they are
-    /// configured otherwise.
-    pub(crate) async fn get(&self, member: usize, path: &str) -> Option<String> {
-        let Member { host, port, .. } = self.members.get(member)?;
-        let stream = TcpStream::connect((host.trim_matches(['[', ']']), *port)).await.ok()?;
-        // By HTTP/1.0 the server sends the body in one piece and closes the connection.
-        let request = format!("GET {path} HTTP/1.0\r\nHost: {host}:{port}\r\n\r\n");
-        match &self.tls {
-            None => exchange(stream, &request).await,
+    /// Members answer it on the address for clients, unless they are configured otherwise.
+    fn get(&self, member: usize, path: &'static str) -> Calling<Option<String>> {
+        let member = self.members.get(member).map(|member| (member.host.clone(), member.port));
+        #[cfg(feature = "tls")]
+        let tls = self.tls.clone();
+        Box::pin(async move {
+            let (host, port) = member?;
+            let name = host.trim_matches(['[', ']']);
+            let stream = TcpStream::connect((name, port)).await.ok()?;
+            // By HTTP/1.0 the server sends the body in one piece and closes the connection.
+            let request = format!("GET {path} HTTP/1.0\r\nHost: {host}:{port}\r\n\r\n");
             #[cfg(feature = "tls")]
-            Some(config) => {
-                let name = rustls::pki_types::ServerName::try_from(host.trim_matches(['[', ']']));
-                let name = name.ok()?.to_owned();
-                let connector = tokio_rustls::TlsConnector::from(Arc::clone(config));
-                exchange(connector.connect(name, stream).await.ok()?, &request).await
+            if let Some(tls) = tls {
+                let name = rustls::pki_types::ServerName::try_from(name.to_owned()).ok()?;
+                return exchange(tls.connect(name, stream).await.ok()?, &request).await;
             }
-            #[cfg(not(feature = "tls"))]
-            Some(none) => match **none {},
-        }
+            exchange(stream, &request).await
+        })
     }
 }
 
@@ -99,52 +110,26 @@ async fn exchange(
     String::from_utf8(answer).ok().filter(|answer| answer.starts_with("HTTP/1."))
 }
 
-fn with_limits(endpoint: Endpoint, connect_timeout: Duration) -> Endpoint {
-    endpoint
-        .connect_timeout(connect_timeout / 2)
+fn endpoint(host: &str, port: u16, options: &EtcdOptions) -> Result<Endpoint, LockError> {
+    let endpoint = Endpoint::from_shared(format!("{}://{host}:{port}", options.scheme))
+        .map_err(|_| LockError::invalid_argument("a bad host name"))?
+        .connect_timeout(options.connect_timeout / 2)
         .tcp_nodelay(true)
         .tcp_keepalive(Some(Duration::from_secs(30)))
         // etcd closes a connection with a ping within 5 s of the last one, or a ping while no call is under way.
         .http2_keep_alive_interval(Duration::from_secs(10))
         .keep_alive_timeout(Duration::from_secs(5))
-        .keep_alive_while_idle(false)
-}
-
-#[cfg(feature = "tls")]
-fn with_tls(endpoint: Endpoint, options: &EtcdOptions) -> Result<Endpoint, LockError> {
-    if !options.has_tls() {
-        return Ok(endpoint);
+        .keep_alive_while_idle(false);
+    #[cfg(feature = "tls")]
+    if options.has_tls() {
+        let config = tonic::transport::ClientTlsConfig::new()
+            .trust_anchors(tls::roots(&options.root_certificates)?.roots)
+            .timeout(options.connect_timeout / 2);
+        let endpoint = endpoint.tls_config(config);
+        return endpoint
+            .map_err(|error| LockError::internal("TLS cannot be set up").with_source(&error));
     }
-    let roots = syncguard_core::authoring::tls::roots(&options.root_certificates)?;
-    let tls = tonic::transport::ClientTlsConfig::new()
-        .trust_anchors(roots.roots)
-        .timeout(options.connect_timeout / 2);
-    let endpoint = endpoint.tls_config(tls);
-    endpoint.map_err(|error| LockError::internal("TLS cannot be set up").with_source(&error))
-}
-
-#[cfg(feature = "tls")]
-fn tls(options: &EtcdOptions) -> Result<Option<Arc<Tls>>, LockError> {
-    let config = || syncguard_core::authoring::tls::client_config(&options.root_certificates);
-    options.has_tls().then(config).transpose().map(|config| config.map(Arc::new))
-}
-
-#[cfg(not(feature = "tls"))]
-fn with_tls(endpoint: Endpoint, options: &EtcdOptions) -> Result<Endpoint, LockError> {
-    if options.has_tls() { Err(no_tls()) } else { Ok(endpoint) }
-}
-
-#[cfg(not(feature = "tls"))]
-#[expect(clippy::unnecessary_wraps, reason = "with the feature it reads certificates")]
-fn tls(_: &EtcdOptions) -> Result<Option<Arc<Tls>>, LockError> {
-    Ok(None)
-}
-
-#[cfg(not(feature = "tls"))]
-fn no_tls() -> LockError {
-    LockError::invalid_argument(
-        "an etcds URL needs the feature `tls` of syncguard-etcd or syncguard",
-    )
+    Ok(endpoint)
 }
 
 #[cfg(test)]

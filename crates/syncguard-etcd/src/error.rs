@@ -6,7 +6,9 @@
 use std::error::Error;
 use std::io;
 
-use syncguard_core::authoring::{CallSource, FailureSubject, is_unknown_name, sources};
+use syncguard_core::authoring::{
+    CallSource, FailureSubject, Fault, Finding, is_unknown_name, sources,
+};
 use syncguard_core::{ErrorCode, LockError};
 use tonic::{Code, ConnectError, Status, TimeoutExpired};
 
@@ -26,7 +28,7 @@ pub(crate) enum Rpc {
 }
 
 /// The effect of a failed write on the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     /// It was not carried out.
     Refused,
@@ -34,64 +36,14 @@ enum Outcome {
     Unknown,
 }
 
-/// The failure of a step of an operation, and what it says.
-#[derive(Debug)]
-pub(crate) struct Fault {
-    pub(crate) error: LockError,
-    /// After a failure of the connection or the server the operation may start over with a read, on another member.
-    pub(crate) subject: FailureSubject,
-    pub(crate) finding: Option<Finding>,
-}
-
-/// A special reason of a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Finding {
-    /// The tasks of the channel have ended with their runtime.
-    RuntimeEnded,
-    /// The token of the user is not known any more; nothing was carried out.
-    TokenRefused,
-    /// The cluster has no users, so none can log in.
-    NoUsers,
-    /// Another client changed the records between read and write; nothing was written.
-    Conflict,
-}
-
-impl Fault {
-    /// The fault after another client has changed the records.
-    pub(crate) fn conflict() -> Self {
-        let error = LockError::new(
-            ServiceUnavailable,
-            "other clients changed the lock between read and write in every try",
-        );
-        Self { finding: Some(Finding::Conflict), ..Self::from(error) }
-    }
-
-    /// True if there was no answer in time.
-    pub(crate) fn is_timeout(&self) -> bool {
-        self.error.code() == NetworkTimeout
-    }
-}
-
-impl From<Fault> for LockError {
-    fn from(fault: Fault) -> Self {
-        fault.error
-    }
-}
-
-/// Errors that this library makes itself are not retried.
-impl From<LockError> for Fault {
-    fn from(error: LockError) -> Self {
-        Self { error, subject: Request, finding: None }
-    }
-}
-
 /// The meaning of a status.
 #[derive(Clone, Copy)]
 struct Meaning(ErrorCode, Outcome, FailureSubject, &'static str);
 
-/// etcd's own errors, by the beginning of their texts.
+/// etcd's own errors, by the beginning of their texts, and that of a channel.
 #[rustfmt::skip]
 const ANSWERS: &[(&str, Meaning)] = &[
+    (NOT_READY, Meaning(ServiceUnavailable, Refused, Connection, UNREACHABLE)),
     ("etcdserver: no leader", Meaning(ServiceUnavailable, Refused, Server, "the member of etcd knows no leader")),
     // Two texts more begin so: "…, possibly due to previous leader failure" and "… to connection lost".
     ("etcdserver: request timed out", Meaning(NetworkTimeout, Unknown, Server, "etcd's members did not agree in time")),
@@ -139,81 +91,60 @@ fn by_code(code: Code) -> Meaning {
     }
 }
 
-const TIMED_OUT: &str = "no answer within the request timeout";
+const TIMED_OUT: &str = Fault::TIMED_OUT;
 const UNREACHABLE: &str = "etcd cannot be reached";
 
 /// Makes the fault for a status, which the server sent or tonic made.
 pub(crate) fn from_status(status: &Status, rpc: Rpc) -> Fault {
-    let cause = Cause::of(status);
-    let known = ANSWERS.iter().find(|(text, _)| status.message().starts_with(text));
-    let not_sent = |message| Meaning(ServiceUnavailable, Refused, Connection, message);
-    let Meaning(code, outcome, subject, message) = match cause {
-        Cause::Timeout => Meaning(NetworkTimeout, Unknown, Connection, TIMED_OUT),
-        Cause::UnknownName => not_sent("the name of etcd's host cannot be resolved"),
-        Cause::NotConnected | Cause::RuntimeEnded => not_sent(UNREACHABLE),
-        Cause::Transport => {
-            Meaning(ServiceUnavailable, Unknown, Connection, "the connection to etcd failed")
-        }
-        Cause::Server => known.map_or_else(|| by_code(status.code()), |(_, meaning)| *meaning),
+    let known = || ANSWERS.iter().find(|(text, _)| status.message().starts_with(text));
+    let Meaning(code, outcome, subject, message) = match status.source() {
+        Some(_) => by_sources(status),
+        None => known().map_or_else(|| by_code(status.code()), |(_, meaning)| *meaning),
     };
-    let error = LockError::new(code, message).with_source(&source(status, rpc));
+    let words = format!("gRPC {:?} ({}) of a {rpc:?}", status.code(), status.code() as i32);
+    let error = LockError::new(code, message).with_source(&CallSource::new(words, status));
     let is_open = rpc == Rpc::Write && outcome == Unknown;
-    let error = if is_open { error.with_unknown_outcome() } else { error };
-    let finding = match (cause, known.map(|(text, _)| *text)) {
-        (Cause::RuntimeEnded, _) => Some(Finding::RuntimeEnded),
-        (Cause::Server, Some(OLD_TOKEN | OLD_REVISION | NO_USER)) => Some(Finding::TokenRefused),
-        (Cause::Server, Some(NO_USERS)) => Some(Finding::NoUsers),
-        _ => None,
-    };
-    Fault { error, subject, finding }
+    let mut fault = Fault::new(if is_open { error.with_unknown_outcome() } else { error }, subject);
+    fault.finding = (status.message() == NOT_READY).then_some(Finding::RuntimeEnded);
+    fault
 }
 
-/// The fault for a call without an answer within this library's own time limit.
-pub(crate) fn timed_out(rpc: Rpc) -> Fault {
-    let error = LockError::new(NetworkTimeout, TIMED_OUT);
-    let error = if rpc == Rpc::Write { error.with_unknown_outcome() } else { error };
-    Fault { subject: Connection, ..Fault::from(error) }
+/// The meaning of a status that the transport made.
+fn by_sources(status: &Status) -> Meaning {
+    let not_connected = |error: &(dyn Error + 'static)| {
+        let mut errors = sources(error).filter_map(|source| source.downcast_ref::<io::Error>());
+        let is_unknown = errors.any(is_unknown_name);
+        let unknown = "the name of etcd's host cannot be resolved";
+        Meaning(
+            ServiceUnavailable,
+            Refused,
+            Connection,
+            if is_unknown { unknown } else { UNREACHABLE },
+        )
+    };
+    let known = |error: &(dyn Error + 'static)| {
+        if error.is::<TimeoutExpired>() {
+            return Some(Meaning(NetworkTimeout, Unknown, Connection, TIMED_OUT));
+        }
+        error.is::<ConnectError>().then(|| not_connected(error))
+    };
+    let cut = Meaning(ServiceUnavailable, Unknown, Connection, "the connection to etcd failed");
+    sources(status).find_map(known).unwrap_or(cut)
+}
+
+/// The member does not know the user's token any more, or there was none; nothing was carried out.
+pub(crate) fn is_token_refused(status: &Status) -> bool {
+    [OLD_TOKEN, OLD_REVISION, NO_USER].iter().any(|text| status.message().starts_with(text))
+}
+
+/// The cluster has no users, so none can log in.
+pub(crate) fn has_no_users(status: &Status) -> bool {
+    status.message().starts_with(NO_USERS)
 }
 
 /// The error for an answer that lacks a required part.
 pub(crate) fn unintelligible(what: &'static str) -> LockError {
     LockError::internal(format!("etcd's answer makes no sense: {what}"))
-}
-
-/// The cause of a status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
-    /// The server sent it.
-    Server,
-    /// A time limit of the client passed.
-    Timeout,
-    /// There was no connection, so nothing was sent.
-    NotConnected,
-    /// The host's name has no address, so nothing was sent.
-    UnknownName,
-    /// The tasks of the channel are gone, so nothing was sent.
-    RuntimeEnded,
-    /// The connection failed during the call.
-    Transport,
-}
-
-impl Cause {
-    fn of(status: &Status) -> Self {
-        if status.source().is_none() {
-            return if status.message() == NOT_READY { Self::RuntimeEnded } else { Self::Server };
-        }
-        let known = |error: &(dyn Error + 'static)| {
-            let is_timeout = error.is::<TimeoutExpired>();
-            let connecting = || error.is::<ConnectError>().then(|| Self::of_connecting(error));
-            is_timeout.then_some(Self::Timeout).or_else(connecting)
-        };
-        sources(status).find_map(known).unwrap_or(Self::Transport)
-    }
-
-    fn of_connecting(error: &(dyn Error + 'static)) -> Self {
-        let mut errors = sources(error).filter_map(|source| source.downcast_ref::<io::Error>());
-        if errors.any(is_unknown_name) { Self::UnknownName } else { Self::NotConnected }
-    }
 }
 
 /// The status for a channel that takes no calls. A channel that connects with its first call always takes calls, while its
@@ -224,19 +155,16 @@ pub(crate) fn not_ready() -> Status {
 
 const NOT_READY: &str = "syncguard: the channel is not ready";
 
-/// The part of a status that may be shown.
-fn source(status: &Status, rpc: Rpc) -> CallSource {
-    let code = status.code();
-    CallSource::new(format!("gRPC {code:?} ({}) of a {rpc:?}", code as i32), status)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn is_unknown(status: &Status) -> bool {
+    /// What a status means for a write; no read leaves anything open, and no text of a server is passed on.
+    fn meaning(status: &Status) -> (ErrorCode, FailureSubject, bool) {
         assert!(!from_status(status, Rpc::Read).error.is_outcome_unknown(), "a read");
-        from_status(status, Rpc::Write).error.is_outcome_unknown()
+        let Fault { error, subject, .. } = from_status(status, Rpc::Write);
+        assert!(!format!("{error} {error:?}").contains("secret-key"), "{error:?}");
+        (error.code(), subject, error.is_outcome_unknown())
     }
 
     #[test]
@@ -244,12 +172,7 @@ mod tests {
         let rows = [
             ("no leader", ServiceUnavailable, Server, false),
             ("request timed out", NetworkTimeout, Server, true),
-            (
-                "request timed out, possibly due to previous leader failure",
-                NetworkTimeout,
-                Server,
-                true,
-            ),
+            ("request timed out, possibly due to connection lost", NetworkTimeout, Server, true),
             ("leader changed", ServiceUnavailable, Server, true),
             ("server stopped", ServiceUnavailable, Server, true),
             ("too many requests", RateLimited, Request, false),
@@ -268,14 +191,11 @@ mod tests {
         ];
         for (text, code, subject, unknown) in rows {
             let status = Status::new(Code::Unavailable, format!("etcdserver: {text}"));
-            let fault = from_status(&status, Rpc::Write);
-            assert_eq!((fault.error.code(), fault.subject), (code, subject), "{text}");
-            assert_eq!(is_unknown(&status), unknown, "{text}");
+            assert_eq!(meaning(&status), (code, subject, unknown), "{text}");
             let is_token = [OLD_TOKEN, OLD_REVISION, NO_USER].contains(&status.message());
-            assert_eq!(fault.finding == Some(Finding::TokenRefused), is_token, "{text}");
+            assert_eq!(is_token_refused(&status), is_token, "{text}");
         }
-        for (text, _) in ANSWERS {
-            let text = text.strip_prefix("etcdserver: ").unwrap();
+        for text in ANSWERS.iter().filter_map(|(text, _)| text.strip_prefix("etcdserver: ")) {
             assert!(rows.iter().any(|(row, ..)| row.starts_with(text)), "{text}");
         }
     }
@@ -303,41 +223,28 @@ mod tests {
         assert_eq!(rows.len(), 16, "all codes but Ok");
         for (code, expected, subject, unknown) in rows {
             let status = Status::new(code, "secret-key");
-            let fault = from_status(&status, Rpc::Write);
-            assert_eq!((fault.error.code(), fault.subject), (expected, subject), "{code:?}");
-            assert_eq!(is_unknown(&status), unknown, "{code:?}");
-            let error = fault.error;
-            assert!(!format!("{error} {error:?}").contains("secret-key"), "{error:?}");
+            assert_eq!(meaning(&status), (expected, subject, unknown), "{code:?}");
         }
     }
 
     #[test]
-    fn what_was_never_sent_is_not_unknown() {
-        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
-        let status = Status::from_error(Box::new(ConnectError(Box::new(refused))));
-        let fault = from_status(&status, Rpc::Write);
-        assert_eq!((fault.error.code(), fault.subject), (ServiceUnavailable, Connection));
-        assert!(!fault.error.is_outcome_unknown());
-        let source = fault.error.source().unwrap().to_string();
-        assert!(source.contains("connection refused"), "{source}");
-        let fault = from_status(&not_ready(), Rpc::Write);
-        assert!(!fault.error.is_outcome_unknown());
-        assert_eq!(fault.finding, Some(Finding::RuntimeEnded));
-    }
-
-    #[test]
-    fn a_cut_or_a_silent_connection_leaves_the_outcome_open() {
-        let reset = io::Error::from(io::ErrorKind::ConnectionReset);
-        for (error, code) in [
-            (Box::new(reset) as Box<dyn Error + Send + Sync>, ServiceUnavailable),
-            (Box::new(TimeoutExpired(())), NetworkTimeout),
+    fn what_the_transport_says_shows_whether_a_call_was_sent() {
+        let io = |kind| Box::new(io::Error::from(kind));
+        let refused = Box::new(ConnectError(io(io::ErrorKind::ConnectionRefused)));
+        for (error, code, unknown) in [
+            (refused as Box<dyn Error + Send + Sync>, ServiceUnavailable, false),
+            (io(io::ErrorKind::ConnectionReset), ServiceUnavailable, true),
+            (Box::new(TimeoutExpired(())), NetworkTimeout, true),
         ] {
             let status = Status::from_error(error);
-            let fault = from_status(&status, Rpc::Write);
-            assert_eq!((fault.error.code(), fault.subject), (code, Connection));
-            assert!(is_unknown(&status));
+            assert_eq!(meaning(&status), (code, Connection, unknown), "{status:?}");
+            if !unknown {
+                let source = from_status(&status, Rpc::Write).error.source().unwrap().to_string();
+                assert!(source.contains("connection refused"), "{source}");
+            }
         }
-        assert!(timed_out(Rpc::Write).error.is_outcome_unknown());
-        assert!(!timed_out(Rpc::Read).error.is_outcome_unknown());
+        assert_eq!(meaning(&not_ready()), (ServiceUnavailable, Connection, false));
+        let finding = from_status(&not_ready(), Rpc::Write).finding;
+        assert_eq!(finding, Some(Finding::RuntimeEnded));
     }
 }

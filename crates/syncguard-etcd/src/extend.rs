@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use syncguard_core::authoring::planted::is_planted;
+use syncguard_core::authoring::{Attempt, Fault};
 use syncguard_core::contract::ExtendRequest;
 use syncguard_core::{ExtendResult, LockError, Ttl};
 
-use crate::error::Fault;
 use crate::find::{find, judge};
 use crate::inner::{Changed, Inner};
 use crate::record::Held;
-use crate::retry::Attempt;
-use crate::txn::Change;
+use crate::txn::{Change, Version};
 
 /// A second try may find the expiry that our own first transaction has set, if its answer was lost. A caller that expects
 /// an expiry then gets an ordinary mismatch, with the expiry that the lock has now.
@@ -23,61 +22,51 @@ pub(crate) async fn extend(
     result.map_err(|error| error.with_lock_id(request.lock_id))
 }
 
+/// Sets the expiry if the lock still has the version that was seen: compare and set.
+///
+/// An earlier transaction that was given up states a version that this one replaces, so the earlier one is void if it
+/// arrives later. The expiry always changes, so that a holder never takes an earlier answer for a later one: if it would
+/// stay the same, it is set a millisecond later.
 async fn once(
     inner: &Inner,
     request: &ExtendRequest,
     attempt: Attempt,
 ) -> Result<ExtendResult, Fault> {
-    let known = inner.known_live(request.lock_id)?;
-    let held = match known.filter(|known| is_expected(request, known)) {
+    let is_flawed = is_planted("unchecked-extend");
+    let is_expected = |held: &Held| {
+        let expires_at = held.record.expires_at;
+        request.expected_expiry.is_none_or(|expected| expected == expires_at) || is_flawed
+    };
+    let held = match inner.known_live(request.lock_id)?.filter(is_expected) {
         Some(known) => known,
         None => match find(inner, request.lock_id, request.key_hint.as_ref(), &attempt).await? {
             Ok(found) => found,
             Err(reason) => return Ok(ExtendResult::NotHeld(reason)),
         },
     };
-    if !is_expected(request, &held) {
-        let expires_at = held.record.expires_at;
+    let is_expected = is_expected(&held);
+    let Held { mut record, version } = held;
+    if !is_expected {
+        let expires_at = record.expires_at;
         // The caller gets this expiry and probably extends again.
-        inner.memory.remember(held);
+        inner.remember(record, version);
         return Ok(ExtendResult::Mismatch { expires_at });
     }
-    prolong(inner, request, held, &attempt).await
-}
-
-/// Returns whether the lock has the expiry that the caller expects, if it expects one.
-fn is_expected(request: &ExtendRequest, held: &Held) -> bool {
-    request.expected_expiry.is_none_or(|expected| expected == held.record.expires_at)
-        || is_planted("unchecked-extend")
-}
-
-/// Sets the expiry if the lock still has the version that was seen: compare and set.
-///
-/// An earlier transaction that was given up states a version that this one replaces, so the earlier one is void if it
-/// arrives later. The expiry always changes, so that a holder never takes an earlier answer for a later one: if it would
-/// stay the same, it is set a millisecond later.
-async fn prolong(
-    inner: &Inner,
-    request: &ExtendRequest,
-    held: Held,
-    attempt: &Attempt,
-) -> Result<ExtendResult, Fault> {
-    let Held { mut record, version } = held;
     let mut expires_at = inner.now()?.plus(request.ttl)?;
     if expires_at == record.expires_at {
         expires_at = expires_at.plus(Ttl::MIN)?;
     }
     record.expires_at = expires_at;
     let value = record.value()?;
-    let name = inner.layout.lock(&record.key);
-    let change = Change::new()
-        .if_unchanged(&name, &version)
-        .without_conditions_if(is_planted("unchecked-extend"))
+    let name = inner.layout.lock(record.key.expose());
+    let change = Change::default()
+        .if_version(&name, Some(&version))
+        .without_conditions_if(is_flawed)
         .put(&name, value.clone())
         .or_read(&[&name]);
-    match inner.change(change, attempt).await? {
+    match inner.change(change, &attempt).await? {
         Changed::Done(revision) => {
-            inner.remember(record, value, revision);
+            inner.remember(record, Version { revision, value });
             Ok(ExtendResult::Extended { expires_at })
         }
         Changed::Refused([lock]) => match judge(inner, &record.key, request.lock_id, lock)? {

@@ -1,12 +1,10 @@
 //! Finding a lock by its id.
 
-use syncguard_core::authoring::corrupt_record;
+use syncguard_core::authoring::{Attempt, Fault, corrupt_record};
 use syncguard_core::{Key, LockError, LockId, NotHeld};
 
-use crate::error::Fault;
 use crate::inner::Inner;
 use crate::record::Held;
-use crate::retry::Attempt;
 use crate::wire::KeyValue;
 
 /// Finds the lock with this id: one read of the hinted key and the index entry, and one more if the lock has another key.
@@ -27,19 +25,18 @@ pub(crate) async fn find(
             entry
         }
         Some(hint) => {
-            let name = inner.layout.lock(hint);
+            let name = inner.layout.lock(hint.expose());
             let [lock, entry] = inner.read([&name, &index], attempt).await?;
-            let held = lock.and_then(|lock| Held::read(&name, hint.expose(), lock).ok());
-            if let Some(held) = held.filter(|held| held.record.lock_id == lock_id) {
-                return Ok(live(inner, held)?);
+            match judge(inner, hint, lock_id, lock) {
+                Err(_) | Ok(Err(NotHeld::NotFound)) => entry,
+                Ok(found) => return Ok(found),
             }
-            entry
         }
     };
     let Some(entry) = entry else { return Ok(Err(NotHeld::NotFound)) };
     let key = String::from_utf8(entry.value).ok().and_then(|key| Key::new(key).ok());
     let key = key.ok_or_else(|| corrupt_record(&index, "the index entry is not a key"))?;
-    let [lock] = inner.read([&inner.layout.lock(&key)], attempt).await?;
+    let [lock] = inner.read([&inner.layout.lock(key.expose())], attempt).await?;
     Ok(judge(inner, &key, lock_id, lock)?)
 }
 
@@ -51,10 +48,11 @@ pub(crate) fn judge(
     stored: Option<KeyValue>,
 ) -> Result<Result<Held, NotHeld>, LockError> {
     let Some(stored) = stored else { return Ok(Err(NotHeld::NotFound)) };
-    let held = Held::read(&inner.layout.lock(key), key.expose(), stored)?;
-    if held.record.lock_id == lock_id { live(inner, held) } else { Ok(Err(NotHeld::NotFound)) }
-}
-
-fn live(inner: &Inner, held: Held) -> Result<Result<Held, NotHeld>, LockError> {
-    Ok(if held.is_live(inner.now()?) { Ok(held) } else { Err(NotHeld::Expired) })
+    let held = Held::read(&inner.layout.lock(key.expose()), key.expose(), stored)?;
+    let is_live = held.record.is_live(inner.now()?);
+    Ok(match held.record.lock_id == lock_id {
+        true if is_live => Ok(held),
+        true => Err(NotHeld::Expired),
+        false => Err(NotHeld::NotFound),
+    })
 }

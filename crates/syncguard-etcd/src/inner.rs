@@ -3,37 +3,50 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use syncguard_core::authoring::Attempts;
+use syncguard_core::authoring::pause::Backoff;
 use syncguard_core::authoring::signals::SignalHub;
+use syncguard_core::authoring::{Attempt, Attempts, DriftGauge, Fault, Recent, Retries};
 use syncguard_core::shared::ClientState;
-use syncguard_core::{Fence, LockError, LockId, Timestamp};
+use syncguard_core::{Fence, Jitter, Key, LockError, LockId, Timestamp};
 
 use crate::client::{Client, Login};
-use crate::clock::{self, Clock};
 use crate::clock_probe::ClockProbe;
 use crate::config::EtcdOptions;
-use crate::error::{Fault, Rpc};
+use crate::error::Rpc;
 use crate::layout::Layout;
 use crate::members::Members;
-use crate::memory::Memory;
 use crate::record::{self, Held, Record};
-use crate::retry::{self, Attempt};
 use crate::signals;
-use crate::txn::{self, Version};
+use crate::txn::{self, Change, Version};
 use crate::wire::{KeyValue, TxnRequest, TxnResponse};
 
+/// Only the holder of a lock changes it, so conflicts are rare: an extend and a release at once. An election takes one to two
+/// seconds.
+const RETRIES: Retries = Retries {
+    conflicts: 16,
+    failures: u32::MAX,
+    silences: u32::MAX,
+    pauses: Backoff {
+        first: Duration::from_millis(5),
+        longest: Duration::from_millis(200),
+        jitter: Jitter::Full,
+    },
+};
+
 /// The client, the names of the records, the memory, and the options.
+///
+/// An entry of the memory that is gone costs a read, and an outdated one costs a failed condition. Neither gives a wrong
+/// answer, because every write states the version that it is based on.
 pub(crate) struct Inner {
     pub(crate) client: Arc<Client>,
     pub(crate) layout: Layout,
-    pub(crate) memory: Memory,
+    /// The locks that this backend has taken or extended, as it wrote them last.
+    pub(crate) locks: Recent<LockId, Held>,
+    /// The keys that this backend released last, and their counters. An acquire takes the entry out: the key of a lock is
+    /// never in here, since a condition that fails is a write for etcd.
+    pub(crate) free: Recent<Key, Fence>,
     pub(crate) probe: Arc<ClockProbe>,
-    pub(crate) cleans_up: bool,
-    clock: Arc<Clock>,
-    strict_clock: bool,
-    probes_clock: bool,
-    pub(crate) request_timeout: Duration,
-    operation_timeout: Duration,
+    pub(crate) options: EtcdOptions,
     pub(crate) client_state: ClientState,
     pub(crate) signals: SignalHub,
 }
@@ -47,56 +60,40 @@ pub(crate) enum Changed<const N: usize> {
 }
 
 impl Inner {
-    pub(crate) fn new(
-        members: Members,
-        layout: Layout,
-        options: EtcdOptions,
-    ) -> Result<Self, LockError> {
-        let members = Arc::new(members);
-        let client_state = options.client.client_state()?;
-        let login = options.user.map(|(name, password)| Login::new(name, password));
+    pub(crate) fn new(members: Members, mut options: EtcdOptions) -> Result<Self, LockError> {
+        let (layout, members) = (options.check()?, Arc::new(members));
+        let login = options.user.take().map(|(name, password)| Login::new(name, password));
         let client = Arc::new(Client::new(Arc::clone(&members), login));
-        let (clock, timeout) = (options.clock, options.request_timeout);
+        let gauge = DriftGauge::new("etcd", Arc::clone(&options.clock), options.strict_clock);
         Ok(Self {
-            signals: signals::hub(Arc::clone(&client), timeout),
-            probe: Arc::new(ClockProbe::new(members, Arc::clone(&clock), timeout)),
+            signals: signals::hub(Arc::clone(&client), options.request_timeout),
+            probe: Arc::new(ClockProbe::new(members, gauge, options.request_timeout)),
             client,
             layout,
-            memory: Memory::new(options.remembered_locks),
-            cleans_up: options.cleanup_in_is_locked,
-            clock,
-            strict_clock: options.strict_clock,
-            probes_clock: options.probes_clock,
-            request_timeout: timeout,
-            operation_timeout: options.operation_timeout,
-            client_state,
+            locks: Recent::new(options.remembered_locks),
+            free: Recent::new(options.remembered_locks),
+            client_state: std::mem::take(&mut options.client).client_state()?,
+            options,
         })
     }
 
     pub(crate) fn now(&self) -> Result<Timestamp, LockError> {
-        clock::timestamp(&*self.clock)
-    }
-
-    /// # Errors
-    ///
-    /// `ServiceUnavailable` in strict mode, if this machine's clock is too far off.
-    pub(crate) fn check_clock(&self) -> Result<(), LockError> {
-        if self.strict_clock { self.probe.gauge().check() } else { Ok(()) }
+        self.probe.gauge.now()
     }
 
     /// Measures the clock before and during acquires. `must_know` is true for an acquire that asks for the server's time.
     pub(crate) async fn measure_clock(&self, must_know: bool) {
-        if !self.probes_clock {
+        if !self.options.probes_clock {
             return;
         }
-        if must_know || self.strict_clock {
+        if must_know || self.options.strict_clock {
             self.probe.know().await;
         }
         self.probe.keep_fresh();
     }
 
-    pub(crate) fn attempts(&self) -> Attempts<impl FnMut(&Fault) -> bool + Send + use<>> {
-        retry::attempts(self.request_timeout, self.operation_timeout)
+    pub(crate) fn attempts(&self) -> Attempts {
+        Attempts::new(RETRIES, self.options.request_timeout, self.options.operation_timeout)
     }
 
     /// Reads these records as one step.
@@ -109,6 +106,13 @@ impl Inner {
         Ok(txn::records(answer)?)
     }
 
+    /// Reads the lock of a key, which may have expired.
+    pub(crate) async fn lock(&self, key: &Key, attempt: &Attempt) -> Result<Option<Held>, Fault> {
+        let name = self.layout.lock(key.expose());
+        let [lock] = self.read([&name], attempt).await?;
+        Ok(lock.map(|lock| Held::read(&name, key.expose(), lock)).transpose()?)
+    }
+
     /// Reads the counter with this name.
     pub(crate) async fn counter(
         &self,
@@ -117,6 +121,21 @@ impl Inner {
     ) -> Result<Option<Fence>, Fault> {
         let [counter] = self.read([name], attempt).await?;
         Ok(record::counter(name, counter.as_ref())?)
+    }
+
+    /// Moves a counter, if it is as it was seen.
+    pub(crate) async fn count(
+        &self,
+        name: &str,
+        seen: Option<Fence>,
+        next: Fence,
+        attempt: &Attempt,
+    ) -> Result<(), Fault> {
+        let change = Change::default().count(name, seen, next).or_read(&[]);
+        match self.change(change, attempt).await? {
+            Changed::Done(_) => Ok(()),
+            Changed::Refused([]) => Err(Fault::conflict()),
+        }
     }
 
     /// Carries out a change, or reads the records that it names if a condition does not hold.
@@ -154,14 +173,17 @@ impl Inner {
         }
     }
 
-    /// Remembers a lock that was written at this revision.
-    pub(crate) fn remember(&self, record: Record, value: Vec<u8>, revision: i64) {
-        self.memory.remember(Held { record, version: Version { revision, value } });
+    /// Remembers a lock, unless a later version of it is remembered: the answers to two extends at once may arrive in the
+    /// other order.
+    pub(crate) fn remember(&self, record: Record, version: Version) {
+        let (lock_id, revision) = (record.lock_id, version.revision);
+        let held = Held { record, version };
+        self.locks.put_unless(lock_id, held, |before| before.version.revision > revision);
     }
 
     /// Takes a remembered lock out of the memory; `None` if the lock has expired by it.
     pub(crate) fn known_live(&self, lock_id: LockId) -> Result<Option<Held>, LockError> {
         let now = self.now()?;
-        Ok(self.memory.locks.take(&lock_id).filter(|held| held.is_live(now)))
+        Ok(self.locks.take(&lock_id).filter(|held| held.record.is_live(now)))
     }
 }

@@ -1,22 +1,13 @@
 //! The names of a key's records.
 
-use syncguard_core::{Key, LockError, LockId};
+use syncguard_core::{LockError, LockId};
 
 /// The prefix of all names: `prefix/l/key` is a lock, `prefix/f/key` the fence counter of the key, and `prefix/i/lock id` has
 /// the key of a lock.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout(Box<str>);
 
-/// The names of a key's records.
-#[derive(Clone)]
-pub(crate) struct Names {
-    pub(crate) lock: String,
-    pub(crate) counter: String,
-}
-
 impl Layout {
-    pub(crate) const DEFAULT_PREFIX: &'static str = "syncguard";
-
     const LONGEST_PREFIX: usize = 512;
 
     /// # Errors
@@ -39,16 +30,14 @@ impl Layout {
         &self.0
     }
 
-    pub(crate) fn names(&self, key: &Key) -> Names {
-        Names { lock: self.lock(key), counter: self.counter(key) }
+    /// The name of the lock of a key, or of the beginning of one.
+    pub(crate) fn lock(&self, key: &str) -> String {
+        format!("{}/l/{key}", self.0)
     }
 
-    pub(crate) fn lock(&self, key: &Key) -> String {
-        self.lock_name(key.expose())
-    }
-
-    pub(crate) fn counter(&self, key: &Key) -> String {
-        self.counter_name(key.expose())
+    /// The name of the counter of a key, or of the beginning of one.
+    pub(crate) fn counter(&self, key: &str) -> String {
+        format!("{}/f/{key}", self.0)
     }
 
     /// The name of the index entry of a lock.
@@ -56,18 +45,8 @@ impl Layout {
         format!("{}/i/{}", self.0, lock_id.expose())
     }
 
-    /// The name of the lock of a text, which need not be a whole key.
-    pub(crate) fn lock_name(&self, text: &str) -> String {
-        format!("{}/l/{text}", self.0)
-    }
-
-    /// The name of the counter of a text, which need not be a whole key.
-    pub(crate) fn counter_name(&self, text: &str) -> String {
-        format!("{}/f/{text}", self.0)
-    }
-
-    /// The text after the prefix and the kind in the name of a lock or a counter.
-    pub(crate) fn text_of<'n>(&self, name: &'n [u8]) -> Option<&'n str> {
+    /// The key in the name of a lock or a counter.
+    pub(crate) fn key_in<'n>(&self, name: &'n [u8]) -> Option<&'n str> {
         std::str::from_utf8(name.get(self.0.len() + 3..)?).ok()
     }
 }
@@ -79,13 +58,14 @@ mod tests {
     #[test]
     fn each_key_has_names_of_its_own() {
         let layout = Layout::new("/apps/locks").unwrap();
-        let names = layout.names(&Key::new("a/b").unwrap());
-        assert_eq!((&*names.lock, &*names.counter), ("/apps/locks/l/a/b", "/apps/locks/f/a/b"));
+        assert_eq!(layout.lock("a/b"), "/apps/locks/l/a/b");
+        let counter = layout.counter("a/b");
+        assert_eq!(counter, "/apps/locks/f/a/b");
         let id = LockId::new("apesXHOdi5wMq4V2M0-VRg").unwrap();
         assert_eq!(layout.index(id), "/apps/locks/i/apesXHOdi5wMq4V2M0-VRg");
-        assert_eq!(layout.text_of(names.counter.as_bytes()), Some("a/b"));
-        assert_eq!(layout.text_of(b"/apps"), None);
-        assert_eq!(layout.text_of(b"/apps/locks/l/\xff"), None);
+        assert_eq!(layout.key_in(counter.as_bytes()), Some("a/b"));
+        assert_eq!(layout.key_in(b"/apps"), None);
+        assert_eq!(layout.key_in(b"/apps/locks/l/\xff"), None);
     }
 
     #[test]

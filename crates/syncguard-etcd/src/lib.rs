@@ -97,7 +97,6 @@
 mod acquire;
 mod backend;
 mod client;
-mod clock;
 mod clock_probe;
 mod config;
 mod connect;
@@ -107,18 +106,15 @@ mod find;
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod http_date;
 mod inner;
 mod is_locked;
 mod layout;
 mod listing;
 mod lookup;
 mod members;
-mod memory;
 mod record;
 mod release;
 mod report;
-mod retry;
 mod service;
 mod settle;
 mod signals;

@@ -2,46 +2,40 @@
 
 use std::sync::Arc;
 
-use syncguard_core::authoring::LockInventory;
-use syncguard_core::authoring::cancel;
-use syncguard_core::authoring::corrupt_record;
+use syncguard_core::authoring::{Attempt, Fault, LockInventory, cancel, corrupt_record};
 use syncguard_core::inventory::{FenceCounter, ListRequest, Page};
-use syncguard_core::{Fence, Key, LockError, LockInfo};
+use syncguard_core::{Fence, Key, LockError, LockInfo, Timestamp};
 
 use crate::backend::EtcdBackend;
-use crate::error::{Fault, Rpc};
-use crate::inner::{Changed, Inner};
-use crate::record::{self, Held, digits, if_counter};
-use crate::retry::Attempt;
-use crate::txn::{self, Change};
-use crate::wire::RangeResponse;
+use crate::error::Rpc;
+use crate::inner::Inner;
+use crate::layout::Layout;
+use crate::record::{self, Held};
+use crate::txn;
+use crate::wire::{KeyValue, RangeRequest};
 
 /// A page is one range of names, which are in the order of the keys. It also has the locks that have expired.
 #[deny(clippy::missing_trait_methods)]
 impl LockInventory for EtcdBackend {
     async fn list_locks(&self, request: ListRequest) -> Result<Page<LockInfo>, LockError> {
-        let inner = self.inner();
-        let read = inner.attempts().run(|attempt| list_locks(inner, &request, attempt));
-        cancel::read(None, Box::pin(read)).await
+        list(&self.0, Layout::lock, lock, request).await
     }
 
     async fn list_counters(&self, request: ListRequest) -> Result<Page<FenceCounter>, LockError> {
-        let inner = self.inner();
-        let read = inner.attempts().run(|attempt| list_counters(inner, &request, attempt));
-        cancel::read(None, Box::pin(read)).await
+        list(&self.0, Layout::counter, counter, request).await
     }
 
     async fn fence_counter(&self, key: Key) -> Result<Option<Fence>, LockError> {
-        let inner = self.inner();
-        let name = inner.layout.counter(&key);
+        let inner = &self.0;
+        let name = inner.layout.counter(key.expose());
         let read = inner.attempts().run(async |attempt| inner.counter(&name, &attempt).await);
         cancel::read(None, Box::pin(read)).await.map_err(|error| error.with_key(&key))
     }
 
     async fn raise_counter(&self, key: Key, at_least: Fence) -> Result<Fence, LockError> {
-        let inner = Arc::clone(self.inner());
+        let inner = Arc::clone(&self.0);
         let raise = async move {
-            let name = inner.layout.counter(&key);
+            let name = inner.layout.counter(key.expose());
             let once = |attempt| raise(&inner, &name, at_least, attempt);
             inner.attempts().run(once).await.map_err(|error| error.with_key(&key))
         };
@@ -49,66 +43,65 @@ impl LockInventory for EtcdBackend {
     }
 }
 
-async fn list_locks(
+/// Reads a record by its name and its key; `None` if it does not belong to the page at this time.
+type Entry<T> = fn(&str, &str, KeyValue, Timestamp) -> Result<Option<T>, LockError>;
+
+fn lock(
+    name: &str,
+    key: &str,
+    stored: KeyValue,
+    now: Timestamp,
+) -> Result<Option<LockInfo>, LockError> {
+    let record = Held::read(name, key, stored)?.record;
+    Ok(record.is_live(now).then(|| record.into_info()))
+}
+
+fn counter(
+    name: &str,
+    key: &str,
+    stored: KeyValue,
+    _: Timestamp,
+) -> Result<Option<FenceCounter>, LockError> {
+    let key = Key::new(key).map_err(|_| corrupt_record(name, "its name has no key"))?;
+    let counter = record::counter(name, Some(&stored))?;
+    Ok(counter.map(|counter| FenceCounter::new(key, counter)))
+}
+
+/// Reads a page of locks or of counters. `name` makes their names of keys, or of the beginnings of keys.
+async fn list<T>(
     inner: &Inner,
-    request: &ListRequest,
-    attempt: Attempt,
-) -> Result<Page<LockInfo>, Fault> {
-    let layout = &inner.layout;
-    let range = range(inner, |text| layout.lock_name(text), request, &attempt).await?;
-    let mut page = Page::new(next(inner, &range, request));
-    let now = inner.now()?;
-    for stored in range.kvs {
-        let name = String::from_utf8_lossy(&stored.key).into_owned();
-        let text = layout.text_of(name.as_bytes()).unwrap_or_default();
-        match Held::read(&name, text, stored) {
-            Ok(held) if !held.is_live(now) => {}
-            held => page.push(&name, held.map(|held| held.record.into_info())),
+    name: fn(&Layout, &str) -> String,
+    entry: Entry<T>,
+    request: ListRequest,
+) -> Result<Page<T>, LockError> {
+    let request = &request;
+    let once = async |attempt: Attempt| {
+        let (layout, start) = (&inner.layout, request.expose_start());
+        let mut from = name(layout, start);
+        if request.expose_place() == Some(start) {
+            // The first name behind this one.
+            from.push('\0');
         }
-    }
-    Ok(page)
-}
-
-async fn list_counters(
-    inner: &Inner,
-    request: &ListRequest,
-    attempt: Attempt,
-) -> Result<Page<FenceCounter>, Fault> {
-    let layout = &inner.layout;
-    let range = range(inner, |text| layout.counter_name(text), request, &attempt).await?;
-    let mut page = Page::new(next(inner, &range, request));
-    for stored in range.kvs {
-        let name = String::from_utf8_lossy(&stored.key).into_owned();
-        let key = layout.text_of(name.as_bytes()).and_then(|text| Key::new(text).ok());
-        let entry =
-            key.ok_or_else(|| corrupt_record(&name, "its name has no key")).and_then(|key| {
-                let counter = record::counter(&name, Some(&stored))?.unwrap_or(Fence::ZERO);
-                Ok(FenceCounter::new(key, counter))
-            });
-        page.push(&name, entry);
-    }
-    Ok(page)
-}
-
-async fn range(
-    inner: &Inner,
-    name: impl Fn(&str) -> String,
-    request: &ListRequest,
-    attempt: &Attempt,
-) -> Result<RangeResponse, Fault> {
-    let start = request.expose_start();
-    let mut from = name(start);
-    if request.expose_place() == Some(start) {
-        // The first name behind this one.
-        from.push('\0');
-    }
-    let read = txn::read_range(from, name(&request.expose_end()), request.page_size());
-    Ok(txn::range(inner.txn(Rpc::Read, &read, attempt).await?)?)
-}
-
-fn next(inner: &Inner, range: &RangeResponse, request: &ListRequest) -> Option<ListRequest> {
-    let last = range.kvs.last().filter(|_| range.more)?;
-    Some(request.behind(inner.layout.text_of(&last.key)?))
+        let read = txn::read_range(RangeRequest {
+            key: from.into_bytes(),
+            range_end: name(layout, &request.expose_end()).into_bytes(),
+            limit: i64::try_from(request.page_size()).unwrap_or(i64::MAX),
+            revision: 0,
+        });
+        let range = txn::range(inner.txn(Rpc::Read, &read, &attempt).await?)?;
+        let last = range.kvs.last().filter(|_| range.more);
+        let next = last.and_then(|last| Some(request.behind(layout.key_in(&last.key)?)));
+        let (mut page, now) = (Page::new(next), inner.now()?);
+        for stored in range.kvs {
+            let name = String::from_utf8_lossy(&stored.key).into_owned();
+            let key = layout.key_in(name.as_bytes()).unwrap_or_default();
+            if let Some(entry) = entry(&name, key, stored, now).transpose() {
+                page.push(&name, entry);
+            }
+        }
+        Ok(page)
+    };
+    cancel::read(None, Box::pin(inner.attempts().run(once))).await
 }
 
 /// Sends one read, and one transaction if the counter must be raised. The transaction states the counter that was read.
@@ -123,9 +116,6 @@ async fn raise(
     if let Some(enough) = seen.filter(|seen| *seen >= at_least) {
         return Ok(enough);
     }
-    let change = if_counter(Change::new(), name, seen).put(name, digits(at_least)).or_read(&[]);
-    match inner.change::<0>(change, &attempt).await? {
-        Changed::Done(_) => Ok(at_least),
-        Changed::Refused([]) => Err(Fault::conflict()),
-    }
+    inner.count(name, seen, at_least, &attempt).await?;
+    Ok(at_least)
 }

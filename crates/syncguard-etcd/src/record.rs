@@ -9,7 +9,7 @@ use syncguard_core::authoring::{corrupt_record, hash_key};
 use syncguard_core::contract::{Holder, is_live};
 use syncguard_core::{Fence, Key, LockError, LockId, LockInfo, Timestamp};
 
-use crate::txn::{Change, Version};
+use crate::txn::Version;
 use crate::wire::KeyValue;
 
 /// A lock as it is stored, with the field names that the other stores have.
@@ -38,7 +38,7 @@ pub(crate) struct Record {
     pub(crate) expires_at: Timestamp,
     pub(crate) fence: Fence,
     /// `None` if another client has written the lock.
-    holder: Option<Holder>,
+    pub(crate) holder: Option<Holder>,
 }
 
 /// A lock in the store, and the version that was read or written.
@@ -49,48 +49,6 @@ pub(crate) struct Held {
 }
 
 impl Record {
-    /// A lock that is about to be taken. `times` are acquisition and expiry.
-    pub(crate) fn new(
-        key: &Key,
-        lock_id: LockId,
-        times: (Timestamp, Timestamp),
-        fence: Fence,
-        holder: &Holder,
-    ) -> Self {
-        Self {
-            key: key.clone(),
-            lock_id,
-            acquired_at: times.0,
-            expires_at: times.1,
-            fence,
-            holder: Some(holder.clone()),
-        }
-    }
-
-    /// # Errors
-    ///
-    /// `Internal` if the value is not the lock of this key. `name` is the name of the record; only its hash gets into the
-    /// error.
-    fn read(name: &str, text: &str, value: &[u8]) -> Result<Self, LockError> {
-        let corrupt = |problem| corrupt_record(name, problem);
-        let stored: Stored<'_> =
-            serde_json::from_slice(value).map_err(|_| corrupt("it is not the JSON of a lock"))?;
-        let time = |millis, problem| Timestamp::from_millis(millis).map_err(|_| corrupt(problem));
-        let key = Key::new(&*stored.key).map_err(|_| corrupt("key is not a key"))?;
-        if key.expose() != text {
-            return Err(corrupt("key is that of another record"));
-        }
-        Ok(Self {
-            key,
-            lock_id: LockId::new(&*stored.lock_id)
-                .map_err(|_| corrupt("lockId is not a lock id"))?,
-            acquired_at: time(stored.acquired_at_ms, "acquiredAtMs is not a time")?,
-            expires_at: time(stored.expires_at_ms, "expiresAtMs is not a time")?,
-            fence: stored.fence.parse().map_err(|_| corrupt("fence is not 15 digits"))?,
-            holder: Holder::from_fields(|name| stored.people.get(name)?.as_str()),
-        })
-    }
-
     /// # Errors
     ///
     /// `Internal` if JSON cannot hold the lock, which it always can.
@@ -127,15 +85,28 @@ impl Record {
 impl Held {
     /// # Errors
     ///
-    /// `Internal` if the record is not the lock of the key in its name. `text` is that key.
+    /// `Internal` if the record is not the lock of the key in its name. `text` is that key. Only the hash of the name gets
+    /// into the error.
     pub(crate) fn read(name: &str, text: &str, stored: KeyValue) -> Result<Self, LockError> {
-        let record = Record::read(name, text, &stored.value)?;
+        let corrupt = |problem| corrupt_record(name, problem);
+        let lock: Stored<'_> = serde_json::from_slice(&stored.value)
+            .map_err(|_| corrupt("it is not the JSON of a lock"))?;
+        let time = |millis, problem| Timestamp::from_millis(millis).map_err(|_| corrupt(problem));
+        let key = Key::new(&*lock.key).map_err(|_| corrupt("key is not a key"))?;
+        if key.expose() != text {
+            return Err(corrupt("key is that of another record"));
+        }
+        let lock_id = LockId::new(&*lock.lock_id);
+        let record = Record {
+            key,
+            lock_id: lock_id.map_err(|_| corrupt("lockId is not a lock id"))?,
+            acquired_at: time(lock.acquired_at_ms, "acquiredAtMs is not a time")?,
+            expires_at: time(lock.expires_at_ms, "expiresAtMs is not a time")?,
+            fence: lock.fence.parse().map_err(|_| corrupt("fence is not 15 digits"))?,
+            holder: Holder::from_fields(|name| lock.people.get(name)?.as_str()),
+        };
         let version = Version { revision: stored.mod_revision, value: stored.value };
         Ok(Self { record, version })
-    }
-
-    pub(crate) fn is_live(&self, now: Timestamp) -> bool {
-        self.record.is_live(now)
     }
 }
 
@@ -147,43 +118,13 @@ impl Held {
 pub(crate) fn counter(name: &str, stored: Option<&KeyValue>) -> Result<Option<Fence>, LockError> {
     let Some(stored) = stored else { return Ok(None) };
     let fence = std::str::from_utf8(&stored.value).ok().and_then(|digits| digits.parse().ok());
-    fence.map(Some).ok_or_else(|| {
-        LockError::internal(format!(
-            "corrupt fence counter {}: it is not 15 digits",
-            hash_key(name)
-        ))
-    })
-}
-
-/// The value of a counter.
-pub(crate) fn digits(counter: Fence) -> Vec<u8> {
-    counter.to_string().into_bytes()
-}
-
-/// The counter is as it was seen. Its number never comes back, so it needs no revision.
-pub(crate) fn if_counter(change: Change, name: &str, seen: Option<Fence>) -> Change {
-    match seen {
-        Some(seen) => change.if_value(name, &digits(seen)),
-        None => change.if_absent(name),
-    }
+    let corrupt = || format!("corrupt fence counter {}: it is not 15 digits", hash_key(name));
+    fence.map(Some).ok_or_else(|| LockError::internal(corrupt()))
 }
 
 /// The counter that a transaction states, in the place of a deadline: the transaction is void once the counter is above it.
 pub(crate) fn seen_as_deadline(counter: Option<Fence>) -> Result<Timestamp, LockError> {
     Timestamp::from_millis(counter.unwrap_or(Fence::ZERO).get())
-}
-
-/// The highest known fence of a key.
-pub(crate) fn last_fence(lock: Option<&Record>, counter: Option<Fence>, key: &Key) -> Fence {
-    let counted = counter.unwrap_or(Fence::ZERO);
-    let carried = lock.map_or(Fence::ZERO, |lock| lock.fence);
-    if carried > counted {
-        tracing::error!(
-            key_hash = %key.hash_id(),
-            "the fence counter of this key is behind its last lock: was it deleted?"
-        );
-    }
-    counted.max(carried)
 }
 
 #[cfg(test)]
@@ -193,8 +134,12 @@ mod tests {
     const NAME: &str = "syncguard/l/job:7";
     const STORED: &str = r#"{"lockId":"apesXHOdi5wMq4V2M0-VRg","expiresAtMs":31000,"acquiredAtMs":1000,"key":"job:7","fence":"000000000000007","holder":"web-1","note":"run \"4\""}"#;
 
+    fn stored(value: &[u8]) -> KeyValue {
+        KeyValue { value: value.to_vec(), ..KeyValue::default() }
+    }
+
     fn read(value: &str) -> Result<Record, LockError> {
-        Record::read(NAME, "job:7", value.as_bytes())
+        Held::read(NAME, "job:7", stored(value.as_bytes())).map(|held| held.record)
     }
 
     #[test]
@@ -203,12 +148,20 @@ mod tests {
         let id = LockId::new("apesXHOdi5wMq4V2M0-VRg").unwrap();
         let time = |millis| Timestamp::from_millis(millis).unwrap();
         let holder = Holder::new("web-1").unwrap().with_note("run \"4\"").unwrap();
-        let fence = Fence::new(7).unwrap();
-        let record = Record::new(&key, id, (time(1000), time(31_000)), fence, &holder);
+        let (acquired_at, expires_at, fence) = (time(1000), time(31_000), Fence::new(7).unwrap());
+        let holder = Some(holder);
+        let record = Record {
+            key: key.clone(),
+            lock_id: id,
+            acquired_at,
+            expires_at,
+            fence,
+            holder: holder.clone(),
+        };
         assert_eq!(String::from_utf8(record.value().unwrap()).unwrap(), STORED);
         let info = read(STORED).unwrap().into_info();
-        let expected = LockInfo::new(key, id, time(1000), time(31_000), fence);
-        assert_eq!(info, expected.with_holder(Some(holder)));
+        let expected = LockInfo::new(key, id, acquired_at, expires_at, fence);
+        assert_eq!(info, expected.with_holder(holder));
     }
 
     #[test]
@@ -239,11 +192,10 @@ mod tests {
             assert!(!format!("{error:?}").contains("job:7"), "{error:?}");
             assert!(error.message().contains(&hash_key(NAME).to_string()), "{error}");
         }
-        let bad = |value: &[u8]| KeyValue { value: value.to_vec(), ..KeyValue::default() };
         for wrong in [&b""[..], b"7", b"00000000000000x", b"\xff"] {
-            assert!(counter("syncguard/f/job:7", Some(&bad(wrong))).is_err(), "{wrong:?}");
+            assert!(counter("syncguard/f/job:7", Some(&stored(wrong))).is_err(), "{wrong:?}");
         }
-        let seven = bad(b"000000000000007");
+        let seven = stored(b"000000000000007");
         assert_eq!(counter("x", Some(&seven)).unwrap(), Some(Fence::new(7).unwrap()));
         assert_eq!(counter("x", None).unwrap(), None);
     }

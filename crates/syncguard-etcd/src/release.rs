@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use syncguard_core::authoring::planted::is_planted;
+use syncguard_core::authoring::{Attempt, Fault};
 use syncguard_core::contract::ReleaseRequest;
 use syncguard_core::{Fence, LockError, ReleaseResult};
 
-use crate::error::Fault;
 use crate::find::{find, judge};
 use crate::inner::{Changed, Inner};
-use crate::record::{Held, digits, if_counter};
-use crate::retry::Attempt;
+use crate::record::Held;
 use crate::txn::Change;
 
 pub(crate) async fn release(
@@ -39,12 +38,12 @@ async fn once(
             Err(reason) => return not_held(reason),
         },
     };
-    let name = inner.layout.lock(&held.record.key);
+    let name = inner.layout.lock(held.record.key.expose());
     let change = delete(inner, &held, is_planted("unchecked-release"));
     let (change, counter) = raise(inner, request, &held, change, &attempt).await?;
     match inner.change(change.or_read(&[&name]), &attempt).await? {
         Changed::Done(_) => {
-            inner.memory.free.put(held.record.key, counter);
+            inner.free.put(held.record.key, counter);
             Ok(ReleaseResult::Released)
         }
         Changed::Refused([lock]) => match judge(inner, &held.record.key, lock_id, lock)? {
@@ -67,19 +66,19 @@ async fn raise(
     let fence = held.record.fence;
     let raised = request.raised().filter(|(key, _)| **key == held.record.key);
     let Some((key, at_least)) = raised else { return Ok((change, fence)) };
-    let name = inner.layout.counter(key);
+    let name = inner.layout.counter(key.expose());
     let seen = inner.counter(&name, attempt).await?;
     if let Some(enough) = seen.filter(|seen| *seen >= at_least) {
         return Ok((change, enough));
     }
-    Ok((if_counter(change, &name, seen).put(&name, digits(at_least)), at_least))
+    Ok((change.count(&name, seen, at_least), at_least))
 }
 
 /// Deletes a lock and its index entry, if the lock still has this version; in any case with a planted flaw.
 pub(crate) fn delete(inner: &Inner, held: &Held, flawed: bool) -> Change {
-    let name = inner.layout.lock(&held.record.key);
-    Change::new()
-        .if_unchanged(&name, &held.version)
+    let name = inner.layout.lock(held.record.key.expose());
+    Change::default()
+        .if_version(&name, Some(&held.version))
         .without_conditions_if(flawed)
         .delete(&name)
         .delete(&inner.layout.index(held.record.lock_id))

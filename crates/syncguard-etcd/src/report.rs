@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use syncguard_core::LockError;
-use syncguard_core::authoring::ClockDrift;
+use syncguard_core::authoring::{Attempt, ClockDrift, Fault};
 
 use crate::clock_probe::narrow;
-use crate::error::{Fault, Rpc};
+use crate::error::Rpc;
 use crate::inner::Inner;
-use crate::retry::Attempt;
-use crate::service::paths;
 use crate::txn;
 use crate::wire::{AlarmResponse, MemberListResponse, RangeRequest, StatusResponse};
 
@@ -48,17 +46,18 @@ pub struct ClusterReport {
 pub(crate) async fn report(inner: &Inner) -> Result<ClusterReport, LockError> {
     let measure = narrow(Arc::downgrade(&inner.probe));
     let (report, ()) = tokio::join!(inner.attempts().run(|attempt| once(inner, attempt)), measure);
-    Ok(ClusterReport { clock_drift: inner.probe.gauge().drift(), ..report? })
+    Ok(ClusterReport { clock_drift: inner.probe.gauge.drift(), ..report? })
 }
 
 async fn once(inner: &Inner, attempt: Attempt) -> Result<ClusterReport, Fault> {
     let deadline = attempt.call_deadline();
-    let ask = &inner.client;
-    let status: StatusResponse = ask.ask(paths::STATUS, deadline).await?;
-    let members: MemberListResponse = ask.ask(paths::MEMBER_LIST, deadline).await?;
-    let alarms: AlarmResponse = ask.ask(paths::ALARM, deadline).await?;
+    let client = &inner.client;
+    let status: StatusResponse = client.ask("/etcdserverpb.Maintenance/Status", deadline).await?;
+    let members: MemberListResponse =
+        client.ask("/etcdserverpb.Cluster/MemberList", deadline).await?;
+    let alarms: AlarmResponse = client.ask("/etcdserverpb.Maintenance/Alarm", deadline).await?;
     let (revision, was_never_compacted) = history(inner, &attempt).await?;
-    let metrics = tokio::time::timeout_at(deadline, inner.client.members().get("/metrics")).await;
+    let metrics = tokio::time::timeout_at(deadline, client.members.get("/metrics")).await;
     let learners = members.members.iter().filter(|member| member.is_learner).count();
     let has = |kind| alarms.alarms.iter().any(|alarm| alarm.alarm == kind);
     Ok(ClusterReport {
@@ -79,10 +78,10 @@ async fn once(inner: &Inner, attempt: Attempt) -> Result<ClusterReport, Fault> {
 
 /// The revision of the store, and whether its first revision can still be read.
 async fn history(inner: &Inner, attempt: &Attempt) -> Result<(i64, bool), Fault> {
-    let name = inner.layout.lock_name("");
+    let name = inner.layout.lock("");
     let now = inner.txn(Rpc::Read, &txn::read(&[&name]), attempt).await?;
     let first = RangeRequest { key: name.into(), revision: 1, ..RangeRequest::default() };
-    let first = inner.txn(Rpc::Read, &txn::read_at(first), attempt).await;
+    let first = inner.txn(Rpc::Read, &txn::read_range(first), attempt).await;
     Ok((txn::revision(&now)?, first.is_ok()))
 }
 

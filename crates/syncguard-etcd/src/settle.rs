@@ -10,17 +10,14 @@
 //!   transactions are then void. This skips a fence, which is allowed: fences only have to grow. A tick loses an attempt
 //!   by it at most.
 
-use syncguard_core::LockError;
 use syncguard_core::authoring::cancel::{Settled, Unsettled};
 use syncguard_core::authoring::planted::is_planted;
+use syncguard_core::authoring::{Attempt, Fault};
+use syncguard_core::{Fence, LockError};
 
-use crate::error::Fault;
 use crate::inner::{Changed, Inner};
-use crate::layout::Names;
-use crate::record::{self, Held, digits, if_counter, last_fence, seen_as_deadline};
+use crate::record::{self, Held, seen_as_deadline};
 use crate::release::delete;
-use crate::retry::Attempt;
-use crate::txn::Change;
 
 /// Sends one transaction for a remembered lock; otherwise a read, and a transaction if something is to change.
 ///
@@ -34,16 +31,16 @@ pub(crate) async fn settle(inner: &Inner, acquire: &Unsettled) -> Result<Settled
 }
 
 async fn once(inner: &Inner, acquire: &Unsettled, attempt: Attempt) -> Result<(), Fault> {
-    let known = inner.memory.locks.take(&acquire.lock_id);
+    let known = inner.locks.take(&acquire.lock_id);
     if let Some(known) = known.filter(|known| known.record.key == acquire.key)
         && remove(inner, &known, &attempt).await?
     {
         return Ok(());
     }
-    let Names { lock: lock_name, counter: counter_name } = inner.layout.names(&acquire.key);
+    let key = acquire.key.expose();
+    let (lock_name, counter_name) = (inner.layout.lock(key), inner.layout.counter(key));
     let [lock, counter] = inner.read([&lock_name, &counter_name], &attempt).await?;
     // A record that cannot be read is not our lock.
-    let key = acquire.key.expose();
     let lock = lock.and_then(|lock| Held::read(&lock_name, key, lock).ok());
     if let Some(ours) = lock.as_ref().filter(|lock| lock.record.lock_id == acquire.lock_id) {
         return if remove(inner, ours, &attempt).await? { Ok(()) } else { Err(Fault::conflict()) };
@@ -54,15 +51,9 @@ async fn once(inner: &Inner, acquire: &Unsettled, attempt: Attempt) -> Result<()
     if seen_as_deadline(counter)? > seen || is_planted("unmoved-counter") {
         return Ok(());
     }
-    let before = lock.as_ref().map(|lock| &lock.record);
-    let skipped = last_fence(before, counter, &acquire.key).next()?;
-    let change = if_counter(Change::new(), &counter_name, counter)
-        .put(&counter_name, digits(skipped))
-        .or_read(&[]);
-    match inner.change::<0>(change, &attempt).await? {
-        Changed::Done(_) => Ok(()),
-        Changed::Refused([]) => Err(Fault::conflict()),
-    }
+    let carried = lock.map(|lock| lock.record.fence);
+    let skipped = Fence::last_of(counter, carried, &acquire.key).next()?;
+    inner.count(&counter_name, counter, skipped, &attempt).await
 }
 
 /// Deletes the lock if it is unchanged; returns whether it was.

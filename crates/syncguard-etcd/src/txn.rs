@@ -1,6 +1,6 @@
 //! Transactions: what is compared, what is written if all of it is so, and what is read otherwise.
 
-use syncguard_core::LockError;
+use syncguard_core::{Fence, LockError};
 
 use crate::error;
 use crate::wire::{
@@ -11,7 +11,7 @@ use crate::wire::{
 /// One state of a record.
 ///
 /// A restored snapshot gives revisions out a second time, so the value belongs to the state as well.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub(crate) struct Version {
     pub(crate) revision: i64,
     pub(crate) value: Vec<u8>,
@@ -22,20 +22,9 @@ pub(crate) fn read(names: &[&str]) -> TxnRequest {
     TxnRequest { success: gets(names), ..TxnRequest::default() }
 }
 
-/// A read of the past, as [`read`].
-pub(crate) fn read_at(range: RangeRequest) -> TxnRequest {
+/// As [`read`], of a range of names or of the past.
+pub(crate) fn read_range(range: RangeRequest) -> TxnRequest {
     TxnRequest { success: vec![op(Request::Range(range))], ..TxnRequest::default() }
-}
-
-/// A read of a range of names, as [`read`].
-pub(crate) fn read_range(from: String, end: String, limit: usize) -> TxnRequest {
-    let range = RangeRequest {
-        key: from.into_bytes(),
-        range_end: end.into_bytes(),
-        limit: i64::try_from(limit).unwrap_or(i64::MAX),
-        revision: 0,
-    };
-    read_at(range)
 }
 
 /// A change under conditions; if one of them does not hold, nothing is written.
@@ -43,33 +32,34 @@ pub(crate) fn read_range(from: String, end: String, limit: usize) -> TxnRequest 
 pub(crate) struct Change(TxnRequest);
 
 impl Change {
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
-    /// The record still has this version.
-    pub(crate) fn if_unchanged(self, name: &str, seen: &Version) -> Self {
-        self.when(name, Target::ModRevision(seen.revision)).if_value(name, &seen.value)
-    }
-
-    /// The record has this value.
-    pub(crate) fn if_value(self, name: &str, value: &[u8]) -> Self {
-        self.when(name, Target::Value(value.to_vec()))
+    /// The record still has this version, or is absent.
+    pub(crate) fn if_version(self, name: &str, seen: Option<&Version>) -> Self {
+        let Some(Version { revision, value }) = seen else { return self.if_absent(name) };
+        let change = self.when(name, MOD_REVISION, Target::ModRevision(*revision));
+        change.when(name, VALUE, Target::Value(value.clone()))
     }
 
     pub(crate) fn if_absent(self, name: &str) -> Self {
-        self.when(name, Target::ModRevision(0))
+        self.when(name, MOD_REVISION, Target::ModRevision(0))
+    }
+
+    /// Moves a counter, if it is as it was seen. Its number never comes back, so it needs no revision.
+    pub(crate) fn count(self, name: &str, seen: Option<Fence>, next: Fence) -> Self {
+        let digits = |fence: Fence| fence.to_string().into_bytes();
+        let change = match seen {
+            Some(seen) => self.when(name, VALUE, Target::Value(digits(seen))),
+            None => self.if_absent(name),
+        };
+        change.put(name, digits(next))
     }
 
     pub(crate) fn put(mut self, name: &str, value: Vec<u8>) -> Self {
-        let put = PutRequest { key: name.into(), value };
-        self.0.success.push(op(Request::Put(put)));
+        self.0.success.push(op(Request::Put(PutRequest { key: name.into(), value })));
         self
     }
 
     pub(crate) fn delete(mut self, name: &str) -> Self {
-        let delete = DeleteRangeRequest { key: name.into() };
-        self.0.success.push(op(Request::DeleteRange(delete)));
+        self.0.success.push(op(Request::DeleteRange(DeleteRangeRequest { key: name.into() })));
         self
     }
 
@@ -87,11 +77,7 @@ impl Change {
         self
     }
 
-    fn when(mut self, name: &str, value: Target) -> Self {
-        let target = match value {
-            Target::ModRevision(_) => MOD_REVISION,
-            Target::Value(_) => VALUE,
-        };
+    fn when(mut self, name: &str, target: i32, value: Target) -> Self {
         self.0.compare.push(Compare { target, key: name.into(), target_union: Some(value) });
         self
     }
@@ -113,8 +99,7 @@ pub(crate) fn records<const N: usize>(
     let mut ranges = ranges(answer);
     let mut records = [const { None }; N];
     for record in &mut records {
-        let range =
-            ranges.next().ok_or_else(|| error::unintelligible("a record is missing in it"))?;
+        let range = ranges.next().ok_or_else(missing)?;
         *record = range.kvs.into_iter().next();
     }
     Ok(records)
@@ -122,7 +107,11 @@ pub(crate) fn records<const N: usize>(
 
 /// The range that a transaction has read.
 pub(crate) fn range(answer: TxnResponse) -> Result<RangeResponse, LockError> {
-    ranges(answer).next().ok_or_else(|| error::unintelligible("the range is missing in it"))
+    ranges(answer).next().ok_or_else(missing)
+}
+
+fn missing() -> LockError {
+    error::unintelligible("a record is missing in it")
 }
 
 /// The revision at which a change was carried out.

@@ -1,7 +1,7 @@
 //! Reads connection URLs: the members, the user, the prefix and the options of this library.
 
 use syncguard_core::LockError;
-use syncguard_core::authoring::backend_url::{BackendUrl, percent_decoded};
+use syncguard_core::authoring::backend_url::{BackendUrl, host_and_port, percent_decoded, set};
 
 use crate::config::EtcdOptions;
 
@@ -54,34 +54,15 @@ fn place(base: &str, mut options: EtcdOptions) -> Option<EtcdOptions> {
             hosts
         }
     };
-    options.members = hosts.split(',').map(host_and_port).collect::<Option<_>>()?;
+    let member = |text| {
+        let (host, port) = host_and_port(text)?;
+        Some((host.to_owned(), port.unwrap_or(PORT)))
+    };
+    options.members = hosts.split(',').map(member).collect::<Option<_>>()?;
     if !path.is_empty() {
         options.key_prefix = percent_decoded(path)?;
     }
     Some(options)
-}
-
-/// Reads `host` or `host:port`, an IPv6 address in square brackets.
-fn host_and_port(text: &str) -> Option<(String, u16)> {
-    let end = text.rfind(']').map_or(0, |end| end + 1);
-    let (host, port) = match text.get(end..)?.find(':') {
-        Some(colon) => text.split_at(end + colon),
-        None => (text, ""),
-    };
-    let port = match port.strip_prefix(':') {
-        None => PORT,
-        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().ok()?,
-        Some(_) => return None,
-    };
-    let is_name = |host: &str| {
-        let in_names = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-        !host.is_empty() && host.bytes().all(in_names)
-    };
-    let is_address = |host: &str| {
-        let inside = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-        inside.is_some_and(|inside| inside.parse::<std::net::Ipv6Addr>().is_ok())
-    };
-    (port > 0 && (is_name(host) || is_address(host))).then(|| (host.to_owned(), port))
 }
 
 fn with_parameters(
@@ -95,31 +76,17 @@ fn with_parameters(
     set(&mut options.strict_clock, url.flag("strict_clock")?);
     set(&mut options.cleanup_in_is_locked, url.flag("cleanup_in_is_locked")?);
     options.client.read_url(url)?;
-    match url.text("sslrootcert")? {
-        None => Ok(options),
-        Some(_) if !options.has_tls() => Err(LockError::invalid_argument(
+    let certificates = url.text("sslrootcert")?;
+    if certificates.is_some() && !options.has_tls() {
+        return Err(LockError::invalid_argument(
             "the parameter sslrootcert of the URL needs TLS, and so a URL that starts with etcds",
-        )),
-        Some(path) => with_root_certificates(options, &path),
+        ));
     }
-}
-
-fn set<T>(option: &mut T, value: Option<T>) {
-    if let Some(value) = value {
-        *option = value;
+    // Without the feature, `connect` says that it is missing.
+    #[cfg(feature = "tls")]
+    if let Some(path) = certificates {
+        options.root_certificates = syncguard_core::authoring::tls::read_certificates(&path)?;
     }
-}
-
-#[cfg(feature = "tls")]
-fn with_root_certificates(mut options: EtcdOptions, path: &str) -> Result<EtcdOptions, LockError> {
-    options.root_certificates = syncguard_core::authoring::tls::read_certificates(path)?;
-    Ok(options)
-}
-
-/// `connect` says that the feature is missing.
-#[cfg(not(feature = "tls"))]
-#[expect(clippy::unnecessary_wraps, reason = "with the feature it reads a file")]
-fn with_root_certificates(options: EtcdOptions, _: &str) -> Result<EtcdOptions, LockError> {
     Ok(options)
 }
 
@@ -209,11 +176,7 @@ mod tests {
     fn bad_parameters_are_refused_with_what_is_allowed() {
         for (url, says) in [
             ("etcd://h?prefix=x", "allowed are: cleanup_in_is_locked, connect_timeout_ms,"),
-            ("etcd://h?holder=x&holder=y", "holder more than once"),
-            ("etcd://h?request_timeout_ms=0", "from 1 to 3153600000000"),
-            ("etcd://h?strict_clock=yes", "true or false"),
             ("etcd://h?sslrootcert=x", "starts with etcds"),
-            ("etcd://h\n", "white space"),
         ] {
             assert!(refusal(url).contains(says), "{url}: {}", refusal(url));
         }

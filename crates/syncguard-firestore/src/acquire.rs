@@ -3,16 +3,13 @@
 use std::sync::Arc;
 
 use syncguard_core::authoring::cancel::Caller;
-use syncguard_core::authoring::lock_id_in_use;
+use syncguard_core::authoring::{Attempt, Fault, lock_id_in_use};
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
 use syncguard_core::{Contention, Fence, LockError, Timestamp};
 
-use crate::cache::Known;
 use crate::document::{Counter, Record, last_fence, put, unless_flawed};
-use crate::error::Fault;
 use crate::inner::Inner;
 use crate::names::Names;
-use crate::retry::Attempt;
 
 /// Sends one read and one commit; the commit's preconditions cover all documents that the decision was
 /// based on.
@@ -30,7 +27,8 @@ pub(crate) async fn acquire(
 ) -> Result<AcquireResult, LockError> {
     let subject = |error: LockError| error.with_key(&request.key).with_lock_id(request.lock_id);
     let names = inner.layout.names(&request.key).map_err(subject)?;
-    let other_lock = inner.cache.name_of(request.lock_id).filter(|name| *name != names.lock);
+    let known = inner.known.look(&request.lock_id, |known| known.version.name.clone());
+    let other_lock = known.filter(|name| *name != names.lock);
     let target = Target { request: &request, names: &names, other_lock: other_lock.as_deref() };
     let mut attempts = inner.attempts();
     let mut races = Races::default();
@@ -61,7 +59,7 @@ pub(crate) async fn acquire(
             Ok(acquired) => return Ok(AcquireResult::Acquired(acquired)),
             Err(fault) => fault,
         };
-        let lost_race = fault.is_conflict;
+        let lost_race = fault.is_conflict();
         match attempts.again(fault).await.map_err(subject) {
             Ok(()) => {}
             Err(error) if lost_race => last_error = Some(error),
@@ -118,26 +116,23 @@ async fn look(
     caller: &Caller,
 ) -> Result<Look, Fault> {
     caller.check()?;
-    let (names, request) = (target.names, target.request);
+    let (names, request, gauge) = (target.names, target.request, &inner.client.gauge);
     let (lock, fence) = (names.lock.as_str(), names.fence.as_str());
-    let deadline = attempt.call_deadline();
-    let (lock, counter, other) = match target.other_lock {
+    let [lock, counter, other] = match target.other_lock {
         None => {
-            let [lock, counter] = inner.client.read(&inner.layout, [lock, fence], deadline).await?;
-            (lock, counter, None)
+            let [lock, counter] = inner.read([lock, fence], attempt).await?;
+            [lock, counter, None]
         }
-        Some(other) => {
-            let all = [lock, fence, other];
-            let [lock, counter, other] = inner.client.read(&inner.layout, all, deadline).await?;
-            (lock, counter, other)
-        }
+        Some(other) => inner.read([lock, fence, other], attempt).await?,
     };
     let lock = lock.map(Record::read).transpose()?;
     let now = inner.now()?;
     let held = lock.as_ref().filter(|lock| lock.is_live(now));
     if let Some(held) = held.filter(|held| held.lock_id == request.lock_id) {
         // We hold the lock already: the answer to an earlier commit was lost.
-        return Ok(Look::Decided(granted(inner, request, held)));
+        inner.remember(request.lock_id, held.version.clone(), held.expires_at);
+        let granted = Acquired::new(request.lock_id, held.expires_at, held.fence);
+        return Ok(Look::Decided(AcquireResult::Acquired(granted)));
     }
     let refused = |refusal| Ok(Look::Decided(AcquireResult::Refused(refusal)));
     // A corrupt counter matters only once it is needed.
@@ -149,14 +144,14 @@ async fn look(
             return refused(refusal);
         }
         if window.not_before().is_some() {
-            inner.check_clock()?;
-            if let Some(refusal) = window.refuses_time(inner.earliest_server_time()?) {
+            gauge.check()?;
+            if let Some(refusal) = window.refuses_time(gauge.earliest_server_time(inner.now()?)?) {
                 return refused(refusal);
             }
         }
     }
     if let Some(held) = held {
-        inner.check_clock()?;
+        gauge.check()?;
         let contention = Contention::until(held.expires_at, now);
         let contention = contention.with_polled(!held.has_holder);
         return Ok(Look::Decided(AcquireResult::Busy(contention)));
@@ -166,16 +161,10 @@ async fn look(
     if other.is_some_and(|other| other.lock_id == request.lock_id && other.is_live(now)) {
         return Err(lock_id_in_use().into());
     }
-    inner.check_clock()?;
+    gauge.check()?;
     let counter = counter?;
     let last_fence = last_fence(lock.as_ref(), counter.as_ref(), &request.key);
     Ok(Look::Free(Free { lock, counter, last_fence, now }))
-}
-
-fn granted(inner: &Inner, request: &AcquireRequest, held: &Record) -> AcquireResult {
-    let known = Known { version: held.version.clone(), expires_at: held.expires_at };
-    inner.cache.remember(request.lock_id, known);
-    AcquireResult::Acquired(Acquired::new(request.lock_id, held.expires_at, held.fence))
 }
 
 /// Writes the lock and the counter in one commit, if both are unchanged since they were read.
@@ -211,7 +200,7 @@ async fn take(
     caller.check()?;
     caller.sends(seen, attempt.call_bound());
     let answer = inner.commit(writes, attempt).await?;
-    inner.remember(lock_id, names.lock.clone(), answer, expires_at);
+    inner.remember_written(lock_id, names.lock.clone(), answer, expires_at);
     fence.warn_near_limit("firestore", key);
     Ok(Acquired::new(lock_id, expires_at, fence))
 }

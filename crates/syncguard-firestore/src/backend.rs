@@ -15,19 +15,17 @@ use syncguard_core::inventory::Inventory;
 use syncguard_core::shared::ClientState;
 use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult};
 
-use crate::channel::Channel;
 use crate::config::FirestoreOptions;
 use crate::connect::ClientMaker;
 use crate::inner::Inner;
-use crate::names::Layout;
-use crate::service::{Service, ServiceMaker};
+use crate::service::{Maker, Service};
 use crate::{acquire, extend, is_locked, lookup, release, settle, url};
 
 /// Locks in two collections of a Cloud Firestore database. TypeScript: `createFirestoreBackend`.
 ///
 /// A cheap handle: clones share the connection, the remembered locks and the measured clock drift.
 #[derive(Clone)]
-pub struct FirestoreBackend(Arc<Inner>);
+pub struct FirestoreBackend(pub(crate) Arc<Inner>);
 
 impl FirestoreBackend {
     /// Connects with the options of the URL, and defaults for the others.
@@ -87,10 +85,8 @@ impl FirestoreBackend {
     /// Safe.
     pub async fn connect_with(url: &str, options: FirestoreOptions) -> Result<Self, LockError> {
         let options = url::parse(url, options)?;
-        let layout = options.check()?;
-        let maker = ClientMaker::new(&layout, &options)?;
-        let maker = ServiceMaker::Grpc(Box::new(maker));
-        Self::over(Channel::new(maker.make().await?, Some(maker)), layout, options)
+        let maker = ClientMaker::new(&options.check()?, &options)?;
+        Self::over(maker.make().await?, Some(Box::new(maker)), options)
     }
 
     /// Makes a backend over a client of the program, for example from `GoogleApi::get` of gcloud-sdk.
@@ -112,8 +108,7 @@ impl FirestoreBackend {
         client: FirestoreClient<GoogleAuthMiddleware>,
         options: FirestoreOptions,
     ) -> Result<Self, LockError> {
-        let layout = options.check()?;
-        Self::over(Channel::new(Service::Grpc(client), None), layout, options)
+        Self::over(Arc::new(client), None, options)
     }
 
     /// Returns how far this machine's clock is off the server's, measured by the responses so far; `None`
@@ -122,7 +117,7 @@ impl FirestoreBackend {
     /// Use it for health checks. Locks in Firestore live by the clocks of the clients: keep them in step.
     #[must_use]
     pub fn clock_drift(&self) -> Option<ClockDrift> {
-        self.0.client.gauge().drift()
+        self.0.client.gauge.drift()
     }
 
     /// Returns whether waiters hear of releases. Use it for health checks.
@@ -131,16 +126,12 @@ impl FirestoreBackend {
         self.0.signals.status()
     }
 
-    pub(crate) fn inner(&self) -> &Arc<Inner> {
-        &self.0
-    }
-
     pub(crate) fn over(
-        channel: Arc<Channel>,
-        layout: Layout,
+        service: Arc<dyn Service>,
+        maker: Option<Box<dyn Maker>>,
         options: FirestoreOptions,
     ) -> Result<Self, LockError> {
-        Ok(Self(Arc::new(Inner::new(channel, layout, options)?)))
+        Ok(Self(Arc::new(Inner::new(service, maker, options)?)))
     }
 }
 
@@ -166,21 +157,17 @@ impl LockBackend for FirestoreBackend {
     }
 
     async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
-        let token = request.cancellation.clone();
-        let read = Box::pin(is_locked::is_locked(Arc::clone(&self.0), request));
-        cancel::read(token.as_ref(), read).await
+        let read = Box::pin(is_locked::is_locked(&self.0, &request));
+        cancel::read(request.cancellation.as_ref(), read).await
     }
 
     async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
-        let token = request.cancellation.clone();
-        let read = Box::pin(lookup::lookup(Arc::clone(&self.0), request));
-        cancel::read(token.as_ref(), read).await
+        let read = Box::pin(lookup::lookup(&self.0, &request));
+        cancel::read(request.cancellation.as_ref(), read).await
     }
 
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
-        let inner = &self.0;
-        let names = inner.layout.names(&request.key).ok()?;
-        inner.signals.watch(&names.lock).await
+        self.0.signals.watch(&self.0.layout.lock_name(&request.key).ok()?).await
     }
 
     fn inventory(&self) -> Option<Inventory> {

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
+use syncguard_core::authoring::{Attempt, Fault};
 use syncguard_core::{Key, LockError, LockId, NotHeld, Timestamp};
 
 use crate::document::{Record, Version, delete};
-use crate::error::Fault;
 use crate::inner::Inner;
 use crate::query;
-use crate::retry::Attempt;
 
 /// The documents that the store has under a lock id.
 pub(crate) struct Held {
@@ -52,7 +51,7 @@ async fn under_hint(
     attempt: &Attempt,
 ) -> Result<Option<Record>, Fault> {
     let Ok(name) = inner.layout.lock_name(hint) else { return Ok(None) };
-    let [lock] = inner.client.read(&inner.layout, [&*name], attempt.call_deadline()).await?;
+    let [lock] = inner.read([&*name], attempt).await?;
     let now = inner.now()?;
     let lock = lock.and_then(|lock| Record::read(lock).ok());
     Ok(lock.filter(|lock| lock.lock_id == lock_id && lock.is_live(now)))
@@ -80,7 +79,8 @@ fn choose(mut records: Vec<Record>, lock_id: LockId, now: Timestamp) -> Result<H
     }
     let reason = if found == 0 { NotHeld::NotFound } else { NotHeld::Expired };
     // A single expired document is not a duplicate.
-    let duplicates = if found > 1 { versions(expired) } else { Vec::new() };
+    let versions = expired.into_iter().filter(|_| found > 1).map(|record| record.version);
+    let duplicates = versions.collect();
     Ok(Held { lock: live.pop().ok_or(reason), duplicates })
 }
 
@@ -93,17 +93,12 @@ impl Held {
     }
 }
 
-fn versions(records: Vec<Record>) -> Vec<Version> {
-    records.into_iter().map(|record| record.version).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use gcloud_sdk::prost_types;
     use syncguard_core::{ErrorCode, Fence};
 
     use super::*;
-    use crate::test_logs::logged;
 
     fn record(lock_id: LockId, expires_at: u64) -> Record {
         let time = |millis| Timestamp::from_millis(millis).unwrap();
@@ -122,45 +117,29 @@ mod tests {
         }
     }
 
-    /// Returns the expiry chosen at the time 100 000, or why none was chosen; the number of duplicates; and
-    /// whether a warning was logged.
-    fn choose_of(expiries: &[u64]) -> (Result<Result<u64, NotHeld>, ErrorCode>, usize, bool) {
-        let id = LockId::generate().unwrap();
-        let records = expiries.iter().map(|expiry| record(id, *expiry)).collect();
-        let (mut chosen, mut duplicates) = (Err(ErrorCode::Aborted), 0);
-        let lines = logged(|| {
-            let held = choose(records, id, Timestamp::from_millis(100_000).unwrap());
-            duplicates = held.as_ref().map_or(0, |held| held.duplicates.len());
-            chosen = held
-                .map(|held| held.lock.map(|lock| lock.expires_at.as_millis()))
-                .map_err(|error| error.code());
-        });
-        for line in &lines {
-            assert!(line.starts_with("WARN"), "{line}");
-            assert!(!line.contains(id.expose()) && !line.contains("secret-key"), "{line}");
-        }
-        (chosen, duplicates, !lines.is_empty())
-    }
-
     #[test]
     fn duplicates_are_seen_and_two_live_ones_are_left_alone() {
         use NotHeld::{Expired, NotFound};
-        assert_eq!(choose_of(&[]), (Ok(Err(NotFound)), 0, false));
-        assert_eq!(choose_of(&[100_000]), (Ok(Ok(100_000)), 0, false));
-        // A lock is live until the tolerance of 1 s is over.
-        assert_eq!(choose_of(&[99_001]), (Ok(Ok(99_001)), 0, false));
-        assert_eq!(choose_of(&[99_000]), (Ok(Err(Expired)), 0, false));
-        assert_eq!(choose_of(&[5, 100_000, 6]), (Ok(Ok(100_000)), 2, true));
-        assert_eq!(choose_of(&[5, 6]), (Ok(Err(Expired)), 2, true));
-        assert_eq!(choose_of(&[100_000, 99_001]), (Err(ErrorCode::Internal), 0, true));
-        assert_eq!(choose_of(&[100_000, 5, 99_001]), (Err(ErrorCode::Internal), 0, true));
-    }
-
-    #[test]
-    fn a_document_of_another_lock_id_is_nobodys() {
-        let (id, other) = (LockId::generate().unwrap(), LockId::generate().unwrap());
-        let now = Timestamp::from_millis(0).unwrap();
+        let (id, now) = (LockId::generate().unwrap(), Timestamp::from_millis(100_000).unwrap());
+        for (expiries, expected) in [
+            (&[][..], Ok((Err(NotFound), 0))),
+            (&[100_000], Ok((Ok(100_000), 0))),
+            // A lock is live until the tolerance of 1 s is over.
+            (&[99_001], Ok((Ok(99_001), 0))),
+            (&[99_000], Ok((Err(Expired), 0))),
+            (&[5, 100_000, 6], Ok((Ok(100_000), 2))),
+            (&[5, 6], Ok((Err(Expired), 2))),
+            (&[100_000, 99_001], Err(ErrorCode::Internal)),
+            (&[100_000, 5, 99_001], Err(ErrorCode::Internal)),
+        ] {
+            let records = expiries.iter().map(|expiry| record(id, *expiry)).collect();
+            let chosen = choose(records, id, now).map_err(|error| error.code()).map(|held| {
+                (held.lock.map(|lock| lock.expires_at.as_millis()), held.duplicates.len())
+            });
+            assert_eq!(chosen, expected, "{expiries:?}");
+        }
+        let other = LockId::generate().unwrap();
         let held = choose(vec![record(other, 100_000)], id, now).unwrap();
-        assert!(matches!(held.lock, Err(NotHeld::NotFound)));
+        assert!(matches!(held.lock, Err(NotFound)), "a document of another lock id");
     }
 }

@@ -8,51 +8,59 @@ use gcloud_sdk::google::firestore::v1::{
     BatchGetDocumentsRequest, CommitRequest, CommitResponse, Document, RunQueryRequest,
     StructuredQuery, Write,
 };
+use gcloud_sdk::tonic::codegen::tokio_stream::StreamExt as _;
 use gcloud_sdk::tonic::{Request, Status};
 use gcloud_sdk::{RequestTimeouts, prost_types};
-use syncguard_core::authoring::{DriftGauge, FailureSubject, SentAt, ServerTime};
-use tokio::time::Instant;
+use syncguard_core::LockError;
+use syncguard_core::authoring::{
+    Connection, DriftGauge, FailureSubject, Fault, Finding, Loan, LookLimit, SentAt, ServerTime,
+};
+use tokio::time::{Instant, timeout_at};
 
-use crate::channel::{Channel, Finding, Loan};
-use crate::clock::Clock;
-use crate::error::{self, Fault, Rpc};
-use crate::names::Layout;
-use crate::service::Service;
+use crate::error::{self, Rpc};
+use crate::service::{Maker, Service};
+
+const MISSING: &str = "Firestore's answer makes no sense: a document is missing in it";
 
 /// Makes calls. Each call has a deadline, and its response measures the clock drift.
 pub(crate) struct Client {
-    channel: Arc<Channel>,
-    clock: Arc<Clock>,
-    gauge: DriftGauge,
+    pub(crate) connection: Connection<Arc<dyn Service>>,
+    /// `None`: the connection is the program's.
+    maker: Option<Box<dyn Maker>>,
+    looks: LookLimit,
+    pub(crate) gauge: DriftGauge,
+    pub(crate) database: String,
 }
 
 impl Client {
-    pub(crate) fn new(channel: Arc<Channel>, clock: Arc<Clock>) -> Self {
-        Self { channel, clock, gauge: DriftGauge::new("firestore") }
-    }
-
-    pub(crate) fn gauge(&self) -> &DriftGauge {
-        &self.gauge
+    pub(crate) fn new(
+        service: Arc<dyn Service>,
+        maker: Option<Box<dyn Maker>>,
+        gauge: DriftGauge,
+        database: &str,
+    ) -> Self {
+        let (connection, looks) = (Connection::new(service), LookLimit::new());
+        Self { connection, maker, looks, gauge, database: database.to_owned() }
     }
 
     /// Reads these documents, all at the same time. The answers are in the order of the names.
     pub(crate) async fn read<const N: usize>(
         &self,
-        layout: &Layout,
         names: [&str; N],
         deadline: Instant,
     ) -> Result<[Option<Document>; N], Fault> {
         let request = BatchGetDocumentsRequest {
-            database: layout.database().to_owned(),
+            database: self.database.clone(),
             documents: names.map(str::to_owned).into(),
             ..BatchGetDocumentsRequest::default()
         };
-        self.bounded(Rpc::Read, deadline, request, async |firestore, request| {
-            let sent = SentAt::now((self.clock)());
-            let mut stream = firestore.read(request).await?;
+        let loan = self.connection.lend();
+        let call = async {
+            let sent = self.gauge.sends();
+            let mut stream = loan.service.read(limited(request, deadline)).await?;
             let mut documents = [const { None }; N];
             let mut answers = 0;
-            while let Some(answer) = stream.message().await? {
+            while let Some(answer) = stream.next().await.transpose()? {
                 self.measure(&sent, answer.read_time.as_ref());
                 let name = match &answer.result {
                     Some(Found::Found(document)) => &document.name,
@@ -67,9 +75,9 @@ impl Client {
             }
             // A document that the answer does not mention may still exist.
             Ok((answers == N).then_some(documents))
-        })
-        .await?
-        .ok_or_else(|| error::unintelligible("a document is missing in it").into())
+        };
+        let documents = self.bounded(Rpc::Read, deadline, &loan, call).await?;
+        documents.ok_or_else(|| LockError::internal(MISSING).into())
     }
 
     /// Runs a query and returns all documents it finds below `parent`.
@@ -84,93 +92,93 @@ impl Client {
             query_type: Some(QueryType::StructuredQuery(query)),
             ..RunQueryRequest::default()
         };
-        self.bounded(Rpc::Query, deadline, request, async |firestore, request| {
-            let sent = SentAt::now((self.clock)());
-            let mut stream = firestore.query(request).await?;
+        let loan = self.connection.lend();
+        let call = async {
+            let sent = self.gauge.sends();
+            let mut stream = loan.service.query(limited(request, deadline)).await?;
             let mut documents = Vec::new();
-            while let Some(answer) = stream.message().await? {
+            while let Some(answer) = stream.next().await.transpose()? {
                 self.measure(&sent, answer.read_time.as_ref());
                 documents.extend(answer.document);
             }
             Ok(documents)
-        })
-        .await
+        };
+        self.bounded(Rpc::Query, deadline, &loan, call).await
     }
 
     /// Carries out all of these writes; none of them if a precondition does not hold.
     pub(crate) async fn commit(
         &self,
-        layout: &Layout,
         writes: Vec<Write>,
         deadline: Instant,
     ) -> Result<CommitResponse, Fault> {
-        let request = CommitRequest {
-            database: layout.database().to_owned(),
-            writes,
-            ..CommitRequest::default()
-        };
-        self.bounded(Rpc::Commit, deadline, request, async |firestore, request| {
-            let sent = SentAt::now((self.clock)());
-            let answer = firestore.commit(request).await?;
+        let database = self.database.clone();
+        let request = CommitRequest { database, writes, ..CommitRequest::default() };
+        let loan = self.connection.lend();
+        let call = async {
+            let sent = self.gauge.sends();
+            let answer = loan.service.commit(limited(request, deadline)).await?;
             self.measure(&sent, answer.commit_time.as_ref());
             Ok(answer)
-        })
-        .await
+        };
+        self.bounded(Rpc::Commit, deadline, &loan, call).await
     }
 
     fn measure(&self, sent: &SentAt, server: Option<&prost_types::Timestamp>) {
-        self.channel.hears();
-        let shown = server.and_then(|server| {
-            let unix_micros =
-                server.seconds.checked_mul(1_000_000)? + i64::from(server.nanos / 1000);
-            Some(ServerTime { unix_micros, unit_micros: 0 })
-        });
-        if let Some(shown) = shown {
-            self.gauge.take(sent, shown);
+        self.connection.hears();
+        let Some(server) = server else { return };
+        if let Some(micros) = server.seconds.checked_mul(1_000_000) {
+            let unix_micros = micros + i64::from(server.nanos / 1000);
+            self.gauge.take(sent, ServerTime { unix_micros, unit_micros: 0 });
         }
     }
 
-    /// Makes one call. The driver sends the time limit to the server, so the server also stops working on the
-    /// call. The driver's limit does not include the wait for a connection, so this function has its own.
-    async fn bounded<M, T>(
+    /// Makes one call. The driver's limit does not include the wait for a connection, so this function has its own.
+    async fn bounded<T>(
         &self,
         rpc: Rpc,
         deadline: Instant,
-        message: M,
-        call: impl AsyncFnOnce(Service, Request<M>) -> Result<T, Status>,
+        loan: &Loan<Arc<dyn Service>>,
+        call: impl Future<Output = Result<T, Status>>,
     ) -> Result<T, Fault> {
-        let mut request = Request::new(message);
-        let left = deadline.saturating_duration_since(Instant::now());
-        request.extensions_mut().insert(RequestTimeouts::new().with_total(left));
-        let loan = self.channel.lend();
-        let answer = tokio::time::timeout_at(deadline, call(loan.firestore.clone(), request)).await;
-        let status = match answer {
+        let fault = match timeout_at(deadline, call).await {
             Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(status)) => Some(status),
-            Err(_) => None,
+            Ok(Err(status)) => error::from_status(&status, rpc),
+            Err(_) => Fault::timed_out(rpc == Rpc::Commit),
         };
-        let fault =
-            status.map_or_else(|| error::timed_out(rpc), |status| error::from_status(&status, rpc));
-        Err(self.act_on(fault, &loan).await)
+        Err(self.act_on(fault, loan).await)
     }
 
-    /// Looks for another channel if the fault says so.
-    async fn act_on(&self, fault: Fault, loan: &Loan) -> Fault {
-        match fault.subject {
-            FailureSubject::Request => self.channel.hears(),
-            FailureSubject::Connection if fault.runtime_ended => {
-                if !self.channel.is_ours() {
-                    return error::runtime_of_the_client_ended().into();
+    /// Looks for another connection if the fault says so.
+    ///
+    /// A channel opens a new connection by itself, but only after it has noticed that the old one is lost, and pings take
+    /// 40 s for that. So a call without an answer, while nothing else was heard, is enough for a new channel.
+    async fn act_on(&self, fault: Fault, loan: &Loan<Arc<dyn Service>>) -> Fault {
+        let has_ended = fault.finding == Some(Finding::RuntimeEnded);
+        let is_elsewhere = fault.subject == FailureSubject::Server
+            || fault.is_timeout() && self.connection.is_silent(loan);
+        match &self.maker {
+            _ if fault.subject == FailureSubject::Request => self.connection.hears(),
+            None if has_ended => return error::runtime_of_the_client_ended().into(),
+            Some(maker) if self.connection.is_current(loan) => {
+                // Calls on the old channel go on.
+                if has_ended || is_elsewhere && self.looks.permits() {
+                    match maker.make().await {
+                        Ok(service) => self.connection.replace(loan, service),
+                        Err(error) => tracing::debug!(%error, "no new channel to Firestore"),
+                    }
                 }
-                self.channel.replace(loan, Finding::RuntimeEnded).await;
             }
-            // The channel itself replaces a connection that it knows to be lost.
-            FailureSubject::Connection if !fault.is_timeout() => {}
-            FailureSubject::Connection if !self.channel.is_silent(loan) => {}
-            FailureSubject::Connection | FailureSubject::Server => {
-                self.channel.replace(loan, Finding::LookElsewhere).await;
-            }
+            _ => {}
         }
         fault
     }
+}
+
+/// A request with a time limit, which the driver sends to the server: the server also stops working on the call.
+fn limited<M>(message: M, deadline: Instant) -> Request<M> {
+    let mut request = Request::new(message);
+    let left = deadline.saturating_duration_since(Instant::now());
+    request.extensions_mut().insert(RequestTimeouts::new().with_total(left));
+    request
 }

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use syncguard_core::LockError;
-use syncguard_core::authoring::{ClientOptions, checked_timeout};
+use syncguard_core::authoring::{ClientOptions, Clock, checked_timeout};
 
-use crate::clock::Clock;
 use crate::names::{DEFAULT_DATABASE, Layout};
 
 /// Options of a [`FirestoreBackend`](crate::FirestoreBackend). TypeScript: `FirestoreBackendOptions`.
@@ -40,7 +39,7 @@ pub struct FirestoreOptions {
     pub(crate) conflict_retries: u32,
     pub(crate) remembered_locks: usize,
     pub(crate) strict_clock: bool,
-    pub(crate) clock: Arc<Clock>,
+    pub(crate) clock: Clock,
     pub(crate) emulator: Option<String>,
     pub(crate) remote_emulator: bool,
     /// `None`: the system's.

@@ -1,6 +1,6 @@
 //! Makes a client for Google's service or for an emulator.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,11 +14,13 @@ use gcloud_sdk::tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use gcloud_sdk::{GoogleAuthHeaders, GoogleAuthMiddleware, HeaderMap};
 use hyper_util::client::legacy::connect::HttpConnector;
 use syncguard_core::LockError;
+use syncguard_core::authoring::backend_url::host_and_port;
 use tokio::runtime::{Handle, Id};
 
 use crate::config::FirestoreOptions;
 use crate::error;
 use crate::names::Layout;
+use crate::service::{Calling, Maker, Service};
 use crate::turns::Turns;
 
 const SERVICE: &str = "https://firestore.googleapis.com";
@@ -62,16 +64,6 @@ impl ClientMaker {
         })
     }
 
-    /// Makes a client. Opens no connection yet. The tasks of its channel, and those of the credentials, belong to the
-    /// runtime of this call.
-    pub(crate) async fn make(&self) -> Result<FirestoreClient<GoogleAuthMiddleware>, LockError> {
-        let headers = self.headers().await?;
-        let channel = lazy_channel(&self.endpoint, self.connect_timeout, self.turns.clone());
-        let service = GoogleAuthMiddleware::new(channel, headers, Some(self.database.clone()))
-            .map_err(|_| LockError::internal("a header cannot hold the database's name"))?;
-        Ok(FirestoreClient::new(service))
-    }
-
     /// The credentials of this runtime. Their tokens stay valid if a channel is replaced.
     async fn headers(&self) -> Result<Arc<GoogleAuthHeaders>, LockError> {
         let here = Handle::try_current().map_err(|_| no_runtime())?.id();
@@ -92,6 +84,21 @@ impl ClientMaker {
 
     fn kept(&self) -> MutexGuard<'_, Option<(Id, Arc<GoogleAuthHeaders>)>> {
         self.headers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Maker for ClientMaker {
+    /// Makes a client. Opens no connection yet. The tasks of its channel, and those of the credentials, belong to the
+    /// runtime of this call.
+    fn make(&self) -> Calling<'_, Arc<dyn Service>, LockError> {
+        Box::pin(async {
+            let headers = self.headers().await?;
+            let channel = lazy_channel(&self.endpoint, self.connect_timeout, self.turns.clone());
+            let client =
+                GoogleAuthMiddleware::new(channel, headers, Some(self.database.clone()))
+                    .map_err(|_| LockError::internal("a header cannot hold the database's name"))?;
+            Ok(Arc::new(FirestoreClient::new(client)) as Arc<dyn Service>)
+        })
     }
 }
 
@@ -123,15 +130,18 @@ fn lazy_channel(endpoint: &Endpoint, connect_timeout: Duration, turns: Turns) ->
         .connect_with_connector_lazy(connector)
 }
 
-fn emulator_endpoint(host_port: &str, remote: bool) -> Result<Endpoint, LockError> {
-    let host = host_of(host_port).ok_or_else(bad_address)?;
-    if !remote && !host.is_loopback() {
+fn emulator_endpoint(text: &str, remote: bool) -> Result<Endpoint, LockError> {
+    let Some((host, Some(_))) = host_and_port(text) else { return Err(bad_address()) };
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    let is_here =
+        address.map_or(host.eq_ignore_ascii_case("localhost"), |address| address.is_loopback());
+    if !remote && !is_here {
         return Err(LockError::invalid_argument(
             "the Firestore emulator is not on this machine (FIRESTORE_EMULATOR_HOST or \
              with_emulator); with_remote_emulator allows that",
         ));
     }
-    Endpoint::from_shared(format!("http://{host_port}")).map_err(|_| bad_address())
+    Endpoint::from_shared(format!("http://{text}")).map_err(|_| bad_address())
 }
 
 fn bad_address() -> LockError {
@@ -140,42 +150,6 @@ fn bad_address() -> LockError {
          host:port and nothing else: a host name or an IP address, IPv6 in square brackets, a \
          colon, and a port from 1 to 65535, as in localhost:8080 or [::1]:8080",
     )
-}
-
-/// The host of an emulator.
-enum Host<'a> {
-    Name(&'a str),
-    Ip(IpAddr),
-}
-
-impl Host<'_> {
-    /// Returns whether the host is on this machine, without asking DNS.
-    fn is_loopback(&self) -> bool {
-        match self {
-            Self::Name(name) => name.eq_ignore_ascii_case("localhost"),
-            Self::Ip(address) => address.is_loopback(),
-        }
-    }
-}
-
-/// Returns the host of `host:port`; `None` if the text contains anything else. Characters with a meaning
-/// in a URL must not pass: in `localhost:1@example.com`, the host is example.com.
-fn host_of(host_port: &str) -> Option<Host<'_>> {
-    let (host, port) = host_port.rsplit_once(':')?;
-    let is_port = port.bytes().all(|byte| byte.is_ascii_digit())
-        && port.parse::<u16>().is_ok_and(|port| port > 0);
-    if !is_port {
-        return None;
-    }
-    if let Some(address) = host.strip_prefix('[') {
-        let address: Ipv6Addr = address.strip_suffix(']')?.parse().ok()?;
-        return Some(Host::Ip(address.into()));
-    }
-    let in_names = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
-    if host.is_empty() || !host.bytes().all(in_names) {
-        return None;
-    }
-    Some(host.parse::<Ipv4Addr>().map_or(Host::Name(host), |address| Host::Ip(address.into())))
 }
 
 /// The emulator takes this token for an administrator, to whom no security rules apply.

@@ -7,9 +7,8 @@ use gcloud_sdk::google::firestore::v1::value::ValueType;
 use gcloud_sdk::google::firestore::v1::write::Operation;
 use gcloud_sdk::google::firestore::v1::{Document, DocumentMask, Precondition, Value, Write};
 use gcloud_sdk::prost_types;
-use syncguard_core::authoring::corrupt_record;
-use syncguard_core::authoring::hash_key;
 use syncguard_core::authoring::planted::is_planted;
+use syncguard_core::authoring::{corrupt_record, hash_key};
 use syncguard_core::contract::{Holder, is_live};
 use syncguard_core::{Fence, Key, LockError, LockId, LockInfo, Timestamp};
 
@@ -172,15 +171,7 @@ impl Counter {
 
 /// Returns the highest known fence of a key.
 pub(crate) fn last_fence(lock: Option<&Record>, counter: Option<&Counter>, key: &Key) -> Fence {
-    let counted = counter.map_or(Fence::ZERO, |counter| counter.last);
-    let carried = lock.map_or(Fence::ZERO, |lock| lock.fence);
-    if carried > counted {
-        tracing::error!(
-            key_hash = %key.hash_id(),
-            "the fence counter of this key is behind its last lock: was it deleted, by a TTL policy?"
-        );
-    }
-    counted.max(carried)
+    Fence::last_of(counter.map(|counter| counter.last), lock.map(|lock| lock.fence), key)
 }
 
 /// Writes a document, if the stored one still has the version that was read, or is still absent.
@@ -305,6 +296,19 @@ mod tests {
         assert!(!Record::read(document).unwrap().has_holder);
         let holder = with(HOLDER, ValueType::StringValue(String::new()));
         assert!(Record::read(holder).unwrap().has_holder, "turned off");
+    }
+
+    #[test]
+    fn only_the_same_document_can_be_later() {
+        let at = |name: &str, seconds, nanos| {
+            let updated = prost_types::Timestamp { seconds, nanos };
+            Version { name: name.to_owned(), updated }
+        };
+        let before = [("x", 4, 9000), ("x", 5, 0), ("x", 5, 1000), ("x", 5, 2000), ("y", 1, 0)];
+        let is_later = before.map(|(name, seconds, nanos)| {
+            at("x", 5, 1000).is_later_than(&at(name, seconds, nanos))
+        });
+        assert_eq!(is_later, [true, true, false, false, false]);
     }
 
     #[test]

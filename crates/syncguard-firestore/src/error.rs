@@ -6,16 +6,19 @@
 use std::error::Error;
 use std::io;
 
+use gcloud_sdk::RequestTimeoutElapsed;
 use gcloud_sdk::error::{Error as SdkError, ErrorKind as SdkErrorKind};
 use gcloud_sdk::tonic::{Code, ConnectError, Status, TimeoutExpired};
-use syncguard_core::authoring::{CallSource, FailureSubject, is_unknown_name, sources};
+use syncguard_core::authoring::{
+    CallSource, FailureSubject, Fault, Finding, is_unknown_name, sources,
+};
 use syncguard_core::{ErrorCode, LockError};
-
-use FailureSubject::{Connection, Request, Server};
 
 use ErrorCode::{
     AuthFailed, Internal, InvalidArgument, NetworkTimeout, RateLimited, ServiceUnavailable,
 };
+use FailureSubject::{Connection, Request, Server};
+use Outcome::{Conflict, Refused, Unknown};
 
 /// The kind of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,137 +31,107 @@ pub(crate) enum Rpc {
     Commit,
 }
 
-/// The failure of a step of an operation, and what it says.
-#[derive(Debug)]
-pub(crate) struct Fault {
-    pub(crate) error: LockError,
-    /// After a failure of the connection or the server the operation may start over with a read, at once, unless the
-    /// call has used up its time.
-    pub(crate) subject: FailureSubject,
-    /// A document changed between our read and our commit; nothing was written. The operation may start over.
-    pub(crate) is_conflict: bool,
-    /// The tasks of the channel have ended with their runtime.
-    pub(crate) runtime_ended: bool,
+/// The effect of a failed commit on the store.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// It was not carried out.
+    Refused,
+    /// A precondition did not hold, or another writer won; it was not carried out.
+    Conflict,
+    /// It may have been carried out.
+    Unknown,
 }
 
-impl Fault {
-    /// True if there was no answer in time.
-    pub(crate) fn is_timeout(&self) -> bool {
-        self.error.code() == NetworkTimeout
-    }
-}
-
-impl From<Fault> for LockError {
-    fn from(fault: Fault) -> Self {
-        fault.error
-    }
-}
-
-/// Errors that this library makes itself are not retried.
-impl From<LockError> for Fault {
-    fn from(error: LockError) -> Self {
-        Self { error, subject: Request, is_conflict: false, runtime_ended: false }
-    }
-}
+/// The meaning of a status. The code is that of a read, if a commit has met a conflict.
+struct Meaning(ErrorCode, Outcome, FailureSubject, &'static str);
 
 /// The table of codes that the server sends. Every code has a row.
-fn by_code(code: Code) -> (ErrorCode, FailureSubject, &'static str) {
+#[rustfmt::skip]
+fn by_code(code: Code) -> Meaning {
     match code {
-        Code::Unavailable => (ServiceUnavailable, Server, "Firestore cannot be reached"),
-        Code::Internal => (ServiceUnavailable, Request, "Firestore reported an internal error"),
-        Code::Aborted => (ServiceUnavailable, Request, "Firestore gave up on a conflict"),
+        Code::Unavailable => Meaning(ServiceUnavailable, Unknown, Server, UNREACHABLE),
+        Code::Internal => Meaning(ServiceUnavailable, Unknown, Request, "Firestore reported an internal error"),
+        Code::Aborted => Meaning(ServiceUnavailable, Conflict, Request, "Firestore gave up on a conflict"),
         // A call that is cut off while its connection lives on gets only a status. This library has not given it up: a
         // call that it gives up gets no status.
-        Code::Cancelled => (ServiceUnavailable, Connection, "the call was cut off"),
-        Code::Unknown => (ServiceUnavailable, Request, "the connection to Firestore failed"),
-        Code::DeadlineExceeded => (NetworkTimeout, Request, TIMED_OUT),
-        Code::PermissionDenied => {
-            (AuthFailed, Request, "the credentials lack the permission for Firestore")
-        }
-        Code::Unauthenticated => (AuthFailed, Request, "Firestore refused the credentials"),
-        Code::ResourceExhausted => (RateLimited, Request, "a quota of Firestore is used up"),
-        Code::InvalidArgument => {
-            (InvalidArgument, Request, "Firestore refused the request as invalid")
-        }
-        Code::FailedPrecondition => (
-            InvalidArgument,
-            Request,
-            "the database cannot serve locks: it is in Datastore mode, or the index on lockId is missing",
-        ),
-        Code::NotFound => {
-            (InvalidArgument, Request, "there is no such Firestore project or database")
-        }
-        Code::Unimplemented => (InvalidArgument, Request, "the endpoint is not Firestore"),
-        Code::AlreadyExists | Code::OutOfRange | Code::DataLoss | Code::Ok => {
-            (Internal, Request, "Firestore answered with an unexpected status")
-        }
+        Code::Cancelled => Meaning(ServiceUnavailable, Unknown, Connection, "the call was cut off"),
+        Code::Unknown => Meaning(ServiceUnavailable, Unknown, Request, "the connection to Firestore failed"),
+        Code::DeadlineExceeded => Meaning(NetworkTimeout, Unknown, Request, Fault::TIMED_OUT),
+        Code::PermissionDenied => Meaning(AuthFailed, Refused, Request, "the credentials lack the permission for Firestore"),
+        Code::Unauthenticated => Meaning(AuthFailed, Refused, Request, "Firestore refused the credentials"),
+        Code::ResourceExhausted => Meaning(RateLimited, Refused, Request, "a quota of Firestore is used up"),
+        Code::InvalidArgument => Meaning(InvalidArgument, Refused, Request, "Firestore refused the request as invalid"),
+        Code::FailedPrecondition => Meaning(InvalidArgument, Conflict, Request, "the database cannot serve locks: it is in Datastore mode, or the index on lockId is missing"),
+        Code::NotFound => Meaning(InvalidArgument, Conflict, Request, "there is no such Firestore project or database"),
+        Code::Unimplemented => Meaning(InvalidArgument, Refused, Request, "the endpoint is not Firestore"),
+        Code::AlreadyExists => Meaning(Internal, Conflict, Request, UNEXPECTED),
+        Code::DataLoss => Meaning(Internal, Unknown, Request, UNEXPECTED),
+        Code::OutOfRange | Code::Ok => Meaning(Internal, Refused, Request, UNEXPECTED),
     }
 }
 
-const TIMED_OUT: &str = "no answer within the request timeout";
-
-/// Returns whether a commit with this code failed because a precondition did not hold, or because another
-/// writer won. Nothing was written.
-fn is_conflict(code: Code) -> bool {
-    matches!(code, Code::Aborted | Code::FailedPrecondition | Code::AlreadyExists | Code::NotFound)
-}
-
-/// Returns whether a commit with this code may still have been carried out.
-fn is_outcome_open(code: Code) -> bool {
-    matches!(
-        code,
-        Code::Unavailable
-            | Code::Internal
-            | Code::Cancelled
-            | Code::Unknown
-            | Code::DeadlineExceeded
-            | Code::DataLoss
-    )
-}
+const UNREACHABLE: &str = "Firestore cannot be reached";
+const UNEXPECTED: &str = "Firestore answered with an unexpected status";
+const NO_TOKEN: &str = "no access token could be fetched";
 
 /// Makes the fault for a status, which the server sent or tonic made.
 pub(crate) fn from_status(status: &Status, rpc: Rpc) -> Fault {
-    let cause = Cause::of(status);
-    let server = status.code();
-    let (code, subject, message) = match cause {
-        Cause::Timeout => (NetworkTimeout, Connection, TIMED_OUT),
-        Cause::NoCredentials { transient: true } => {
-            (ServiceUnavailable, Request, "no access token could be fetched")
-        }
-        Cause::NoCredentials { transient: false } => {
-            (AuthFailed, Request, "the application default credentials give no access token")
-        }
-        Cause::UnknownName => {
-            (ServiceUnavailable, Connection, "the name of Firestore's host cannot be resolved")
-        }
-        Cause::NotConnected | Cause::RuntimeEnded => {
-            (ServiceUnavailable, Connection, "Firestore cannot be reached")
-        }
-        Cause::Server => by_code(server),
-        Cause::Transport => {
-            let (code, subject, message) = by_code(server);
-            let is_lost = matches!(server, Code::Unavailable | Code::Unknown | Code::Internal);
-            (code, if is_lost { Connection } else { subject }, message)
-        }
+    // tonic gives only this text for a channel that is not ready. A channel that connects with its first call is always
+    // ready, while its tasks live.
+    let has_ended = status.source().is_none()
+        && status.code() == Code::Unknown
+        && status.message().starts_with("Service was not ready");
+    let Meaning(code, outcome, subject, message) = match status.source() {
+        Some(_) => by_sources(status),
+        None if has_ended => Meaning(ServiceUnavailable, Refused, Connection, UNREACHABLE),
+        None => by_code(status.code()),
     };
-    let is_conflict = rpc == Rpc::Commit && cause == Cause::Server && is_conflict(server);
-    let error = if is_conflict { conflicts() } else { LockError::new(code, message) };
-    let error = error.with_source(&source(status, rpc));
-    // A reset by the transport has a code that the server did not choose.
-    let is_open = cause == Cause::Transport || is_outcome_open(server);
-    let error = if cause.was_sent() && rpc == Rpc::Commit && is_open {
-        error.with_unknown_outcome()
-    } else {
-        error
+    let mut fault = match (rpc, outcome) {
+        (Rpc::Commit, Conflict) => Fault::conflict(),
+        _ => Fault::new(LockError::new(code, message), subject),
     };
-    Fault { error, subject, is_conflict, runtime_ended: cause == Cause::RuntimeEnded }
+    let words = format!("gRPC {:?} ({}) of a {rpc:?}", status.code(), status.code() as i32);
+    fault.error = fault.error.with_source(&CallSource::new(words, status));
+    if rpc == Rpc::Commit && outcome == Unknown {
+        fault.error = fault.error.with_unknown_outcome();
+    }
+    if has_ended {
+        fault.finding = Some(Finding::RuntimeEnded);
+    }
+    fault
 }
 
-/// The fault for a call without an answer within this library's own time limit.
-pub(crate) fn timed_out(rpc: Rpc) -> Fault {
-    let error = LockError::new(NetworkTimeout, TIMED_OUT);
-    let error = if rpc == Rpc::Commit { error.with_unknown_outcome() } else { error };
-    Fault { subject: Connection, ..Fault::from(error) }
+/// The meaning of a status that the transport or the credentials made.
+fn by_sources(status: &Status) -> Meaning {
+    let not_connected = |error: &(dyn Error + 'static)| {
+        let mut errors = sources(error).filter_map(|source| source.downcast_ref::<io::Error>());
+        let is_unknown = errors.any(is_unknown_name);
+        let unknown = "the name of Firestore's host cannot be resolved";
+        let message = if is_unknown { unknown } else { UNREACHABLE };
+        Meaning(ServiceUnavailable, Refused, Connection, message)
+    };
+    let known = |error: &(dyn Error + 'static)| {
+        if error.is::<TimeoutExpired>() || error.is::<RequestTimeoutElapsed>() {
+            return Some(Meaning(NetworkTimeout, Unknown, Connection, Fault::TIMED_OUT));
+        }
+        if error.is::<ConnectError>() {
+            return Some(not_connected(error));
+        }
+        // The middleware boxes the error twice.
+        let sdk = error.downcast_ref::<SdkError>();
+        let sdk = sdk.or_else(|| error.downcast_ref::<Box<SdkError>>().map(AsRef::as_ref))?;
+        let none = "the application default credentials give no access token";
+        Some(match no_credentials(sdk).code() {
+            ServiceUnavailable => Meaning(ServiceUnavailable, Refused, Request, NO_TOKEN),
+            _ => Meaning(AuthFailed, Refused, Request, none),
+        })
+    };
+    sources(status).find_map(known).unwrap_or_else(|| {
+        // A reset by the transport has a code that the server did not choose.
+        let Meaning(code, _, subject, message) = by_code(status.code());
+        let is_lost = matches!(status.code(), Code::Unavailable | Code::Unknown | Code::Internal);
+        Meaning(code, Unknown, if is_lost { Connection } else { subject }, message)
+    })
 }
 
 /// The error for a client of the program whose tasks have ended.
@@ -169,209 +142,85 @@ pub(crate) fn runtime_of_the_client_ended() -> LockError {
     )
 }
 
-/// The error for an answer that lacks a required part.
-pub(crate) fn unintelligible(what: &'static str) -> LockError {
-    LockError::internal(format!("Firestore's answer makes no sense: {what}"))
-}
-
-/// The error after too many conflicts.
-fn conflicts() -> LockError {
-    LockError::new(
-        ServiceUnavailable,
-        "other clients changed the lock between read and write in every try",
-    )
-}
-
 /// The error for credentials that cannot be used.
 pub(crate) fn no_credentials(error: &SdkError) -> LockError {
     let (code, message) = match error.kind() {
-        SdkErrorKind::Credentials(error) if error.is_transient() => {
-            (ServiceUnavailable, "no access token could be fetched")
-        }
-        SdkErrorKind::Http(_) | SdkErrorKind::HttpStatus(_) => {
-            (ServiceUnavailable, "no access token could be fetched")
-        }
+        SdkErrorKind::Credentials(error) if error.is_transient() => (ServiceUnavailable, NO_TOKEN),
+        SdkErrorKind::Http(_) | SdkErrorKind::HttpStatus(_) => (ServiceUnavailable, NO_TOKEN),
         _ => (AuthFailed, "no usable application default credentials were found"),
     };
     LockError::new(code, message)
 }
 
-/// The cause of a status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
-    /// The server sent it.
-    Server,
-    /// A time limit of the client passed.
-    Timeout,
-    /// There was no token, so nothing was sent.
-    NoCredentials { transient: bool },
-    /// There was no connection, so nothing was sent.
-    NotConnected,
-    /// The host's name has no address, so nothing was sent.
-    UnknownName,
-    /// The tasks of the channel are gone, so nothing was sent.
-    RuntimeEnded,
-    /// The connection failed during the call.
-    Transport,
-}
-
-impl Cause {
-    fn of(status: &Status) -> Self {
-        let mut source = status.source();
-        if source.is_none() {
-            // tonic gives only this text for a channel that is not ready. A channel that connects with its first call
-            // is always ready, while its tasks live.
-            return if status.code() == Code::Unknown
-                && status.message().starts_with("Service was not ready")
-            {
-                Self::RuntimeEnded
-            } else {
-                Self::Server
-            };
-        }
-        while let Some(error) = source {
-            if error.is::<TimeoutExpired>() || error.is::<gcloud_sdk::RequestTimeoutElapsed>() {
-                return Self::Timeout;
-            }
-            if error.is::<ConnectError>() {
-                return Self::of_connecting(error);
-            }
-            // The middleware boxes the error twice.
-            let sdk = error.downcast_ref::<SdkError>();
-            let sdk = sdk.or_else(|| error.downcast_ref::<Box<SdkError>>().map(AsRef::as_ref));
-            if let Some(sdk) = sdk {
-                let transient = no_credentials(sdk).code() == ServiceUnavailable;
-                return Self::NoCredentials { transient };
-            }
-            source = error.source();
-        }
-        Self::Transport
-    }
-
-    fn of_connecting(error: &(dyn Error + 'static)) -> Self {
-        let mut errors = sources(error).filter_map(|source| source.downcast_ref::<io::Error>());
-        if errors.any(is_unknown_name) { Self::UnknownName } else { Self::NotConnected }
-    }
-
-    /// True if the server may have got the call.
-    fn was_sent(self) -> bool {
-        matches!(self, Self::Server | Self::Timeout | Self::Transport)
-    }
-}
-
-/// The part of a status that may be shown.
-fn source(status: &Status, rpc: Rpc) -> CallSource {
-    let code = status.code();
-    CallSource::new(format!("gRPC {code:?} ({}) of a {rpc:?}", code as i32), status)
-}
-
 #[cfg(test)]
 mod tests {
+    use gcloud_sdk::google_cloud_auth::errors::CredentialsError;
+
     use super::*;
 
-    const RPCS: [Rpc; 3] = [Rpc::Read, Rpc::Query, Rpc::Commit];
-
-    /// A row has: status, error code of a read, subject, error code of a commit if it is another one, and whether the
-    /// outcome of the commit is unknown. A commit with another error code has met a conflict.
+    /// A row has: status, error code of a read, subject, and the outcome of a commit.
     #[test]
     fn every_code_is_what_the_table_says() {
         let rows = [
-            (Code::Cancelled, ServiceUnavailable, Connection, None, true),
-            (Code::Unknown, ServiceUnavailable, Request, None, true),
-            (Code::InvalidArgument, InvalidArgument, Request, None, false),
-            (Code::DeadlineExceeded, NetworkTimeout, Request, None, true),
-            (Code::NotFound, InvalidArgument, Request, Some(ServiceUnavailable), false),
-            (Code::AlreadyExists, Internal, Request, Some(ServiceUnavailable), false),
-            (Code::PermissionDenied, AuthFailed, Request, None, false),
-            (Code::ResourceExhausted, RateLimited, Request, None, false),
-            (Code::FailedPrecondition, InvalidArgument, Request, Some(ServiceUnavailable), false),
-            (Code::Aborted, ServiceUnavailable, Request, Some(ServiceUnavailable), false),
-            (Code::OutOfRange, Internal, Request, None, false),
-            (Code::Unimplemented, InvalidArgument, Request, None, false),
-            (Code::Internal, ServiceUnavailable, Request, None, true),
-            (Code::Unavailable, ServiceUnavailable, Server, None, true),
-            (Code::DataLoss, Internal, Request, None, true),
-            (Code::Unauthenticated, AuthFailed, Request, None, false),
+            (Code::Cancelled, ServiceUnavailable, Connection, Unknown),
+            (Code::Unknown, ServiceUnavailable, Request, Unknown),
+            (Code::InvalidArgument, InvalidArgument, Request, Refused),
+            (Code::DeadlineExceeded, NetworkTimeout, Request, Unknown),
+            (Code::NotFound, InvalidArgument, Request, Conflict),
+            (Code::AlreadyExists, Internal, Request, Conflict),
+            (Code::PermissionDenied, AuthFailed, Request, Refused),
+            (Code::ResourceExhausted, RateLimited, Request, Refused),
+            (Code::FailedPrecondition, InvalidArgument, Request, Conflict),
+            (Code::Aborted, ServiceUnavailable, Request, Conflict),
+            (Code::OutOfRange, Internal, Request, Refused),
+            (Code::Unimplemented, InvalidArgument, Request, Refused),
+            (Code::Internal, ServiceUnavailable, Request, Unknown),
+            (Code::Unavailable, ServiceUnavailable, Server, Unknown),
+            (Code::DataLoss, Internal, Request, Unknown),
+            (Code::Unauthenticated, AuthFailed, Request, Refused),
         ];
         assert_eq!(rows.len(), 16, "all codes but Ok");
-        for (code, read, subject, conflict, unknown) in rows {
-            let status = Status::new(code, "secret-key");
-            for rpc in [Rpc::Read, Rpc::Query] {
+        for (code, read, subject, outcome) in rows {
+            let status = Status::new(code, "…/documents/locks/secret-key");
+            for rpc in [Rpc::Read, Rpc::Query, Rpc::Commit] {
+                let is_conflict = rpc == Rpc::Commit && outcome == Conflict;
+                let is_unknown = rpc == Rpc::Commit && outcome == Unknown;
                 let fault = from_status(&status, rpc);
-                assert_eq!((fault.error.code(), fault.subject), (read, subject), "{code:?}");
-                assert!(!fault.error.is_outcome_unknown() && !fault.is_conflict, "{code:?}");
+                let expected = if is_conflict { ServiceUnavailable } else { read };
+                assert_eq!((fault.error.code(), fault.subject), (expected, subject), "{code:?}");
+                assert_eq!(fault.is_conflict(), is_conflict, "{code:?}");
+                assert_eq!(fault.error.is_outcome_unknown(), is_unknown, "{code:?}");
+                let shown = format!("{} {:?}", fault.error, fault.error);
+                assert!(!shown.contains("secret-key"), "{shown}");
             }
-            let fault = from_status(&status, Rpc::Commit);
-            let expected = (conflict.unwrap_or(read), subject, conflict.is_some());
-            assert_eq!(
-                (fault.error.code(), fault.subject, fault.is_conflict),
-                expected,
-                "{code:?}"
-            );
-            assert_eq!(fault.error.is_outcome_unknown(), unknown, "{code:?}");
         }
     }
 
     #[test]
-    fn what_was_never_sent_is_not_unknown() {
-        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
-        let status = Status::from_error(Box::new(ConnectError(Box::new(refused))));
-        let fault = from_status(&status, Rpc::Commit);
-        assert_eq!(fault.error.code(), ServiceUnavailable);
-        assert_eq!(fault.subject, Connection);
-        assert!(!fault.error.is_outcome_unknown());
-        let source = fault.error.source().unwrap().to_string();
-        assert!(source.contains("connection refused"), "{source}");
-        let not_ready = Status::unknown("Service was not ready: secret-key");
-        let fault = from_status(&not_ready, Rpc::Commit);
-        assert!(!fault.error.is_outcome_unknown() && fault.runtime_ended);
-    }
-
-    #[test]
-    fn timeouts_of_every_layer_are_timeouts() {
-        let tonic = Status::from_error(Box::new(TimeoutExpired(())));
-        assert_eq!(tonic.code(), Code::Cancelled);
-        let sdk = gcloud_sdk::RequestTimeoutElapsed::Total(std::time::Duration::from_secs(1));
-        for status in [tonic, Status::from(sdk)] {
-            let fault = from_status(&status, Rpc::Commit);
-            assert_eq!(fault.error.code(), NetworkTimeout);
-            assert!(fault.error.is_outcome_unknown());
-        }
-        assert!(timed_out(Rpc::Commit).error.is_outcome_unknown());
-        assert!(!timed_out(Rpc::Read).error.is_outcome_unknown());
-    }
-
-    #[test]
-    fn credentials_that_fail_are_told_from_those_that_may_work_later() {
-        use gcloud_sdk::google_cloud_auth::errors::CredentialsError;
-        for (transient, code) in [(true, ServiceUnavailable), (false, AuthFailed)] {
-            let error = SdkError::from(CredentialsError::from_msg(transient, "secret-key"));
-            let boxed: Box<dyn Error + Send + Sync> = Box::new(Box::new(error));
-            let status = Status::from_error(boxed);
-            assert_eq!(status.code(), Code::Unknown);
-            let fault = from_status(&status, Rpc::Commit);
-            assert_eq!(fault.error.code(), code);
-            assert!(!fault.error.is_outcome_unknown());
-            assert!(!format!("{} {:?}", fault.error, fault.error).contains("secret-key"));
-        }
-    }
-
-    #[test]
-    fn a_broken_connection_is_worth_a_new_one() {
-        let reset = io::Error::from(io::ErrorKind::ConnectionReset);
-        let fault = from_status(&Status::from_error(Box::new(reset)), Rpc::Commit);
-        assert_eq!(fault.subject, Connection);
-        assert!(fault.error.is_outcome_unknown());
-    }
-
-    #[test]
-    fn no_text_of_the_server_is_passed_on() {
-        for code in 0..17 {
-            for rpc in RPCS {
-                let status = Status::new(Code::from_i32(code), "…/documents/locks/secret-key");
-                let error = from_status(&status, rpc).error;
-                assert!(!format!("{error} {error:?}").contains("secret-key"), "{error:?}");
-            }
+    fn what_the_transport_says_shows_whether_a_call_was_sent() {
+        let io = |kind| Box::new(io::Error::from(kind));
+        let credentials = |is_transient| {
+            let error = CredentialsError::from_msg(is_transient, "secret-key");
+            Box::new(Box::new(SdkError::from(error)))
+        };
+        let elapsed = RequestTimeoutElapsed::Total(std::time::Duration::from_secs(1));
+        let refused = ConnectError(io(io::ErrorKind::ConnectionRefused));
+        let reset = io(io::ErrorKind::ConnectionReset);
+        for (status, code, subject, is_unknown) in [
+            (Status::from_error(Box::new(refused)), ServiceUnavailable, Connection, false),
+            (Status::unknown("Service was not ready: x"), ServiceUnavailable, Connection, false),
+            (Status::from_error(credentials(true)), ServiceUnavailable, Request, false),
+            (Status::from_error(credentials(false)), AuthFailed, Request, false),
+            (Status::from_error(Box::new(TimeoutExpired(()))), NetworkTimeout, Connection, true),
+            (Status::from(elapsed), NetworkTimeout, Connection, true),
+            (Status::from_error(reset), ServiceUnavailable, Connection, true),
+        ] {
+            let Fault { error, subject: seen, finding, .. } = from_status(&status, Rpc::Commit);
+            assert_eq!((error.code(), seen), (code, subject), "{status:?}");
+            assert_eq!(error.is_outcome_unknown(), is_unknown, "{status:?}");
+            assert!(!format!("{error} {error:?}").contains("secret-key"), "{error:?}");
+            let is_not_ready = status.message().starts_with("Service");
+            assert_eq!(finding == Some(Finding::RuntimeEnded), is_not_ready);
         }
     }
 }

@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use syncguard_core::authoring::planted::is_planted;
+use syncguard_core::authoring::{Attempt, Fault};
 use syncguard_core::contract::ExtendRequest;
 use syncguard_core::{ExtendResult, LockError, Timestamp, Ttl};
 
 use crate::by_lock_id;
-use crate::cache::Known;
 use crate::document::{put_expiry, unless_flawed};
-use crate::error::Fault;
-use crate::inner::Inner;
-use crate::retry::Attempt;
+use crate::inner::{Inner, Known};
 
 /// A second try may find the expiry that our own first commit has set, if the answer to that commit was
 /// lost. A caller that expects an expiry then gets an ordinary mismatch, with the expiry that the lock has
@@ -36,7 +34,7 @@ async fn once(
         match prolong(inner, request, known, &attempt).await {
             Ok(expires_at) => return Ok(ExtendResult::Extended { expires_at }),
             // Another client has extended or released the lock. A query decides.
-            Err(Fault { is_conflict: true, .. }) => {}
+            Err(fault) if fault.is_conflict() => {}
             Err(fault) => return Err(fault),
         }
     }
@@ -49,7 +47,7 @@ async fn once(
     if !is_expected(request, &found) {
         let expires_at = found.expires_at;
         // The caller gets this expiry and probably extends again.
-        inner.cache.remember(request.lock_id, found);
+        inner.remember(request.lock_id, found.version, expires_at);
         return Ok(ExtendResult::Mismatch { expires_at });
     }
     let expires_at = prolong(inner, request, found, &attempt).await?;
@@ -80,6 +78,6 @@ async fn prolong(
     let name = seen.version.name.clone();
     let write = unless_flawed("unchecked-extend", put_expiry(seen.version, expires_at));
     let answer = inner.commit(vec![write], attempt).await?;
-    inner.remember(request.lock_id, name, answer, expires_at);
+    inner.remember_written(request.lock_id, name, answer, expires_at);
     Ok(expires_at)
 }

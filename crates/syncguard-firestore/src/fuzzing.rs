@@ -3,33 +3,19 @@
 use gcloud_sdk::google::firestore::v1::Document;
 use syncguard_core::{Fence, LockError, LockInfo};
 
-use crate::config::FirestoreOptions;
 use crate::document::{Counter, Record};
-use crate::url;
 
 /// Reads a URL like `connect`, but does not connect.
-///
-/// # Errors
-///
-/// `InvalidArgument` for a URL that `connect` refuses.
 pub fn read_url(url: &str) -> Result<(), LockError> {
-    url::parse(url, FirestoreOptions::new()).map(drop)
+    crate::url::parse(url, crate::FirestoreOptions::new()).map(drop)
 }
 
 /// Reads the document of a lock.
-///
-/// # Errors
-///
-/// `Internal` for a document that is not a valid lock.
 pub fn read_lock(document: Document) -> Result<LockInfo, LockError> {
     Record::read(document).map(Record::into_info)
 }
 
 /// Reads the document of a fence counter and returns the last fence.
-///
-/// # Errors
-///
-/// `Internal` for a document that is not a valid counter.
 pub fn read_counter(document: Document) -> Result<Fence, LockError> {
     Counter::read(document).map(|counter| counter.last)
 }

@@ -3,82 +3,90 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gcloud_sdk::google::firestore::v1::{CommitResponse, Write};
-use syncguard_core::authoring::Attempts;
+use gcloud_sdk::google::firestore::v1::{CommitResponse, Document, Write};
+use syncguard_core::authoring::pause::Backoff;
 use syncguard_core::authoring::signals::SignalHub;
+use syncguard_core::authoring::{Attempt, Attempts, DriftGauge, Fault, Recent, Retries};
 use syncguard_core::contract::is_live;
 use syncguard_core::shared::ClientState;
-use syncguard_core::{LockError, LockId, Timestamp};
+use syncguard_core::{Jitter, Key, LockError, LockId, Timestamp};
 
-use crate::cache::{Cache, Known};
-use crate::channel::Channel;
 use crate::client::Client;
-use crate::clock::{self, Clock};
 use crate::config::FirestoreOptions;
-use crate::document::{Counter, Version};
-use crate::error::Fault;
+use crate::document::{Counter, Record, Version};
 use crate::names::Layout;
-use crate::retry::{self, Attempt};
+use crate::service::{Maker, Service};
 use crate::signals;
+
+/// The calls after a broken call may still fail with the end of the same connection: on a busy machine, the second to the
+/// fifth call did.
+const RETRIES: Retries = Retries {
+    conflicts: 0,
+    failures: 6,
+    silences: 0,
+    pauses: Backoff {
+        first: Duration::from_millis(5),
+        longest: Duration::from_millis(400),
+        jitter: Jitter::Full,
+    },
+};
 
 /// The client, the names of the documents, the remembered locks, and the options.
 pub(crate) struct Inner {
-    pub(crate) client: Client,
+    pub(crate) client: Arc<Client>,
     pub(crate) layout: Layout,
-    pub(crate) cache: Cache,
-    pub(crate) cleans_up: bool,
-    clock: Arc<Clock>,
-    strict_clock: bool,
-    conflict_retries: u32,
-    request_timeout: Duration,
-    operation_timeout: Duration,
+    pub(crate) known: Recent<LockId, Known>,
+    pub(crate) options: FirestoreOptions,
     pub(crate) client_state: ClientState,
     pub(crate) signals: SignalHub,
 }
 
+/// The document of a lock as this backend wrote it last, and the expiry it has if no other client has
+/// written it since.
+///
+/// An evicted lock costs a query, and an outdated entry costs a failed commit before the query. Neither gives a wrong
+/// answer, because every write states the version it is based on. A version does not come back: Firestore's commit times
+/// only grow, even over deletion and creation.
+pub(crate) struct Known {
+    pub(crate) version: Version,
+    pub(crate) expires_at: Timestamp,
+}
+
 impl Inner {
     pub(crate) fn new(
-        channel: Arc<Channel>,
-        layout: Layout,
-        options: FirestoreOptions,
+        service: Arc<dyn Service>,
+        maker: Option<Box<dyn Maker>>,
+        mut options: FirestoreOptions,
     ) -> Result<Self, LockError> {
-        let client_state = options.client.client_state()?;
-        let database = layout.database().to_owned();
-        let clock = Arc::clone(&options.clock);
-        let signals = signals::hub(Arc::clone(&channel), database, clock, options.request_timeout);
+        let layout = options.check()?;
+        let gauge = DriftGauge::new("firestore", Arc::clone(&options.clock), options.strict_clock);
+        let client = Arc::new(Client::new(service, maker, gauge, layout.database()));
         Ok(Self {
-            client: Client::new(channel, Arc::clone(&options.clock)),
+            signals: signals::hub(Arc::clone(&client), options.request_timeout),
+            client,
             layout,
-            cache: Cache::new(options.remembered_locks),
-            cleans_up: options.cleanup_in_is_locked,
-            clock: options.clock,
-            strict_clock: options.strict_clock,
-            conflict_retries: options.conflict_retries,
-            request_timeout: options.request_timeout,
-            operation_timeout: options.operation_timeout,
-            client_state,
-            signals,
+            known: Recent::new(options.remembered_locks),
+            client_state: std::mem::take(&mut options.client).client_state()?,
+            options,
         })
     }
 
     pub(crate) fn now(&self) -> Result<Timestamp, LockError> {
-        clock::timestamp(&*self.clock)
+        self.client.gauge.now()
     }
 
-    /// Returns the earliest time that Firestore's clock can show now, by the responses so far.
-    pub(crate) fn earliest_server_time(&self) -> Result<Timestamp, LockError> {
-        self.client.gauge().earliest_server_time(self.now()?)
+    pub(crate) fn attempts(&self) -> Attempts {
+        let retries = Retries { conflicts: self.options.conflict_retries, ..RETRIES };
+        Attempts::new(retries, self.options.request_timeout, self.options.operation_timeout)
     }
 
-    /// # Errors
-    ///
-    /// `ServiceUnavailable` in strict mode, if this machine's clock is too far off.
-    pub(crate) fn check_clock(&self) -> Result<(), LockError> {
-        if self.strict_clock { self.client.gauge().check() } else { Ok(()) }
-    }
-
-    pub(crate) fn attempts(&self) -> Attempts<impl FnMut(&Fault) -> bool + Send + use<>> {
-        retry::attempts(self.conflict_retries, self.request_timeout, self.operation_timeout)
+    /// Reads these documents, all at the same time.
+    pub(crate) async fn read<const N: usize>(
+        &self,
+        names: [&str; N],
+        attempt: &Attempt,
+    ) -> Result<[Option<Document>; N], Fault> {
+        self.client.read(names, attempt.call_deadline()).await
     }
 
     pub(crate) async fn commit(
@@ -86,7 +94,13 @@ impl Inner {
         writes: Vec<Write>,
         attempt: &Attempt,
     ) -> Result<CommitResponse, Fault> {
-        self.client.commit(&self.layout, writes, attempt.call_deadline()).await
+        self.client.commit(writes, attempt.call_deadline()).await
+    }
+
+    /// Reads the lock of a key, which may have expired.
+    pub(crate) async fn lock(&self, key: &Key, attempt: &Attempt) -> Result<Option<Record>, Fault> {
+        let [lock] = self.read([&*self.layout.lock_name(key)?], attempt).await?;
+        Ok(lock.map(Record::read).transpose()?)
     }
 
     /// Reads the counter with this name.
@@ -95,7 +109,7 @@ impl Inner {
         name: &str,
         attempt: &Attempt,
     ) -> Result<Option<Counter>, Fault> {
-        let [counter] = self.client.read(&self.layout, [name], attempt.call_deadline()).await?;
+        let [counter] = self.read([name], attempt).await?;
         Ok(counter.map(Counter::read).transpose()?)
     }
 
@@ -111,8 +125,15 @@ impl Inner {
         }
     }
 
+    /// Remembers the document of a lock, unless a later version of it is remembered: the answers to two extends at once may
+    /// arrive in the other order.
+    pub(crate) fn remember(&self, lock_id: LockId, version: Version, expires_at: Timestamp) {
+        let known = Known { version: version.clone(), expires_at };
+        self.known.put_unless(lock_id, known, |before| before.version.is_later_than(&version));
+    }
+
     /// Remembers the document of a lock, which is the first write of this commit.
-    pub(crate) fn remember(
+    pub(crate) fn remember_written(
         &self,
         lock_id: LockId,
         name: String,
@@ -121,15 +142,13 @@ impl Inner {
     ) {
         let written = answer.write_results.into_iter().next();
         if let Some(updated) = written.and_then(|written| written.update_time) {
-            let version = Version { name, updated };
-            self.cache.remember(lock_id, Known { version, expires_at });
+            self.remember(lock_id, Version { name, updated }, expires_at);
         }
     }
 
-    /// Takes the remembered document of a lock out of the cache; `None` if the lock has expired by it.
+    /// Takes the remembered document of a lock out of the memory; `None` if the lock has expired by it.
     pub(crate) fn known_live(&self, lock_id: LockId) -> Result<Option<Known>, LockError> {
         let now = self.now()?;
-        let known = self.cache.take(lock_id);
-        Ok(known.filter(|known| is_live(known.expires_at, now)))
+        Ok(self.known.take(&lock_id).filter(|known| is_live(known.expires_at, now)))
     }
 }

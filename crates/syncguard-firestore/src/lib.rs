@@ -175,10 +175,7 @@
 mod acquire;
 mod backend;
 mod by_lock_id;
-mod cache;
-mod channel;
 mod client;
-mod clock;
 mod config;
 mod connect;
 mod document;
@@ -194,15 +191,12 @@ mod lookup;
 mod names;
 mod query;
 mod release;
-mod retry;
 mod service;
 mod settle;
 mod signals;
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub mod simulated;
-#[cfg(test)]
-mod test_logs;
 mod turns;
 mod url;
 

@@ -3,19 +3,15 @@
 use std::sync::Arc;
 
 use gcloud_sdk::google::firestore::v1::Document;
-use syncguard_core::authoring::LockInventory;
-use syncguard_core::authoring::cancel;
-use syncguard_core::authoring::hash_key;
+use syncguard_core::authoring::{Attempt, Fault, LockInventory, cancel};
 use syncguard_core::inventory::{FenceCounter, ListRequest, Page};
-use syncguard_core::{Fence, Key, LockError, LockInfo};
+use syncguard_core::{Fence, Key, LockError, LockInfo, Timestamp};
 
 use crate::backend::FirestoreBackend;
 use crate::document::{Counter, KEY, KEY_DEBUG, Record, key_of, put};
-use crate::error::Fault;
 use crate::inner::Inner;
-use crate::names::storage_key_of;
+use crate::names::{Layout, storage_key_of};
 use crate::query;
-use crate::retry::Attempt;
 
 /// A page is one query in the order of the keys. It uses the index that Firestore makes automatically for
 /// the field `key` of locks and `keyDebug` of counters. The query misses documents without this field. It
@@ -23,19 +19,15 @@ use crate::retry::Attempt;
 #[deny(clippy::missing_trait_methods)]
 impl LockInventory for FirestoreBackend {
     async fn list_locks(&self, request: ListRequest) -> Result<Page<LockInfo>, LockError> {
-        let inner = self.inner();
-        let read = inner.attempts().run(|attempt| list_locks(inner, &request, attempt));
-        cancel::read(None, Box::pin(read)).await
+        list(&self.0, Layout::lock_parent, KEY, lock, request).await
     }
 
     async fn list_counters(&self, request: ListRequest) -> Result<Page<FenceCounter>, LockError> {
-        let inner = self.inner();
-        let read = inner.attempts().run(|attempt| list_counters(inner, &request, attempt));
-        cancel::read(None, Box::pin(read)).await
+        list(&self.0, Layout::fence_parent, KEY_DEBUG, counter, request).await
     }
 
     async fn fence_counter(&self, key: Key) -> Result<Option<Fence>, LockError> {
-        let inner = self.inner();
+        let inner = &self.0;
         let read = async {
             let name = inner.layout.names(&key)?.fence;
             inner.attempts().run(async |attempt| inner.counter(&name, &attempt).await).await
@@ -46,7 +38,7 @@ impl LockInventory for FirestoreBackend {
     }
 
     async fn raise_counter(&self, key: Key, at_least: Fence) -> Result<Fence, LockError> {
-        let inner = Arc::clone(self.inner());
+        let inner = Arc::clone(&self.0);
         let raise = async move {
             let subject = |error: LockError| error.with_key(&key);
             let name = inner.layout.names(&key).map_err(subject)?.fence;
@@ -57,61 +49,44 @@ impl LockInventory for FirestoreBackend {
     }
 }
 
-async fn list_locks(
-    inner: &Inner,
-    request: &ListRequest,
-    attempt: Attempt,
-) -> Result<Page<LockInfo>, Fault> {
-    let collection = inner.layout.lock_parent();
-    let documents = documents(inner, collection, KEY, request, &attempt).await?;
-    let now = inner.now()?;
-    let mut page = Page::new(next(&documents, KEY, request));
-    for document in documents {
-        let hash = hash_key(storage_key_of(&document.name));
-        match Record::read(document) {
-            Ok(record) if record.is_live(now) => page.entries.push(record.into_info()),
-            Ok(_) => {}
-            Err(_) => page.corrupt.push(hash),
-        }
-    }
-    Ok(page)
+/// Reads a document; `None` if it does not belong to the page at this time.
+type Entry<T> = fn(Document, Timestamp) -> Result<Option<T>, LockError>;
+
+fn lock(document: Document, now: Timestamp) -> Result<Option<LockInfo>, LockError> {
+    let record = Record::read(document)?;
+    Ok(record.is_live(now).then(|| record.into_info()))
 }
 
-async fn list_counters(
-    inner: &Inner,
-    request: &ListRequest,
-    attempt: Attempt,
-) -> Result<Page<FenceCounter>, Fault> {
-    let collection = inner.layout.fence_parent();
-    let documents = documents(inner, collection, KEY_DEBUG, request, &attempt).await?;
-    let mut page = Page::new(next(&documents, KEY_DEBUG, request));
-    for document in documents {
-        let hash = hash_key(storage_key_of(&document.name));
-        let key = key_of(&document, KEY_DEBUG).and_then(|key| Key::new(key).ok());
-        match (key, Counter::read(document)) {
-            (Some(key), Ok(counter)) => {
-                page.entries.push(FenceCounter::new(key, counter.last));
-            }
-            _ => page.corrupt.push(hash),
-        }
-    }
-    Ok(page)
+fn counter(document: Document, _: Timestamp) -> Result<Option<FenceCounter>, LockError> {
+    let key = Key::new(key_of(&document, KEY_DEBUG).unwrap_or_default())?;
+    Ok(Some(FenceCounter::new(key, Counter::read(document)?.last)))
 }
 
-async fn documents(
+/// Reads a page of a collection; this field of its documents holds the key.
+async fn list<T>(
     inner: &Inner,
-    (parent, collection): (String, &str),
+    parent: fn(&Layout) -> (String, &str),
     field: &str,
-    request: &ListRequest,
-    attempt: &Attempt,
-) -> Result<Vec<Document>, Fault> {
-    let query = query::page(collection, field, request);
-    inner.client.query(parent, query, attempt.call_deadline()).await
-}
-
-fn next(documents: &[Document], field: &str, request: &ListRequest) -> Option<ListRequest> {
-    let last = documents.last().filter(|_| documents.len() >= request.page_size())?;
-    Some(request.behind(key_of(last, field)?))
+    entry: Entry<T>,
+    request: ListRequest,
+) -> Result<Page<T>, LockError> {
+    let request = &request;
+    let once = async |attempt: Attempt| {
+        let (parent, collection) = parent(&inner.layout);
+        let query = query::page(collection, field, request);
+        let documents = inner.client.query(parent, query, attempt.call_deadline()).await?;
+        let last = documents.last().filter(|_| documents.len() >= request.page_size());
+        let next = last.and_then(|last| Some(request.behind(key_of(last, field)?)));
+        let (mut page, now) = (Page::new(next), inner.now()?);
+        for document in documents {
+            let name = storage_key_of(&document.name).to_owned();
+            if let Some(entry) = entry(document, now).transpose() {
+                page.push(&name, entry);
+            }
+        }
+        Ok(page)
+    };
+    cancel::read(None, Box::pin(inner.attempts().run(once))).await
 }
 
 /// Sends one read, and one commit if the counter must be raised. The commit states the version that was

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use gcloud_sdk::google::firestore::v1::Write;
+use syncguard_core::authoring::{Attempt, Fault};
 use syncguard_core::contract::ReleaseRequest;
 use syncguard_core::{LockError, ReleaseResult};
 
 use crate::by_lock_id;
 use crate::document::{self, Counter, Version, put, unless_flawed};
-use crate::error::Fault;
 use crate::inner::Inner;
-use crate::retry::Attempt;
 
 pub(crate) async fn release(
     inner: Arc<Inner>,
@@ -39,7 +38,7 @@ async fn once(
         match inner.commit(writes(known.version), &attempt).await {
             Ok(_) => return Ok(ReleaseResult::Released),
             // Another client has extended or released the lock. A query decides.
-            Err(Fault { is_conflict: true, .. }) => {}
+            Err(fault) if fault.is_conflict() => {}
             Err(fault) => return Err(fault),
         }
     }

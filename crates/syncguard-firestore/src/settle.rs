@@ -14,13 +14,11 @@
 use syncguard_core::LockError;
 use syncguard_core::authoring::cancel::{Settled, Unsettled};
 use syncguard_core::authoring::planted::is_planted;
+use syncguard_core::authoring::{Attempt, Fault};
 
-use crate::document;
-use crate::document::{Counter, Record, last_fence, put, unless_flawed};
-use crate::error::Fault;
+use crate::document::{self, Counter, Record, last_fence, put, unless_flawed};
 use crate::inner::Inner;
 use crate::names::Names;
-use crate::retry::Attempt;
 
 /// Sends one commit for a remembered lock; otherwise a read, and a commit if something is to change.
 ///
@@ -41,17 +39,15 @@ async fn once(
     attempt: Attempt,
 ) -> Result<(), Fault> {
     let delete = |version| unless_flawed("unchecked-clean-up", document::delete(version));
-    let known = inner.cache.take(acquire.lock_id).map(|known| known.version);
+    let known = inner.known.take(&acquire.lock_id).map(|known| known.version);
     if let Some(version) = known.filter(|version| version.name == names.lock) {
         match inner.commit(vec![delete(version)], &attempt).await {
             Ok(_) => return Ok(()),
-            Err(Fault { is_conflict: true, .. }) => {}
+            Err(fault) if fault.is_conflict() => {}
             Err(fault) => return Err(fault),
         }
     }
-    let both = [names.lock.as_str(), names.fence.as_str()];
-    let deadline = attempt.call_deadline();
-    let [lock, counter] = inner.client.read(&inner.layout, both, deadline).await?;
+    let [lock, counter] = inner.read([&*names.lock, &*names.fence], &attempt).await?;
     // A document that cannot be read is not our lock.
     let lock = lock.and_then(|lock| Record::read(lock).ok());
     if let Some(ours) = lock.as_ref().filter(|lock| lock.lock_id == acquire.lock_id) {

@@ -1,7 +1,7 @@
 //! Reads connection URLs: the database and the options of this library.
 
 use syncguard_core::LockError;
-use syncguard_core::authoring::backend_url::BackendUrl;
+use syncguard_core::authoring::backend_url::{BackendUrl, set};
 
 use crate::config::FirestoreOptions;
 use crate::names::{DEFAULT_DATABASE, are_names};
@@ -53,40 +53,18 @@ fn with_parameters(
     mut options: FirestoreOptions,
     url: &BackendUrl<'_>,
 ) -> Result<FirestoreOptions, LockError> {
-    if let Some(collection) = url.text("collection")? {
-        options = options.with_collection(collection);
-    }
-    if let Some(collection) = url.text("fence_collection")? {
-        options = options.with_fence_collection(collection);
-    }
-    if let Some(timeout) = url.millis("request_timeout_ms")? {
-        options = options.with_request_timeout(timeout);
-    }
-    if let Some(timeout) = url.millis("operation_timeout_ms")? {
-        options = options.with_operation_timeout(timeout);
-    }
-    if let Some(timeout) = url.millis("connect_timeout_ms")? {
-        options = options.with_connect_timeout(timeout);
-    }
+    set(&mut options.collection, url.text("collection")?);
+    set(&mut options.fence_collection, url.text("fence_collection")?);
+    set(&mut options.request_timeout, url.millis("request_timeout_ms")?);
+    set(&mut options.operation_timeout, url.millis("operation_timeout_ms")?);
+    set(&mut options.connect_timeout, url.millis("connect_timeout_ms")?);
     options.client.read_url(url)?;
-    if let Some(retries) = url.number("conflict_retries", 0..=u32::MAX)? {
-        options = options.with_conflict_retries(retries);
-    }
-    if let Some(locks) = url.number("remembered_locks", 0..=10_000_000)? {
-        options = options.with_remembered_locks(locks);
-    }
-    if let Some(strict) = url.flag("strict_clock")? {
-        options = options.with_strict_clock(strict);
-    }
-    if let Some(cleanup) = url.flag("cleanup_in_is_locked")? {
-        options = options.with_cleanup_in_is_locked(cleanup);
-    }
-    if let Some(host_port) = url.text("emulator")? {
-        options = options.with_emulator(host_port);
-    }
-    if let Some(allowed) = url.flag("remote_emulator")? {
-        options = options.with_remote_emulator(allowed);
-    }
+    set(&mut options.conflict_retries, url.number("conflict_retries", 0..=u32::MAX)?);
+    set(&mut options.remembered_locks, url.number("remembered_locks", 0..=10_000_000)?);
+    set(&mut options.strict_clock, url.flag("strict_clock")?);
+    set(&mut options.cleanup_in_is_locked, url.flag("cleanup_in_is_locked")?);
+    set(&mut options.emulator, url.text("emulator")?.map(Some));
+    set(&mut options.remote_emulator, url.flag("remote_emulator")?);
     Ok(options)
 }
 

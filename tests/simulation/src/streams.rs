@@ -1,14 +1,14 @@
 //! Streams of calls on the simulated network, of Firestore's `Listen` and etcd's `Watch`.
 
-use std::future::poll_fn;
 use std::io::{Error, ErrorKind};
 use std::pin::Pin;
 use std::sync::Arc;
 
 use syncguard_etcd::simulated::Calling;
 use syncguard_etcd::simulated::tonic::Status;
-use syncguard_etcd::simulated::tonic::codegen::tokio_stream::Stream;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use syncguard_etcd::simulated::tonic::codegen::tokio_stream::wrappers::UnboundedReceiverStream;
+use syncguard_etcd::simulated::tonic::codegen::tokio_stream::{Stream, StreamExt as _};
+use tokio::sync::mpsc::unbounded_channel;
 
 use crate::link::Link;
 use crate::listening::{Asked, Told};
@@ -18,14 +18,16 @@ pub(crate) fn lost() -> Status {
     Status::from_error(Box::new(Error::from(ErrorKind::ConnectionReset)))
 }
 
+type Answers<A> = Pin<Box<dyn Stream<Item = Result<A, Status>> + Send>>;
+
 /// Opens a stream, which passes on the requests until they end. `answer` takes an answer of the kind of the stream.
-pub(crate) fn open<Q: 'static, A: Send + 'static>(
+pub(crate) fn open<Q: Send + 'static, A: Send + 'static>(
     link: &Arc<Link>,
     not_connected: fn() -> Status,
-    mut requests: Pin<Box<dyn Stream<Item = Q> + Send>>,
+    mut requests: UnboundedReceiverStream<Q>,
     ask: fn(Q) -> Asked,
     answer: fn(Told) -> Option<A>,
-) -> Calling<UnboundedReceiver<Result<A, Status>>> {
+) -> Calling<Result<Answers<A>, Status>> {
     let link = Arc::clone(link);
     Box::pin(async move {
         link.connected().await.ok_or_else(not_connected)?;
@@ -35,12 +37,11 @@ pub(crate) fn open<Q: 'static, A: Send + 'static>(
         };
         let stream = link.network().opens_stream(link.member, Box::new(deliver));
         tokio::spawn(async move {
-            while let Some(request) = poll_fn(|context| requests.as_mut().poll_next(context)).await
-            {
+            while let Some(request) = requests.next().await {
                 link.network().listens_to(stream, link.now(), ask(request));
             }
             link.network().closes_stream(stream);
         });
-        Ok(answers)
+        Ok(Box::pin(UnboundedReceiverStream::new(answers)) as Answers<A>)
     })
 }

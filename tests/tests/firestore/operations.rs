@@ -15,6 +15,7 @@ use syncguard_tests::calls::until;
 use crate::firestore::support::{
     Raw, backend, backend_with, fresh, hand_clock, options, request, take, text,
 };
+use crate::support::warnings::Warnings;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -81,9 +82,12 @@ async fn expired_duplicates_are_deleted() -> Result<()> {
     let lock = take(&backend, "k", 60_000).await;
     raw.set("locks/copy", copy_of("copy", lock.lock_id, LONG_AGO)).await;
 
-    // A lookup only reads.
+    // A lookup only reads, and warns.
+    let warnings = Warnings::new();
+    let here = tracing::subscriber::set_default(warnings.clone());
     let found = backend.lookup(LookupRequest::by_lock_id(lock.lock_id)).await?.unwrap();
-    assert_eq!(found.expose().key.expose(), "k");
+    assert_eq!((found.expose().key.expose(), warnings.count()), ("k", 1));
+    drop(here);
     assert_eq!(raw.ids("locks").await, ["copy", "k"]);
 
     assert!(extend(&backend, lock.lock_id).await?);

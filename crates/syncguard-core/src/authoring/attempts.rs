@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::failure::{FailureSubject, Fault};
 use crate::util::pause::Backoff;
 use crate::value::LockError;
 
@@ -32,23 +33,34 @@ impl Attempt {
     }
 }
 
-/// For authors of backends whose writes have preconditions: the attempts of one operation, until its time is over.
-///
-/// `may_help` says after which faults another attempt may help; it may count them.
-#[derive(Debug)]
-pub struct Attempts<H> {
-    attempt: Attempt,
-    pauses: Backoff,
-    failures: u32,
-    may_help: H,
+/// For authors of backends whose writes have preconditions: how often an operation starts over after which faults.
+#[derive(Clone, Copy, Debug)]
+#[allow(clippy::exhaustive_structs, reason = "a constant of its user")]
+pub struct Retries {
+    /// After conflicts with other clients.
+    pub conflicts: u32,
+    /// After failures of the connection or the server that were noticed in time.
+    pub failures: u32,
+    /// After calls without an answer in time.
+    pub silences: u32,
+    /// The pause before each.
+    pub pauses: Backoff,
 }
 
-impl<H> Attempts<H> {
-    /// Attempts with these pauses, each call within `request_timeout`, and all of them within `total`.
+/// For authors of backends whose writes have preconditions: the attempts of one operation, until its time is over.
+#[derive(Debug)]
+pub struct Attempts {
+    attempt: Attempt,
+    left: Retries,
+    faults: u32,
+}
+
+impl Attempts {
+    /// Attempts with these retries, each call within `request_timeout`, and all of them within `total`.
     #[must_use]
-    pub fn new(pauses: Backoff, request_timeout: Duration, total: Duration, may_help: H) -> Self {
+    pub fn new(retries: Retries, request_timeout: Duration, total: Duration) -> Self {
         let attempt = Attempt { deadline: Instant::now() + total, request_timeout, lost: None };
-        Self { attempt, pauses, failures: 0, may_help }
+        Self { attempt, left: retries, faults: 0 }
     }
 
     /// The current attempt.
@@ -62,14 +74,12 @@ impl<H> Attempts<H> {
     /// # Errors
     ///
     /// As [`again`](Self::again).
-    pub async fn run<T, E, F>(
+    pub async fn run<T, F>(
         mut self,
         mut operation: impl FnMut(Attempt) -> F,
     ) -> Result<T, LockError>
     where
-        F: Future<Output = Result<T, E>>,
-        E: Into<LockError>,
-        H: FnMut(&E) -> bool,
+        F: Future<Output = Result<T, Fault>>,
     {
         loop {
             match operation(self.attempt()).await {
@@ -89,15 +99,11 @@ impl<H> Attempts<H> {
     /// # Cancel safety
     ///
     /// Not safe: the pause counts as over.
-    pub async fn again<E>(&mut self, fault: E) -> Result<(), LockError>
-    where
-        E: Into<LockError>,
-        H: FnMut(&E) -> bool,
-    {
-        let may_help = (self.may_help)(&fault);
-        let error = fault.into();
-        self.failures = self.failures.saturating_add(1);
-        let pause = self.pauses.pause(self.failures);
+    pub async fn again(&mut self, fault: Fault) -> Result<(), LockError> {
+        let may_help = self.counts_down(&fault);
+        let error = fault.error;
+        self.faults = self.faults.saturating_add(1);
+        let pause = self.left.pauses.pause(self.faults);
         if !may_help || self.attempt.deadline <= Instant::now() + pause {
             let is_unknown = self.attempt.lost.is_some();
             return Err(if is_unknown { error.with_unknown_outcome() } else { error });
@@ -107,5 +113,66 @@ impl<H> Attempts<H> {
         }
         sleep(pause).await;
         Ok(())
+    }
+
+    fn counts_down(&mut self, fault: &Fault) -> bool {
+        let tries = match fault.subject {
+            _ if fault.is_conflict() => &mut self.left.conflicts,
+            FailureSubject::Request => return false,
+            _ if fault.is_timeout() => &mut self.left.silences,
+            _ => &mut self.left.failures,
+        };
+        let left = tries.checked_sub(1);
+        *tries = left.unwrap_or_default();
+        left.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::util::pause::Jitter;
+    use crate::value::ErrorCode;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const MILLI: Duration = Duration::from_millis(1);
+    const RETRIES: Retries = Retries {
+        conflicts: 3,
+        failures: u32::MAX,
+        silences: 0,
+        pauses: Backoff { first: MILLI, longest: MILLI, jitter: Jitter::None },
+    };
+
+    fn failure(subject: FailureSubject) -> Fault {
+        Fault::new(LockError::new(ErrorCode::ServiceUnavailable, "x"), subject)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_kind_of_fault_is_counted() {
+        let mut attempts = Attempts::new(RETRIES, SECOND, SECOND * 10);
+        for _ in 0..3 {
+            attempts.again(Fault::conflict()).await.unwrap();
+        }
+        assert!(!attempts.again(Fault::conflict()).await.unwrap_err().is_outcome_unknown());
+        attempts.again(failure(FailureSubject::Server)).await.unwrap();
+        assert!(attempts.again(Fault::timed_out(true)).await.unwrap_err().is_outcome_unknown());
+        assert!(!attempts.again(Fault::timed_out(false)).await.unwrap_err().is_outcome_unknown());
+        assert!(attempts.again(failure(FailureSubject::Request)).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lost_write_is_not_forgotten_until_the_time_is_over() {
+        let (mut attempts, began) = (Attempts::new(RETRIES, SECOND, SECOND * 5), Instant::now());
+        let mut lost = failure(FailureSubject::Connection);
+        lost.error = lost.error.with_unknown_outcome();
+        attempts.again(lost).await.unwrap();
+        let error = loop {
+            if let Err(error) = attempts.again(failure(FailureSubject::Server)).await {
+                break error;
+            }
+        };
+        assert!(began.elapsed() > SECOND * 4 && began.elapsed() < SECOND * 5);
+        assert!(attempts.attempt().lost.is_some() && error.is_outcome_unknown());
+        assert!(Attempts::new(RETRIES, SECOND, MILLI).again(Fault::conflict()).await.is_err());
     }
 }

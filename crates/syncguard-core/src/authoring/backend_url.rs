@@ -26,6 +26,7 @@
 //! ```
 
 use std::fmt::{self, Display};
+use std::net::Ipv6Addr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -275,6 +276,33 @@ fn decoded(name: &str, raw: &str) -> Result<String, LockError> {
 #[must_use]
 pub fn percent_decoded(raw: &str) -> Option<String> {
     decode(raw).ok()
+}
+
+/// For a part of a URL before the question mark: reads `host` or `host:port`, with an IPv6 address in square brackets;
+/// `None` for anything else. So a character with a meaning in URLs does not get into a host: in `localhost:1@example.com`,
+/// the host would be example.com.
+#[must_use]
+pub fn host_and_port(text: &str) -> Option<(&str, Option<u16>)> {
+    let (host, port) = match text.get(text.rfind(']').unwrap_or(0)..)?.rsplit_once(':') {
+        None => (text, None),
+        Some((_, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            let number = port.parse().ok().filter(|port| *port > 0)?;
+            (text.get(..text.len() - port.len() - 1)?, Some(number))
+        }
+        Some(_) => return None,
+    };
+    let is_host = match host.strip_prefix('[') {
+        Some(address) => address.strip_suffix(']')?.parse::<Ipv6Addr>().is_ok(),
+        None => host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte)),
+    };
+    (is_host && !host.is_empty()).then_some((host, port))
+}
+
+/// Sets an option to the value of a parameter, if the URL has that parameter.
+pub fn set<T>(option: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *option = value;
+    }
 }
 
 /// Percent-decodes a text. The crates for this are dependencies of the drivers, not of core. The error says what is

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::backend_url::BackendUrl;
+use super::backend_url::{BackendUrl, set};
 use crate::client::{ClientState, ReleaseErrorHandler};
 use crate::util::checked_timeout;
 use crate::value::{Holder, LockError};
@@ -28,9 +28,7 @@ impl ClientOptions {
     ///
     /// `InvalidArgument` for a bad value.
     pub fn read_url(&mut self, url: &BackendUrl<'_>) -> Result<(), LockError> {
-        if let Some(timeout) = url.millis("dispose_timeout_ms")? {
-            self.dispose_timeout = timeout;
-        }
+        set(&mut self.dispose_timeout, url.millis("dispose_timeout_ms")?);
         if let Some(label) = url.text("holder")? {
             self.holder = Some(label);
         }

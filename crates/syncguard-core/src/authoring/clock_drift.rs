@@ -1,7 +1,7 @@
 //! How far this machine's clock is off the server's, on stores whose locks live by the clocks of the clients.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
@@ -131,10 +131,15 @@ fn unix_micros(time: SystemTime) -> Option<i64> {
     }
 }
 
-/// For authors of backends: measures the drift from the responses, and logs one that is dangerous.
-#[derive(Debug)]
+/// The clock of this machine: [`SystemTime::now`], unless a test replaces it.
+pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
+
+/// For authors of backends: reads this machine's clock, measures its drift from the responses, and logs a drift that is
+/// dangerous.
 pub struct DriftGauge {
     backend: &'static str,
+    clock: Clock,
+    is_strict: bool,
     state: Mutex<State>,
 }
 
@@ -148,11 +153,33 @@ impl DriftGauge {
     /// The bounds widen by 1 ms in this many milliseconds, which is twice as fast as NTP slews a clock.
     const AGEING: u128 = 1000;
 
-    /// A gauge that knows nothing yet, of a backend with this name in the log.
+    /// A gauge that knows nothing yet, of a backend with this name in the log. One that is strict lets the backend acquire
+    /// nothing while the clock is far off: see [`check`](Self::check).
     #[must_use]
-    pub const fn new(backend: &'static str) -> Self {
-        let state = State { known: None, logged: None };
-        Self { backend, state: Mutex::new(state) }
+    pub fn new(backend: &'static str, clock: Clock, is_strict: bool) -> Self {
+        Self { backend, clock, is_strict, state: Mutex::default() }
+    }
+
+    /// The time by this machine's clock.
+    #[must_use]
+    pub fn time(&self) -> SystemTime {
+        (self.clock)()
+    }
+
+    /// The time by this machine's clock, in the form that locks store.
+    ///
+    /// # Errors
+    ///
+    /// `Internal` for a clock that is out of range.
+    pub fn now(&self) -> Result<Timestamp, LockError> {
+        Timestamp::from_system_time(self.time())
+            .map_err(|_| LockError::internal("this machine's clock is out of range"))
+    }
+
+    /// The time of a request that is sent now.
+    #[must_use]
+    pub fn sends(&self) -> SentAt {
+        SentAt::now(self.time())
     }
 
     /// Takes the time of the server from a response that has just arrived.
@@ -209,21 +236,23 @@ impl DriftGauge {
         Timestamp::from_millis(now.as_millis().saturating_add_signed(-drift.smallest() / 1000))
     }
 
-    /// For a backend that is strict.
+    /// Checks that the backend may acquire locks.
     ///
     /// # Errors
     ///
-    /// `ServiceUnavailable` if this machine's clock is 500 ms or more off.
+    /// `ServiceUnavailable` if the gauge is strict and this machine's clock is 500 ms or more off.
     pub fn check(&self) -> Result<(), LockError> {
         match self.drift() {
-            Some(drift) if drift.level() == DriftLevel::Block => Err(LockError::new(
-                ErrorCode::ServiceUnavailable,
-                format!(
-                    "this machine's clock is at least {} ms off the server's; locks are refused from \
+            Some(drift) if self.is_strict && drift.level() == DriftLevel::Block => {
+                Err(LockError::new(
+                    ErrorCode::ServiceUnavailable,
+                    format!(
+                        "this machine's clock is at least {} ms off the server's; locks are refused from \
                      500 ms on",
-                    drift.at_least().as_millis()
-                ),
-            )),
+                        drift.at_least().as_millis()
+                    ),
+                ))
+            }
             _ => Ok(()),
         }
     }
@@ -250,6 +279,12 @@ impl DriftGauge {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for DriftGauge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DriftGauge").field("drift", &self.drift()).finish()
     }
 }
 

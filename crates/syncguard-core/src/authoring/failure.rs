@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::value::{ErrorCode, LockError};
+
 /// The subject of a failure. Each backend's table of errors says it beside the code of the error.
 ///
 /// | subject | examples | the backend's next request |
@@ -29,6 +31,74 @@ impl FailureSubject {
     #[must_use]
     pub fn needs_new_connection(self) -> bool {
         self != Self::Request
+    }
+}
+
+/// For authors of backends whose writes have preconditions: the failure of a step of an operation, and what it says.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Fault {
+    /// The error for the caller, unless another attempt helps.
+    pub error: LockError,
+    /// After a failure of the connection or the server another connection may help.
+    pub subject: FailureSubject,
+    /// The special reason of the failure, if there is one.
+    pub finding: Option<Finding>,
+}
+
+/// A special reason of a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Finding {
+    /// Another client changed a record between read and write; nothing was written.
+    Conflict,
+    /// The tasks of the connection have ended with their runtime; nothing was sent.
+    RuntimeEnded,
+}
+
+impl Fault {
+    /// A fault without a special reason.
+    #[must_use]
+    pub fn new(error: LockError, subject: FailureSubject) -> Self {
+        Self { error, subject, finding: None }
+    }
+
+    /// The fault after another client has changed a record.
+    #[must_use]
+    pub fn conflict() -> Self {
+        const MESSAGE: &str = "other clients changed the lock between read and write in every try";
+        let error = LockError::new(ErrorCode::ServiceUnavailable, MESSAGE);
+        Self { finding: Some(Finding::Conflict), ..Self::from(error) }
+    }
+
+    /// The fault for a call without an answer in time.
+    #[must_use]
+    pub fn timed_out(is_write: bool) -> Self {
+        let error = LockError::new(ErrorCode::NetworkTimeout, Self::TIMED_OUT);
+        let error = if is_write { error.with_unknown_outcome() } else { error };
+        Self::new(error, FailureSubject::Connection)
+    }
+
+    /// The message for a call without an answer in time.
+    pub const TIMED_OUT: &str = "no answer within the request timeout";
+
+    /// True if another client has changed a record.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        self.finding == Some(Finding::Conflict)
+    }
+
+    /// True if there was no answer in time.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        self.error.code() == ErrorCode::NetworkTimeout
+    }
+}
+
+/// Errors that a backend makes itself are not retried.
+impl From<LockError> for Fault {
+    fn from(error: LockError) -> Self {
+        Self::new(error, FailureSubject::Request)
     }
 }
 

@@ -16,8 +16,8 @@
 //! | [`checked_timeout`], [`answer_patience`], [`ABANDONED_AFTER`], [`pause`] | timeouts of options; when an answer is missing; random pauses |
 //! | [`corrupt_record`], [`lock_id_in_use`] | errors that read the same on every store |
 //! | [`signals`] | signals of releases by other processes |
-//! | [`Attempts`] | trying again on a store whose writes have preconditions |
-//! | [`FailureSubject`], [`LookLimit`] | what a failure says about the connection; how often to look for another |
+//! | [`Attempts`], [`Fault`] | trying again on a store whose writes have preconditions |
+//! | [`FailureSubject`], [`LookLimit`], [`Connection`] | what a failure says about the connection; how often to look for another; how it takes the place |
 //! | [`CallSource`], [`sources`], [`is_unknown_name`] | what a driver's error says, without its texts |
 //! | [`Recent`] | the memory of a backend for its own records |
 //! | [`OutageLog`] | one log line for a failure that lasts |
@@ -33,6 +33,7 @@ pub mod cancel;
 mod clean_up_guard;
 mod client_options;
 mod clock_drift;
+mod connection;
 mod errors;
 mod failure;
 mod holder_column;
@@ -45,14 +46,15 @@ mod store_clock;
 #[cfg(feature = "tls")]
 pub mod tls;
 
-pub use self::attempts::{Attempt, Attempts};
+pub use self::attempts::{Attempt, Attempts, Retries};
 pub use self::call_source::{CallSource, is_unknown_name, sources};
 pub use self::clean_up_guard::{CLEAN_UP_GUARD, is_clearable};
 #[doc(hidden)]
 pub use self::client_options::ClientOptions;
-pub use self::clock_drift::{ClockDrift, DriftGauge, DriftLevel, SentAt, ServerTime};
+pub use self::clock_drift::{Clock, ClockDrift, DriftGauge, DriftLevel, SentAt, ServerTime};
+pub use self::connection::{Connection, Loan};
 pub use self::errors::{LOCK_ID_IN_USE, corrupt_record, lock_id_in_use};
-pub use self::failure::{FailureSubject, LookLimit};
+pub use self::failure::{FailureSubject, Fault, Finding, LookLimit};
 pub use self::holder_column::{bound_holder, has_holder, holder_in, holder_text};
 pub use self::recent::Recent;
 pub use self::storage_key::{

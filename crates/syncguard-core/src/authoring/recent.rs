@@ -93,6 +93,7 @@ mod tests {
         for (key, value) in [(0, 1), (1, 1), (0, 2), (1, 2), (1, 3), (0, 3)] {
             recent.put(key, value);
         }
+        recent.put_unless(0, 4, |before| *before == 3);
         for key in [0, 1] {
             assert_eq!(recent.look(&key, |value| *value), Some(3));
             assert!(recent.take(&key).is_some() && recent.take(&key).is_none());

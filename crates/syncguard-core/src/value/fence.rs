@@ -109,6 +109,19 @@ impl Fence {
             );
         }
     }
+
+    /// The highest known fence of a key, for authors of backends: by its counter, or by its last lock. Logs an error if the
+    /// counter is behind the lock.
+    #[must_use]
+    pub fn last_of(counter: Option<Self>, lock: Option<Self>, key: &Key) -> Self {
+        if lock > counter {
+            tracing::error!(
+                key_hash = %key.hash_id(),
+                "the fence counter of this key is behind its last lock: was it deleted?"
+            );
+        }
+        lock.max(counter).unwrap_or(Self::ZERO)
+    }
 }
 
 impl fmt::Display for Fence {

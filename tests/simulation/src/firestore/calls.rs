@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use syncguard_firestore::LockError;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::{
     BatchGetDocumentsRequest, BatchGetDocumentsResponse, CommitRequest, CommitResponse,
     ListenResponse, RunQueryRequest, RunQueryResponse,
 };
-use syncguard_firestore::gcloud_sdk::tonic::{Code, Status};
-use syncguard_firestore::simulated::{Answers, Calling, Calls, Requests};
-use tokio::sync::mpsc;
+use syncguard_firestore::gcloud_sdk::tonic::codegen::tokio_stream;
+use syncguard_firestore::gcloud_sdk::tonic::{Code, Request as Asking, Status};
+use syncguard_firestore::simulated::{Answers, Calling, Maker, Requests, Service};
 
 use super::documents::{Answer, Call, Reply};
 use crate::link::Link;
@@ -17,6 +18,7 @@ use crate::network::Outcome;
 use crate::protocol::{Reply as Answered, Request};
 use crate::streams::{self, lost};
 
+#[derive(Clone)]
 pub(super) struct Connection(pub(super) Arc<Link>);
 
 /// There is no connection, as tonic says it.
@@ -29,7 +31,7 @@ impl Connection {
         &self,
         call: Call,
         read: impl Fn(Answer) -> Option<T> + Send + 'static,
-    ) -> Calling<T> {
+    ) -> Calling<'static, T> {
         let (ticket, answer) = self.0.send(Request::Firestore(call));
         Box::pin(async move {
             let _ticket = ticket;
@@ -44,44 +46,47 @@ impl Connection {
 }
 
 /// Answers that are all there.
-pub(super) fn all<T>(of: Vec<T>) -> Answers<T> {
-    let (sender, answers) = mpsc::unbounded_channel();
-    for one in of {
-        let _ = sender.send(Ok(one));
-    }
-    answers
+fn all<T: Send + 'static>(answers: Vec<T>) -> Answers<T> {
+    Box::pin(tokio_stream::iter(answers.into_iter().map(Ok)))
 }
 
-impl Calls for Connection {
+impl Maker for Connection {
+    fn make(&self) -> Calling<'_, Arc<dyn Service>, LockError> {
+        self.0.network().reconnects(self.0.member);
+        let service: Arc<dyn Service> = Arc::new(self.clone());
+        Box::pin(async { Ok(service) })
+    }
+}
+
+impl Service for Connection {
     fn read(
         &self,
-        request: BatchGetDocumentsRequest,
-    ) -> Calling<Answers<BatchGetDocumentsResponse>> {
-        self.call(Call::Read(request), |answer| match answer {
+        request: Asking<BatchGetDocumentsRequest>,
+    ) -> Calling<'static, Answers<BatchGetDocumentsResponse>> {
+        self.call(Call::Read(request.into_inner()), |answer| match answer {
             Answer::Read(answers) => Some(all(answers)),
             _ => None,
         })
     }
 
-    fn query(&self, request: RunQueryRequest) -> Calling<Answers<RunQueryResponse>> {
-        self.call(Call::Query(request), |answer| match answer {
+    fn query(
+        &self,
+        request: Asking<RunQueryRequest>,
+    ) -> Calling<'static, Answers<RunQueryResponse>> {
+        self.call(Call::Query(request.into_inner()), |answer| match answer {
             Answer::Query(answers) => Some(all(answers)),
             _ => None,
         })
     }
 
-    fn commit(&self, request: CommitRequest) -> Calling<CommitResponse> {
-        self.call(Call::Commit(request), |answer| match answer {
+    fn commit(&self, request: Asking<CommitRequest>) -> Calling<'static, CommitResponse> {
+        self.call(Call::Commit(request.into_inner()), |answer| match answer {
             Answer::Commit(answer) => Some(answer),
             _ => None,
         })
     }
 
-    fn replace(&self) {
-        self.0.network().reconnects(self.0.member);
-    }
-
-    fn listen(&self, requests: Requests) -> Calling<Answers<ListenResponse>> {
+    fn listen(&self, requests: Requests) -> Calling<'static, Answers<ListenResponse>> {
         streams::open(&self.0, not_connected, requests, Asked::Firestore, |told| match told {
             Told::Firestore(answer) => Some(answer),
             Told::Etcd(_) => None,

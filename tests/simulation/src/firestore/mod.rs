@@ -23,5 +23,6 @@ pub(crate) fn backend(link: &Arc<Link>) -> FirestoreBackend {
         // So few that the backend has to ask.
         .with_remembered_locks(64)
         .with_clock(move || UNIX_EPOCH + Duration::from_millis(clock.wall()));
-    simulated::over(Arc::new(Connection(Arc::clone(link))), options).expect("a backend")
+    let connection = Connection(Arc::clone(link));
+    simulated::over(Arc::new(connection.clone()), Box::new(connection), options).expect("a backend")
 }

@@ -1,4 +1,6 @@
-//! A `Listen` stream and its session.
+//! Signals: a `Listen` stream reports that a lock's document was deleted, while waiters watch it.
+
+mod targets;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,24 +8,36 @@ use std::time::Duration;
 use gcloud_sdk::google::firestore::v1::listen_request::TargetChange;
 use gcloud_sdk::google::firestore::v1::target::{DocumentsTarget, TargetType};
 use gcloud_sdk::google::firestore::v1::{ListenRequest, Target};
+use gcloud_sdk::tonic::codegen::tokio_stream::StreamExt as _;
 use gcloud_sdk::tonic::codegen::tokio_stream::wrappers::UnboundedReceiverStream;
 use gcloud_sdk::tonic::{Code, Status};
 use syncguard_core::LockError;
-use syncguard_core::authoring::signals::{Changes, LockSeen, SignalEnd, Subscriptions};
+use syncguard_core::authoring::signals::{
+    Changes, LockSeen, SignalEnd, SignalHub, SignalLimits, Subscriptions,
+};
+use syncguard_core::authoring::{Fault, OutageLog};
 use syncguard_core::contract::is_live;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::targets::{Added, Event, TargetId, Targets};
-use crate::channel::Current;
-use crate::clock::{self, Clock};
+use self::targets::{Added, Event, TargetId, Targets};
+use crate::client::Client;
 use crate::error::{self, Rpc};
 
+/// Makes the signal hub of a backend. `timeout` is how long the server may take to confirm a watch.
+pub(crate) fn hub(client: Arc<Client>, timeout: Duration) -> SignalHub {
+    let limits = SignalLimits { open: timeout, step: timeout, confirm: timeout };
+    let listen = move |subscriptions| {
+        let (client, targets) = (Arc::clone(&client), Targets::default());
+        Session { subscriptions, client, timeout, targets, deadline: None }.listen()
+    };
+    SignalHub::new("firestore", limits, OutageLog::default(), listen)
+}
+
 /// A stream, and the documents that it listens to.
-pub(super) struct Session {
+struct Session {
     subscriptions: Subscriptions,
-    database: String,
-    clock: Arc<Clock>,
+    client: Arc<Client>,
     /// How long the server may take to confirm a document.
     timeout: Duration,
     targets: Targets,
@@ -35,26 +49,14 @@ pub(super) struct Session {
 type Requests = mpsc::UnboundedSender<ListenRequest>;
 
 impl Session {
-    pub(super) fn new(
-        subscriptions: Subscriptions,
-        database: String,
-        clock: Arc<Clock>,
-        timeout: Duration,
-    ) -> Self {
-        let targets = Targets::default();
-        Self { subscriptions, database, clock, timeout, targets, deadline: None }
-    }
-
     /// Listens until the stream ends, the subscriptions end, or another channel takes the place of this one.
-    pub(super) async fn listen(
-        mut self,
-        mut channel: watch::Receiver<Current>,
-    ) -> Result<SignalEnd, LockError> {
+    async fn listen(mut self) -> Result<SignalEnd, LockError> {
         let (requests, receiver) = mpsc::unbounded_channel();
         // The server answers only after it has got a request.
         let Some(changes) = self.subscriptions.next().await else { return Ok(SignalEnd::Closed) };
         self.request_changes(changes, &requests);
-        let firestore = channel.borrow_and_update().firestore.clone();
+        let mut connection = self.client.connection.follow();
+        let firestore = Arc::clone(&connection.borrow_and_update().0);
         let mut answers = match firestore.listen(UnboundedReceiverStream::new(receiver)).await {
             Ok(answers) => answers,
             Err(status) => return failed(&status),
@@ -62,22 +64,22 @@ impl Session {
         loop {
             tokio::select! {
                 biased;
-                answer = answers.message() => match answer {
-                    Ok(Some(answer)) => {
+                answer = answers.next() => match answer {
+                    Some(Ok(answer)) => {
                         let events = answer.response_type.map(|answer| self.targets.on_answer(answer));
                         events.into_iter().flatten().for_each(|event| self.pass_on(event));
                         self.set_deadline();
                     }
-                    Ok(None) => return Ok(SignalEnd::Closed),
-                    Err(status) => return failed(&status),
+                    Some(Err(status)) => return failed(&status),
+                    None => return Ok(SignalEnd::Closed),
                 },
                 changes = self.subscriptions.next() => {
                     let Some(changes) = changes else { return Ok(SignalEnd::Closed) };
                     self.request_changes(changes, &requests);
                 }
-                _ = channel.changed() => return Ok(SignalEnd::Closed),
+                _ = connection.changed() => return Ok(SignalEnd::Closed),
                 () = sleep_until(self.deadline.unwrap_or_else(Instant::now)), if self.deadline.is_some() => {
-                    return Err(error::timed_out(Rpc::Read).error);
+                    return Err(Fault::timed_out(false).error);
                 }
             }
         }
@@ -113,7 +115,7 @@ impl Session {
     fn pass_on(&mut self, event: Event) {
         match event {
             Event::Confirmed(name, lock) => {
-                let now = clock::timestamp(&*self.clock).ok();
+                let now = self.client.gauge.now().ok();
                 let held = lock.zip(now).filter(|(lock, now)| is_live(lock.expires_at, *now));
                 let is_polled = held.map(|(lock, _)| !lock.has_holder);
                 self.subscriptions.confirm(&name, LockSeen::of(is_polled));
@@ -129,7 +131,7 @@ impl Session {
 
     fn request(&self, change: TargetChange) -> ListenRequest {
         ListenRequest {
-            database: self.database.clone(),
+            database: self.client.database.clone(),
             target_change: Some(change),
             ..ListenRequest::default()
         }

@@ -1,4 +1,4 @@
-//! A stream of watches, and its session.
+//! Signals: a stream of watches reports that a lock was deleted, while waiters wait for it.
 //!
 //! Without a leader the member ends the stream; without that wish, the watches of a member that is cut off would be silent
 //! for ever. A watch begins at the present revision, so a compaction never passes it by.
@@ -8,9 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use syncguard_core::LockError;
-use syncguard_core::authoring::signals::{Changes, LockSeen, SignalEnd, Subscriptions};
+use syncguard_core::authoring::signals::{
+    Changes, LockSeen, SignalEnd, SignalHub, SignalLimits, Subscriptions,
+};
+use syncguard_core::authoring::{Fault, OutageLog};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
+use tonic::codegen::tokio_stream::StreamExt as _;
 use tonic::codegen::tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Code, Status};
 
@@ -20,13 +24,30 @@ use crate::wire::{
     DELETE, NO_PUT, WatchCancelRequest, WatchCreateRequest, WatchRequest, WatchResponse, WatchUnion,
 };
 
+/// Makes the signal hub of a backend. `timeout` is how long the server may take to confirm a watch.
+pub(crate) fn hub(client: Arc<Client>, timeout: Duration) -> SignalHub {
+    let limits = SignalLimits { open: timeout, step: timeout, confirm: timeout };
+    let listen = move |subscriptions| {
+        let session = Session {
+            subscriptions,
+            timeout,
+            watches: HashMap::new(),
+            last: 0,
+            is_asked: false,
+            deadline: None,
+        };
+        session.listen(Arc::clone(&client))
+    };
+    SignalHub::new("etcd", limits, OutageLog::default(), listen)
+}
+
 /// A stream, and the watches on it.
-pub(super) struct Session {
+struct Session {
     subscriptions: Subscriptions,
     /// How long the server may take to answer.
     timeout: Duration,
-    names: HashMap<i64, Watch>,
-    ids: HashMap<String, i64>,
+    /// By the names of locks.
+    watches: HashMap<String, Watch>,
     last: i64,
     /// The server owes an answer to a question for a sign of life.
     is_asked: bool,
@@ -35,7 +56,7 @@ pub(super) struct Session {
 }
 
 struct Watch {
-    name: String,
+    id: i64,
     is_confirmed: bool,
 }
 
@@ -43,43 +64,31 @@ struct Watch {
 type Requests = mpsc::UnboundedSender<WatchRequest>;
 
 impl Session {
-    pub(super) fn new(subscriptions: Subscriptions, timeout: Duration) -> Self {
-        Self {
-            subscriptions,
-            timeout,
-            names: HashMap::new(),
-            ids: HashMap::new(),
-            last: 0,
-            is_asked: false,
-            deadline: None,
-        }
-    }
-
     /// Listens until the stream ends, the subscriptions end, or another member takes the place of this one.
-    pub(super) async fn listen(mut self, client: Arc<Client>) -> Result<SignalEnd, LockError> {
+    async fn listen(mut self, client: Arc<Client>) -> Result<SignalEnd, LockError> {
         let (requests, receiver) = mpsc::unbounded_channel();
         // The server answers only after it has got a request.
         let Some(changes) = self.subscriptions.next().await else { return Ok(SignalEnd::Closed) };
         self.request_changes(changes, &requests);
-        let mut member = client.members().follow();
-        let service = member.borrow_and_update().service.clone();
+        let mut member = client.members.current.follow();
+        let service = Arc::clone(&member.borrow_and_update().0.service);
         let opening = async {
-            let token = client.token(&service).await.map_err(|fault| Err(fault.error))?;
+            let (token, _) = client.token(&*service).await.map_err(|fault| Err(fault.error))?;
             let request = client::request(UnboundedReceiverStream::new(receiver), token, None);
             service.watch(request).await.map_err(|status| failed(&status))
         };
         let mut answers = match timeout(self.timeout, opening).await {
             Ok(Ok(answers)) => answers,
             Ok(Err(end)) => return end,
-            Err(_) => return Err(error::timed_out(Rpc::Read).error),
+            Err(_) => return Err(Fault::timed_out(false).error),
         };
         loop {
             tokio::select! {
                 biased;
-                answer = answers.message() => match answer {
-                    Ok(Some(answer)) => self.on_answer(&answer),
-                    Ok(None) => return Ok(SignalEnd::Closed),
-                    Err(status) => return failed(&status),
+                answer = answers.next() => match answer {
+                    Some(Ok(answer)) => self.on_answer(&answer),
+                    Some(Err(status)) => return failed(&status),
+                    None => return Ok(SignalEnd::Closed),
                 },
                 changes = self.subscriptions.next() => {
                     let Some(changes) = changes else { return Ok(SignalEnd::Closed) };
@@ -87,7 +96,7 @@ impl Session {
                 }
                 _ = member.changed() => return Ok(SignalEnd::Closed),
                 () = sleep_until(self.deadline.unwrap_or_else(Instant::now)), if self.deadline.is_some() => {
-                    return Err(error::timed_out(Rpc::Read).error);
+                    return Err(Fault::timed_out(false).error);
                 }
             }
         }
@@ -101,14 +110,19 @@ impl Session {
             send(WatchUnion::Progress(()));
         }
         for name in changes.unsubscribe {
-            if let Some(watch_id) = self.ids.remove(&name) {
-                self.names.remove(&watch_id);
+            if let Some(Watch { id: watch_id, .. }) = self.watches.remove(&name) {
                 send(WatchUnion::Cancel(WatchCancelRequest { watch_id }));
             }
         }
         for name in changes.subscribe {
-            match self.ids.get(&name).and_then(|watch_id| self.names.get(watch_id)) {
-                None => send(WatchUnion::Create(self.watch(name))),
+            match self.watches.get(&name) {
+                None => {
+                    self.last += 1;
+                    let (key, watch_id) = (name.clone().into_bytes(), self.last);
+                    let request = WatchCreateRequest { key, filters: vec![NO_PUT], watch_id };
+                    send(WatchUnion::Create(request));
+                    self.watches.insert(name, Watch { id: watch_id, is_confirmed: false });
+                }
                 // The lock may be over already, with the event still on its way.
                 Some(watch) if watch.is_confirmed => {
                     self.subscriptions.confirm(&name, LockSeen::MayBeFree);
@@ -119,43 +133,31 @@ impl Session {
         self.set_deadline();
     }
 
-    fn watch(&mut self, name: String) -> WatchCreateRequest {
-        self.last += 1;
-        let request = WatchCreateRequest {
-            key: name.clone().into_bytes(),
-            filters: vec![NO_PUT],
-            watch_id: self.last,
-        };
-        self.ids.insert(name.clone(), self.last);
-        self.names.insert(self.last, Watch { name, is_confirmed: false });
-        request
-    }
-
     fn on_answer(&mut self, answer: &WatchResponse) {
         // Any answer is a sign of life; the one to the question belongs to no watch.
         self.is_asked = false;
         self.deadline = None;
-        if let Some(watch) = self.names.get_mut(&answer.watch_id) {
+        let mut watches = self.watches.iter_mut();
+        if let Some((name, watch)) = watches.find(|(_, watch)| watch.id == answer.watch_id) {
             if answer.canceled {
                 // The user may not read the name, or the server has given the watch up.
-                let name = watch.name.clone();
-                self.ids.remove(&name);
-                self.names.remove(&answer.watch_id);
-                self.subscriptions.refuse(&name);
-                self.subscriptions.end(&name);
+                self.subscriptions.refuse(name);
+                self.subscriptions.end(name);
+                let name = name.clone();
+                self.watches.remove(&name);
             } else if answer.created {
                 watch.is_confirmed = true;
                 // The waiter asks once more, now that no release escapes it.
-                self.subscriptions.confirm(&watch.name, LockSeen::MayBeFree);
+                self.subscriptions.confirm(name, LockSeen::MayBeFree);
             } else if answer.events.iter().any(|event| event.r#type == DELETE) {
-                self.subscriptions.signal(&watch.name);
+                self.subscriptions.signal(name);
             }
         }
         self.set_deadline();
     }
 
     fn set_deadline(&mut self) {
-        let owes = self.is_asked || self.names.values().any(|watch| !watch.is_confirmed);
+        let owes = self.is_asked || self.watches.values().any(|watch| !watch.is_confirmed);
         let deadline = || self.deadline.unwrap_or_else(|| Instant::now() + self.timeout);
         self.deadline = owes.then(deadline);
     }
