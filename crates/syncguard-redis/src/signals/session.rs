@@ -109,7 +109,7 @@ impl<'a> Session<'a> {
     /// arrive after the answer.
     const TOO_MANY: u32 = 2;
     const REST: Duration = Duration::from_secs(5);
-    /// About as many changed records are remembered.
+    /// The most changed records that are remembered.
     const REMEMBERED: usize = 16_384;
 
     fn new(connections: &'a Connections, command: Duration, subscriptions: Subscriptions) -> Self {
