@@ -8,23 +8,20 @@ use anyhow::{Context as _, Result, ensure};
 pub struct Options {
     /// True if a missed target ends the benchmark with an error.
     pub check: bool,
-    /// True for shorter rounds, which are noisier.
-    quick: bool,
     own: Vec<(String, String)>,
 }
 
 impl Options {
     /// Reads the program's arguments. `own` are the benchmark's own options beside `--seconds`, each with a value.
     pub fn parse(own: &[&str]) -> Result<Self> {
-        let mut this = Self { check: false, quick: false, own: Vec::new() };
+        let mut this = Self { check: false, own: Vec::new() };
         let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--");
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--check" => this.check = true,
-                "--quick" => this.quick = true,
                 name => {
                     let is_known = name == "--seconds" || own.contains(&name);
-                    ensure!(is_known, "{name}: there are --check, --quick, --seconds, {own:?}");
+                    ensure!(is_known, "{name}: there are --check, --seconds, {own:?}");
                     let value = arguments.next().with_context(|| format!("{name} has no value"))?;
                     this.own.push((argument, value));
                 }
@@ -38,11 +35,11 @@ impl Options {
         self.own.iter().find(|(name, _)| name == option).is_none_or(|(_, value)| holds(value))
     }
 
-    /// The time of a round: `--seconds`, or else `quick` or `otherwise` in ms.
-    pub fn time(&self, quick: u64, otherwise: u64) -> Result<Duration> {
+    /// The time of a round: `--seconds`, or else this time in ms.
+    pub fn time(&self, otherwise: u64) -> Result<Duration> {
         match self.own.iter().find(|(name, _)| name == "--seconds") {
             Some((_, seconds)) => Ok(Duration::try_from_secs_f64(seconds.parse()?)?),
-            None => Ok(Duration::from_millis(if self.quick { quick } else { otherwise })),
+            None => Ok(Duration::from_millis(otherwise)),
         }
     }
 }

@@ -7,7 +7,6 @@
 //! Signals use their own connections, in RESP3: one to each server that has a lock with a waiter. The first waiter
 //! opens the connection; it is closed after a time without waiters. Without a connection, `watch` returns `None`.
 
-mod false_changes;
 mod route;
 mod session;
 

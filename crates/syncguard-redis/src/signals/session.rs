@@ -10,14 +10,14 @@ use fred::types::client::Invalidation;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use syncguard_core::authoring::Recent;
 use syncguard_core::authoring::pause::random_part;
 use syncguard_core::authoring::signals::{LockSeen, SignalEnd, Subscriptions};
-use syncguard_core::{ErrorCode, LockError, LockInfo};
+use syncguard_core::{ErrorCode, Fence, LockError, LockInfo, Timestamp};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep};
 
-use super::false_changes::{FalseChanges, LockState};
 use crate::client::Connections;
 use crate::connection_name::ConnectionName;
 use crate::driver::Target;
@@ -61,9 +61,10 @@ struct Session<'a> {
     command: Duration,
     subscriptions: Subscriptions,
     records: HashMap<Box<str>, Record>,
+    /// Records that the server does not track any more, because it has reported a change of them; and those that rest.
+    changed: Recent<Box<str>, Record>,
     /// Requests that the server has not answered yet.
     in_flight: FuturesUnordered<BoxFuture<'a, Result<Answer, LockError>>>,
-    false_changes: FalseChanges,
 }
 
 /// A record that the server tracks: it was read since its last change, or is being read.
@@ -72,8 +73,11 @@ struct Record {
     state: ReadState,
     /// How many reads in a row were outdated before their answer came.
     outdated_reads: u32,
-    /// The state that was read, and how many reported changes in a row were false.
-    seen: Option<(LockState, u32)>,
+    /// The lock that was read last: each acquisition has a new fence, and each extend changes the expiry.
+    seen: Option<(Fence, Timestamp)>,
+    /// How many changes the server has reported since this lock was read first. They were false if it is read again.
+    changes: u32,
+    rests_until: Option<Instant>,
 }
 
 /// The progress of reading a record.
@@ -99,6 +103,14 @@ enum Answer {
 impl<'a> Session<'a> {
     /// The longest pause before a read of a record that changes during each read.
     const MAX_PAUSE: Duration = Duration::from_millis(1);
+    /// After so many false changes in a row, a record is not watched for [`REST`](Self::REST): the server's table is full
+    /// then (`tracking-table-max-keys`), and for each record that is read again, the server forgets another one and
+    /// reports that one as changed. A single false change means nothing: a report from before the record was read may
+    /// arrive after the answer.
+    const TOO_MANY: u32 = 2;
+    const REST: Duration = Duration::from_secs(5);
+    /// The most changed records that are remembered.
+    const REMEMBERED: usize = 16_384;
 
     fn new(connections: &'a Connections, command: Duration, subscriptions: Subscriptions) -> Self {
         Self {
@@ -106,8 +118,8 @@ impl<'a> Session<'a> {
             command,
             subscriptions,
             records: HashMap::new(),
+            changed: Recent::new(Self::REMEMBERED),
             in_flight: FuturesUnordered::new(),
-            false_changes: FalseChanges::new(),
         }
     }
 
@@ -153,12 +165,15 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Reads the record, which makes the server track it. Refuses a record that pauses because of false changes.
+    /// Reads the record, which makes the server track it. Refuses a record that rests because of false changes.
     fn subscribe(&mut self, name: Box<str>) {
-        if self.false_changes.is_paused(&name, Instant::now()) {
+        let now = Instant::now();
+        let rests = |record: &Record| record.rests_until.is_some_and(|until| now < until);
+        if self.changed.look(&name, rests) == Some(true) {
             return self.subscriptions.refuse(&name);
         }
-        let record = self.records.entry(name.clone()).or_default();
+        let known = || self.changed.take(&name).unwrap_or_default();
+        let record = self.records.entry(name.clone()).or_insert_with(known);
         match record.state {
             ReadState::Idle => self.start_read(name, Duration::ZERO),
             // The read in flight serves this watch too: the server reports any change after it.
@@ -182,12 +197,10 @@ impl<'a> Session<'a> {
     fn on_change(&mut self, name: &str) {
         self.subscriptions.end(name);
         let Some(record) = self.records.get_mut(name) else { return };
-        if let Some((seen, false_reports)) = record.seen.take() {
-            self.false_changes.note(name, seen, false_reports, Instant::now());
-        }
         match record.state {
             ReadState::Idle => {
-                self.records.remove(name);
+                record.changes += 1;
+                self.set_aside(name);
             }
             ReadState::Reading => record.state = ReadState::Outdated,
             ReadState::Outdated | ReadState::Abandoned => {}
@@ -227,21 +240,15 @@ impl<'a> Session<'a> {
             return;
         }
         let Ok(lock) = lock else { return self.refuse(name) };
-        let lock_seen = LockSeen::of(lock.as_ref().map(|(_, polls)| *polls));
-        if let Some((lock, _)) = lock {
-            let (seen, now) = ((lock.fence, lock.expires_at), Instant::now());
-            let false_reports = self.false_changes.false_reports(name, seen, now);
-            if FalseChanges::is_too_many(false_reports) {
-                self.false_changes.note(name, seen, false_reports, now);
-                return self.refuse(name);
-            }
-            if state == ReadState::Outdated {
-                self.false_changes.note(name, seen, false_reports, now);
-            } else if record.seen.is_none_or(|(before, _)| before != seen) {
-                record.seen = Some((seen, false_reports));
-            }
+        let seen = lock.as_ref().map(|(lock, _)| (lock.fence, lock.expires_at));
+        if seen.is_none() || seen != record.seen {
+            (record.seen, record.changes) = (seen, 0);
+        } else if record.changes >= Self::TOO_MANY {
+            (record.changes, record.rests_until) = (0, Some(Instant::now() + Self::REST));
+            return self.refuse(name);
         }
         if state == ReadState::Outdated {
+            record.changes += 1;
             record.outdated_reads += 1;
             // Rivals are busy with the record.
             let pause = if record.outdated_reads > 1 {
@@ -252,12 +259,18 @@ impl<'a> Session<'a> {
             return self.start_read(name.into(), pause);
         }
         record.outdated_reads = 0;
-        self.subscriptions.confirm(name, lock_seen);
+        self.subscriptions.confirm(name, LockSeen::of(lock.map(|(_, polls)| polls)));
     }
 
     fn refuse(&mut self, name: &str) {
-        self.records.remove(name);
+        self.set_aside(name);
         self.subscriptions.refuse(name);
+    }
+
+    fn set_aside(&mut self, name: &str) {
+        if let Some((name, record)) = self.records.remove_entry(name) {
+            self.changed.put(name, record);
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use syncguard_test_services::redis::RedisServer;
 #[tokio::main]
 async fn main() -> Result<()> {
     let options = Options::parse(&[])?;
-    let (time, mut report) = (options.time(200, 600)?, Report::default());
+    let (time, mut report) = (options.time(600)?, Report::default());
     let server = RedisServer::start()?;
     for callers in [1, 16, 64, 256] {
         let scripts = Scripts::load(clients::redis(&server.url()).await?).await?;

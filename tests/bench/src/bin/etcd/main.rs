@@ -27,7 +27,7 @@ const WORK: Duration = Duration::from_millis(1);
 #[tokio::main]
 async fn main() -> Result<()> {
     let options = Options::parse(&[])?;
-    let (time, mut report) = (options.time(300, 1500)?, Report::default());
+    let (time, mut report) = (options.time(1500)?, Report::default());
     let server = EtcdCluster::builder().durable().start(1)?;
     let (url, port) = (server.url(), server.port(0));
     for (callers, least) in [(1, 1.0), (16, 0.9), (64, 0.65)] {

@@ -15,7 +15,7 @@ use crate::transactions::Transactions;
 #[tokio::main]
 async fn main() -> Result<()> {
     let options = Options::parse(&[])?;
-    let (time, mut report) = (options.time(250, 750)?, Report::default());
+    let (time, mut report) = (options.time(750)?, Report::default());
     let emulator = FirestoreEmulator::start()?;
     let raw = || Raw::new(emulator.port());
     raw()?.warm_up().await?;

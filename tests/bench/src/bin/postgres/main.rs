@@ -29,7 +29,7 @@ const TTL: Duration = Duration::from_secs(60);
 #[tokio::main]
 async fn main() -> Result<()> {
     let options = Options::parse(&[])?;
-    let (time, mut report) = (options.time(600, 1500)?, Report::default());
+    let (time, mut report) = (options.time(1500)?, Report::default());
     let server = PostgresServer::builder().config("max_connections = 200").start()?;
     let proxy = FaultProxy::start(server.port())?;
     // There and back: one millisecond more.

@@ -29,21 +29,10 @@ impl Script {
         let key = "('bench ' || (:client_id)::int)";
         let id = "lpad((:id)::bigint::text, 22, 'A')";
         let fence_key = "('fence' || chr(58) || 'bench ' || (:client_id)::int)";
-        let acquire = with_values(
-            &statement("taken AS").await?,
-            &[
-                id,
-                key,
-                fence_key,
-                key,
-                "60000::bigint",
-                "'bench'::text",
-                "1::bigint",
-                FAR,
-                "0::bigint",
-                FAR,
-            ],
-        );
+        let [ttl, holder, least, not_before] =
+            ["60000::bigint", "'bench'::text", "1::bigint", "0::bigint"];
+        let values = [id, key, fence_key, key, ttl, holder, least, FAR, not_before, FAR];
+        let acquire = with_values(&statement("taken AS").await?, &values);
         let release = with_values(&statement("released AS").await?, &[id, FAR]);
         let folder = TempDir::new()?;
         let script = format!("\\set id random(1, 9000000000000000000)\n{acquire};\n{release};\n");

@@ -56,16 +56,9 @@ impl Bare {
             .optional()?;
         let fence = last.unwrap_or(0) + 1;
         transaction.prepare_cached(sql!("set_counter"))?.execute(params![key, fence])?;
-        transaction.prepare_cached(sql!("set_lock"))?.execute(params![
-            key,
-            id,
-            fence,
-            "00000000-0000-0000-0000-000000000000",
-            1_000_000,
-            1_030_000,
-            1_800_000_000_000_i64,
-            format!("{fence:015} bench/1"),
-        ])?;
+        let (boot, tag) = ("00000000-0000-0000-0000-000000000000", format!("{fence:015} bench/1"));
+        let lock = params![key, id, fence, boot, 1_000_000, 1_030_000, 1_800_000_000_000_i64, tag];
+        transaction.prepare_cached(sql!("set_lock"))?.execute(lock)?;
         Ok(transaction.commit()?)
     }
 

@@ -15,7 +15,7 @@ use crate::bare::Bare;
 #[tokio::main]
 async fn main() -> Result<()> {
     let options = Options::parse(&[])?;
-    let (time, mut report) = (options.time(400, 1500)?, Report::default());
+    let (time, mut report) = (options.time(1500)?, Report::default());
     // On the disk: a folder for temporary files may be in memory.
     let folder = tempfile::tempdir_in(folder()?)?;
     let backend = async |name, file: &str, synchronous| -> Result<Way> {

@@ -19,7 +19,10 @@ pub(crate) async fn run(url: &str, job: &Job) -> Result<()> {
         Way::Ours if contest.latency.is_zero() => {
             contest::run(contest, Locker::new(backend)).await?
         }
-        Way::Ours => contest::run(contest, Locker::new(Far::new(backend, contest.latency))).await?,
+        Way::Ours => {
+            let far = Far { inner: backend, latency: contest.latency };
+            contest::run(contest, Locker::new(far)).await?
+        }
         Way::TypeScript => contest::run(contest, Poller::new(url).await?).await?,
     };
     tell(&outcome)

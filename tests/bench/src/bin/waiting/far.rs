@@ -12,15 +12,11 @@ use syncguard_core::{LockBackend, LockError, ReleaseResult, forward};
 /// Another backend, with this latency in each direction.
 #[derive(Clone)]
 pub(crate) struct Far<B> {
-    inner: B,
-    latency: Duration,
+    pub(crate) inner: B,
+    pub(crate) latency: Duration,
 }
 
 impl<B: LockBackend> Far<B> {
-    pub(crate) fn new(inner: B, latency: Duration) -> Self {
-        Self { inner, latency }
-    }
-
     async fn travel<T>(&self, operation: impl Future<Output = T>) -> T {
         travel(self.latency).await;
         let result = operation.await;

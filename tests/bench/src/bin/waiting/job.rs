@@ -15,7 +15,7 @@ pub(crate) enum Job {
 }
 
 /// Waiters of one process that want the same keys repeatedly.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Contest {
     pub(crate) way: Way,
     pub(crate) waiters: usize,
@@ -32,7 +32,7 @@ pub(crate) struct Contest {
 }
 
 /// A time that is chosen at random.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Spread {
     pub(crate) least: Duration,
     pub(crate) most: Duration,
@@ -49,9 +49,10 @@ impl Spread {
 }
 
 /// With which lock.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) enum Way {
     /// Ours, with the defaults.
+    #[default]
     Ours,
     /// The TypeScript library, or a client of ours with its pauses and records.
     TypeScript,

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use syncguard_bench::{Counter, clock};
 
 use crate::figures::Figures;
-use crate::job::{Contest, Job, Outcome, Spread, Way};
+use crate::job::{Contest, Job, Outcome, Spread};
 use crate::process::Process;
 
 /// Waiters of this library that want one key without a rest.
@@ -32,14 +32,12 @@ impl Row {
     pub(crate) async fn measure(&self, on: Measured<'_>, time: Duration) -> Result<Figures> {
         let work = Spread::millis(self.work, self.work);
         let contest = Contest {
-            way: Way::Ours,
             waiters: self.waiters / self.processes,
-            latency: Duration::ZERO,
             keys: fresh_keys(1),
             work,
-            rest: Spread::millis(0, 0),
             // The first process has the key to itself for 0.9 s, so fewer turns say little about the shares.
             time: time.max(work.most * 300),
+            ..Contest::default()
         };
         measure(on, vec![contest; self.processes]).await
     }

@@ -30,7 +30,7 @@ pub(crate) enum Asked {
 
 impl Tables {
     pub(crate) fn new(options: Options) -> Result<Self> {
-        let time = options.time(3000, 10_000)?;
+        let time = options.time(10_000)?;
         Ok(Self { options, time, store: "", report: Report::default() })
     }
 
