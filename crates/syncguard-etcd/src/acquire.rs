@@ -18,9 +18,6 @@ use crate::wire::KeyValue;
 /// How many races an acquire may lose against rivals before it answers that the lock is busy.
 const RACES: u32 = 4;
 
-/// The pause of a planted flaw.
-const LATER: Duration = Duration::from_millis(100);
-
 /// Sends one transaction for a key that this backend left free, else a read and a transaction.
 ///
 /// A transaction whose conditions do not hold reads why. If a rival has the lock, that is contention. Each refused
@@ -51,7 +48,7 @@ pub(crate) async fn acquire(
     let mut races = 0;
     loop {
         let attempt = attempts.attempt();
-        let fault = match once(&inner, &target, seen.take(), &attempt, &caller).await {
+        match once(&inner, &target, seen.take(), &attempt, &caller).await {
             Ok(Step::Decided(result)) => return Ok(result),
             Ok(Step::LostRace(_)) if races >= RACES && attempt.lost.is_none() => {
                 return Ok(AcquireResult::Busy(Contention::unknown()));
@@ -59,11 +56,9 @@ pub(crate) async fn acquire(
             Ok(Step::LostRace(now)) => {
                 races += 1;
                 seen = Some(now);
-                continue;
             }
-            Err(fault) => fault,
-        };
-        attempts.again(fault).await.map_err(subject)?;
+            Err(fault) => attempts.again(fault).await.map_err(subject)?,
+        }
     }
 }
 
@@ -140,7 +135,7 @@ async fn once(
         let unsettled = Unsettled::new(target.request, stated, attempt.call_bound());
         let inner = Arc::clone(inner);
         tokio::spawn(async move {
-            tokio::time::sleep(LATER).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
             settle(&inner, &unsettled).await
         });
         return Ok(Step::Decided(result));

@@ -181,7 +181,7 @@ impl Settle for EtcdBackend {
 impl fmt::Debug for EtcdBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EtcdBackend")
-            .field("key_prefix", &self.0.layout.prefix())
+            .field("key_prefix", &self.0.options.key_prefix)
             .field("clock_drift", &self.clock_drift())
             .finish()
     }

@@ -21,7 +21,7 @@ pub(crate) struct Client {
 }
 
 /// A user of the cluster, and the token of its last login.
-pub(crate) struct Login {
+struct Login {
     request: AuthenticateRequest,
     /// The token, and how many logins there were.
     token: Mutex<(Option<Token>, u64)>,
@@ -30,14 +30,13 @@ pub(crate) struct Login {
 /// `None` if the cluster has no users.
 pub(crate) type Token = Option<MetadataValue<Ascii>>;
 
-impl Login {
-    pub(crate) fn new(name: String, password: String) -> Self {
-        Self { request: AuthenticateRequest { name, password }, token: Mutex::default() }
-    }
-}
-
 impl Client {
-    pub(crate) fn new(members: Arc<Members>, login: Option<Login>) -> Self {
+    /// `user` has a name and a password.
+    pub(crate) fn new(members: Arc<Members>, user: Option<(String, String)>) -> Self {
+        let login = user.map(|(name, password)| Login {
+            request: AuthenticateRequest { name, password },
+            token: Mutex::default(),
+        });
         Self { members, login }
     }
 

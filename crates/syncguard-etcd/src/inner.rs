@@ -9,7 +9,7 @@ use syncguard_core::authoring::{Attempt, Attempts, DriftGauge, Fault, Recent, Re
 use syncguard_core::shared::ClientState;
 use syncguard_core::{Fence, Jitter, Key, LockError, LockId, Timestamp};
 
-use crate::client::{Client, Login};
+use crate::client::Client;
 use crate::clock_probe::ClockProbe;
 use crate::config::EtcdOptions;
 use crate::error::Rpc;
@@ -62,8 +62,7 @@ pub(crate) enum Changed<const N: usize> {
 impl Inner {
     pub(crate) fn new(members: Members, mut options: EtcdOptions) -> Result<Self, LockError> {
         let (layout, members) = (options.check()?, Arc::new(members));
-        let login = options.user.take().map(|(name, password)| Login::new(name, password));
-        let client = Arc::new(Client::new(Arc::clone(&members), login));
+        let client = Arc::new(Client::new(Arc::clone(&members), options.user.take()));
         let gauge = DriftGauge::new("etcd", Arc::clone(&options.clock), options.strict_clock);
         Ok(Self {
             signals: signals::hub(Arc::clone(&client), options.request_timeout),

@@ -8,13 +8,11 @@ use syncguard_core::{LockError, LockId};
 pub(crate) struct Layout(Box<str>);
 
 impl Layout {
-    const LONGEST_PREFIX: usize = 512;
-
     /// # Errors
     ///
     /// `InvalidArgument` for a prefix that is empty, too long, or ends in a slash.
     pub(crate) fn new(prefix: &str) -> Result<Self, LockError> {
-        let is_allowed = (1..=Self::LONGEST_PREFIX).contains(&prefix.len())
+        let is_allowed = (1..=512).contains(&prefix.len())
             && !prefix.ends_with('/')
             && !prefix.chars().any(char::is_control);
         if !is_allowed {
@@ -24,10 +22,6 @@ impl Layout {
             ));
         }
         Ok(Self(prefix.into()))
-    }
-
-    pub(crate) fn prefix(&self) -> &str {
-        &self.0
     }
 
     /// The name of the lock of a key, or of the beginning of one.

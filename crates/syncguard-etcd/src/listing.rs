@@ -18,11 +18,20 @@ use crate::wire::{KeyValue, RangeRequest};
 #[deny(clippy::missing_trait_methods)]
 impl LockInventory for EtcdBackend {
     async fn list_locks(&self, request: ListRequest) -> Result<Page<LockInfo>, LockError> {
-        list(&self.0, Layout::lock, lock, request).await
+        list(&self.0, Layout::lock, request, |name, key, stored, now| {
+            let record = Held::read(name, key, stored)?.record;
+            Ok(record.is_live(now).then(|| record.into_info()))
+        })
+        .await
     }
 
     async fn list_counters(&self, request: ListRequest) -> Result<Page<FenceCounter>, LockError> {
-        list(&self.0, Layout::counter, counter, request).await
+        list(&self.0, Layout::counter, request, |name, key, stored, _| {
+            let key = Key::new(key).map_err(|_| corrupt_record(name, "its name has no key"))?;
+            let counter = record::counter(name, Some(&stored))?;
+            Ok(counter.map(|counter| FenceCounter::new(key, counter)))
+        })
+        .await
     }
 
     async fn fence_counter(&self, key: Key) -> Result<Option<Fence>, LockError> {
@@ -46,33 +55,12 @@ impl LockInventory for EtcdBackend {
 /// Reads a record by its name and its key; `None` if it does not belong to the page at this time.
 type Entry<T> = fn(&str, &str, KeyValue, Timestamp) -> Result<Option<T>, LockError>;
 
-fn lock(
-    name: &str,
-    key: &str,
-    stored: KeyValue,
-    now: Timestamp,
-) -> Result<Option<LockInfo>, LockError> {
-    let record = Held::read(name, key, stored)?.record;
-    Ok(record.is_live(now).then(|| record.into_info()))
-}
-
-fn counter(
-    name: &str,
-    key: &str,
-    stored: KeyValue,
-    _: Timestamp,
-) -> Result<Option<FenceCounter>, LockError> {
-    let key = Key::new(key).map_err(|_| corrupt_record(name, "its name has no key"))?;
-    let counter = record::counter(name, Some(&stored))?;
-    Ok(counter.map(|counter| FenceCounter::new(key, counter)))
-}
-
 /// Reads a page of locks or of counters. `name` makes their names of keys, or of the beginnings of keys.
 async fn list<T>(
     inner: &Inner,
     name: fn(&Layout, &str) -> String,
-    entry: Entry<T>,
     request: ListRequest,
+    entry: Entry<T>,
 ) -> Result<Page<T>, LockError> {
     let request = &request;
     let once = async |attempt: Attempt| {

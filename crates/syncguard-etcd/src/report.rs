@@ -56,7 +56,11 @@ async fn once(inner: &Inner, attempt: Attempt) -> Result<ClusterReport, Fault> {
     let members: MemberListResponse =
         client.ask("/etcdserverpb.Cluster/MemberList", deadline).await?;
     let alarms: AlarmResponse = client.ask("/etcdserverpb.Maintenance/Alarm", deadline).await?;
-    let (revision, was_never_compacted) = history(inner, &attempt).await?;
+    let name = inner.layout.lock("");
+    let now = inner.txn(Rpc::Read, &txn::read(&[&name]), &attempt).await?;
+    // The first revision can be read until the first compaction.
+    let first = RangeRequest { key: name.into(), revision: 1, ..RangeRequest::default() };
+    let first = inner.txn(Rpc::Read, &txn::read_range(first), &attempt).await;
     let metrics = tokio::time::timeout_at(deadline, client.members.get("/metrics")).await;
     let learners = members.members.iter().filter(|member| member.is_learner).count();
     let has = |kind| alarms.alarms.iter().any(|alarm| alarm.alarm == kind);
@@ -70,19 +74,10 @@ async fn once(inner: &Inner, attempt: Attempt) -> Result<ClusterReport, Fault> {
         quota_bytes: metrics.ok().flatten().as_deref().and_then(quota),
         is_full: has(1),
         is_corrupt: has(2),
-        revision: unsigned(revision),
-        was_never_compacted,
+        revision: unsigned(txn::revision(&now)?),
+        was_never_compacted: first.is_ok(),
         clock_drift: None,
     })
-}
-
-/// The revision of the store, and whether its first revision can still be read.
-async fn history(inner: &Inner, attempt: &Attempt) -> Result<(i64, bool), Fault> {
-    let name = inner.layout.lock("");
-    let now = inner.txn(Rpc::Read, &txn::read(&[&name]), attempt).await?;
-    let first = RangeRequest { key: name.into(), revision: 1, ..RangeRequest::default() };
-    let first = inner.txn(Rpc::Read, &txn::read_range(first), attempt).await;
-    Ok((txn::revision(&now)?, first.is_ok()))
 }
 
 /// The quota among the metrics, which write it as `etcd_server_quota_backend_bytes 2.147483648e+09`.

@@ -70,15 +70,11 @@ impl Service for Channel {
 }
 
 /// A call that has one answer.
-pub(crate) async fn ask<M, A>(
+pub(crate) async fn ask<M: Message + 'static, A: Message + Default + 'static>(
     channel: Channel,
     path: &'static str,
     request: Request<M>,
-) -> Result<A, Status>
-where
-    M: Message + 'static,
-    A: Message + Default + 'static,
-{
+) -> Result<A, Status> {
     let mut grpc = Grpc::new(channel);
     grpc.ready().await.map_err(|_| error::not_ready())?;
     let codec = ProstCodec::<M, A>::default();

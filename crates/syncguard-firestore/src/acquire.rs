@@ -130,7 +130,7 @@ async fn look(
     let held = lock.as_ref().filter(|lock| lock.is_live(now));
     if let Some(held) = held.filter(|held| held.lock_id == request.lock_id) {
         // We hold the lock already: the answer to an earlier commit was lost.
-        inner.remember(request.lock_id, held.version.clone(), held.expires_at);
+        inner.remember(request.lock_id, &held.version, held.expires_at);
         let granted = Acquired::new(request.lock_id, held.expires_at, held.fence);
         return Ok(Look::Decided(AcquireResult::Acquired(granted)));
     }

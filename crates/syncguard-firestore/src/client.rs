@@ -157,16 +157,15 @@ impl Client {
         let has_ended = fault.finding == Some(Finding::RuntimeEnded);
         let is_elsewhere = fault.subject == FailureSubject::Server
             || fault.is_timeout() && self.connection.is_silent(loan);
+        let is_elsewhere = || is_elsewhere && self.looks.permits();
         match &self.maker {
             _ if fault.subject == FailureSubject::Request => self.connection.hears(),
             None if has_ended => return error::runtime_of_the_client_ended().into(),
-            Some(maker) if self.connection.is_current(loan) => {
-                // Calls on the old channel go on.
-                if has_ended || is_elsewhere && self.looks.permits() {
-                    match maker.make().await {
-                        Ok(service) => self.connection.replace(loan, service),
-                        Err(error) => tracing::debug!(%error, "no new channel to Firestore"),
-                    }
+            // Calls on the old channel go on.
+            Some(maker) if self.connection.is_current(loan) && (has_ended || is_elsewhere()) => {
+                match maker.make().await {
+                    Ok(service) => self.connection.replace(loan, service),
+                    Err(error) => tracing::debug!(%error, "no new channel to Firestore"),
                 }
             }
             _ => {}

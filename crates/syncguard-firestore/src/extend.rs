@@ -47,7 +47,7 @@ async fn once(
     if !is_expected(request, &found) {
         let expires_at = found.expires_at;
         // The caller gets this expiry and probably extends again.
-        inner.remember(request.lock_id, found.version, expires_at);
+        inner.remember(request.lock_id, &found.version, expires_at);
         return Ok(ExtendResult::Mismatch { expires_at });
     }
     let expires_at = prolong(inner, request, found, &attempt).await?;

@@ -127,9 +127,9 @@ impl Inner {
 
     /// Remembers the document of a lock, unless a later version of it is remembered: the answers to two extends at once may
     /// arrive in the other order.
-    pub(crate) fn remember(&self, lock_id: LockId, version: Version, expires_at: Timestamp) {
+    pub(crate) fn remember(&self, lock_id: LockId, version: &Version, expires_at: Timestamp) {
         let known = Known { version: version.clone(), expires_at };
-        self.known.put_unless(lock_id, known, |before| before.version.is_later_than(&version));
+        self.known.put_unless(lock_id, known, |before| before.version.is_later_than(version));
     }
 
     /// Remembers the document of a lock, which is the first write of this commit.
@@ -142,7 +142,7 @@ impl Inner {
     ) {
         let written = answer.write_results.into_iter().next();
         if let Some(updated) = written.and_then(|written| written.update_time) {
-            self.remember(lock_id, Version { name, updated }, expires_at);
+            self.remember(lock_id, &Version { name, updated }, expires_at);
         }
     }
 

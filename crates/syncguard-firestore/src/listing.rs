@@ -19,11 +19,19 @@ use crate::query;
 #[deny(clippy::missing_trait_methods)]
 impl LockInventory for FirestoreBackend {
     async fn list_locks(&self, request: ListRequest) -> Result<Page<LockInfo>, LockError> {
-        list(&self.0, Layout::lock_parent, KEY, lock, request).await
+        list(&self.0, Layout::lock_parent, KEY, request, |document, now| {
+            let record = Record::read(document)?;
+            Ok(record.is_live(now).then(|| record.into_info()))
+        })
+        .await
     }
 
     async fn list_counters(&self, request: ListRequest) -> Result<Page<FenceCounter>, LockError> {
-        list(&self.0, Layout::fence_parent, KEY_DEBUG, counter, request).await
+        list(&self.0, Layout::fence_parent, KEY_DEBUG, request, |document, _| {
+            let key = Key::new(key_of(&document, KEY_DEBUG).unwrap_or_default())?;
+            Ok(Some(FenceCounter::new(key, Counter::read(document)?.last)))
+        })
+        .await
     }
 
     async fn fence_counter(&self, key: Key) -> Result<Option<Fence>, LockError> {
@@ -52,23 +60,13 @@ impl LockInventory for FirestoreBackend {
 /// Reads a document; `None` if it does not belong to the page at this time.
 type Entry<T> = fn(Document, Timestamp) -> Result<Option<T>, LockError>;
 
-fn lock(document: Document, now: Timestamp) -> Result<Option<LockInfo>, LockError> {
-    let record = Record::read(document)?;
-    Ok(record.is_live(now).then(|| record.into_info()))
-}
-
-fn counter(document: Document, _: Timestamp) -> Result<Option<FenceCounter>, LockError> {
-    let key = Key::new(key_of(&document, KEY_DEBUG).unwrap_or_default())?;
-    Ok(Some(FenceCounter::new(key, Counter::read(document)?.last)))
-}
-
 /// Reads a page of a collection; this field of its documents holds the key.
 async fn list<T>(
     inner: &Inner,
     parent: fn(&Layout) -> (String, &str),
     field: &str,
-    entry: Entry<T>,
     request: ListRequest,
+    entry: Entry<T>,
 ) -> Result<Page<T>, LockError> {
     let request = &request;
     let once = async |attempt: Attempt| {
