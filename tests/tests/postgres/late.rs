@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::postgres::support::{
-    MINUTE, Tables, acquiring, connect, is_quiet, is_refused, over, over_pool, pool, shared, take,
-    turn, until, url_of, waiters,
+    MINUTE, Tables, acquiring, connect, is_quiet, is_refused, open, over, over_pool, pool, request,
+    shared, take, turn, until, url_of, waiters,
 };
 
 /// An acquire that waits in the server until its sender has given it up, without any further message to the server.
@@ -49,20 +49,14 @@ async fn an_acquire_whose_turn_comes_late_takes_nothing() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_was_late_for_all_leaves_no_orphans() -> Result<()> {
     const KEYS: usize = 20;
+    const SHORT: Duration = Duration::from_millis(500);
     let mut server = PostgresServer::builder().config("fsync = off").start()?;
     let tables = Tables::fresh();
-    let options = tables
-        .options()
-        .with_statement_timeout(Duration::from_millis(500))
-        .with_pool_wait_timeout(Duration::from_millis(500));
+    let options = tables.options().with_statement_timeout(SHORT).with_pool_wait_timeout(SHORT);
     drop(tables.backend_at(&server.url(), 1).await);
     let backend = over(&server.url(), KEYS + 1, options);
     let admin = connect(&server.url()).await;
-    let mut clients = Vec::new();
-    for _ in 0..=KEYS {
-        clients.push(backend.pool().get().await?);
-    }
-    drop(clients);
+    drop(open(&backend, KEYS + 1).await?);
     until("the server's clock", async || {
         Ok(backend.acquire(request("clock", MINUTE)).await.is_ok())
     })
@@ -86,13 +80,13 @@ async fn a_server_that_was_late_for_all_leaves_no_orphans() -> Result<()> {
             let code = result?.expect_err("nobody answers").code();
             ensure!(code != ErrorCode::AcquisitionTimeout, "a hang is not contention");
         }
-        sleep(Duration::from_millis(1_500)).await;
+        sleep(3 * SHORT).await;
         if is_stopped {
             server.resume()?;
         } else {
             admin.batch_execute("ROLLBACK").await?;
         }
-        sleep(Duration::from_millis(1_000)).await;
+        sleep(2 * SHORT).await;
         let sql = format!("SELECT count(*) FROM {} WHERE key LIKE 'orphan %'", tables.locks);
         let orphans: i64 = admin.query_one(&sql, &[]).await?.get(0);
         ensure!(orphans == 0, "{orphans} of {KEYS} keys are orphans");
