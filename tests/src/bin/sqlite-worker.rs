@@ -2,8 +2,8 @@
 //!
 //! - `sqlite-worker keep-out FILE` keeps everybody else from writing until its input ends.
 //! - `sqlite-worker try FILE` takes a lock and releases it, and says what came of it.
-//! - `sqlite-worker hold FILE FILLER` takes locks, fills the disk by the filler, renews the locks, takes more of them until
-//!   that fails, deletes the filler and goes on.
+//! - `sqlite-worker hold FILE FILLER` takes locks, fills the disk by the filler, renews and releases the locks, takes others
+//!   until that fails, deletes the filler and goes on.
 //! - `sqlite-worker starve FILE` uses up its file descriptors, frees one after the other, and tries the file each time.
 //! - `sqlite-worker between FILE` makes a time namespace for its children, in which a day more has gone by, and
 //!   tries the file itself.
@@ -124,6 +124,11 @@ async fn hold(file: &Path, filler: &Path) -> Result<()> {
     }
     let another = SqliteBackend::open(file.with_file_name("new.db")).await.map(drop);
     println!("new: {}", told(another.map(|()| Fence::ZERO)));
+    let kept = format!("{:0>400}", held.len() - 1);
+    held.pop();
+    for lock_id in held {
+        ensure!(backend.release(ReleaseRequest::new(lock_id)).await?.is_released());
+    }
     let key = |number| format!("more {number:0>400}");
     let mut more = 0;
     let error = loop {
@@ -136,12 +141,9 @@ async fn hold(file: &Path, filler: &Path) -> Result<()> {
     };
     ensure!(error.code() == ErrorCode::ServiceUnavailable, "{error}");
     ensure!(error.message().contains("full"), "{error}");
-    for old in [format!("{:0>400}", 0)].into_iter().chain((0..more).map(key)) {
+    for old in (0..more).map(key).chain([kept]) {
         let again = backend.acquire(AcquireRequest::new(old, HOUR)?).await?;
         ensure!(again.is_busy(), "a lock was granted twice on a full disk");
-    }
-    for lock_id in held {
-        ensure!(backend.release(ReleaseRequest::new(lock_id)).await?.is_released());
     }
     std::fs::remove_file(filler)?;
     // The failed acquire has left nothing, or is cleaned up soon.

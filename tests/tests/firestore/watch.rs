@@ -109,8 +109,11 @@ async fn polls_go_on_while_the_stream_is_refused() -> Result<()> {
     let url = fresh();
     let (here, there) = (backend_with(&url, options_at(gateway.port)).await, backend(&url).await);
     let lock = take(&there, "k", 600_000).await;
-    assert!(watch(&here, "k").await.is_none());
-    assert_eq!(here.signals(), SignalStatus::Failing);
+    until("failing", async || {
+        assert!(watch(&here, "k").await.is_none());
+        here.signals() == SignalStatus::Failing
+    })
+    .await;
     let waiting = waiter(&here, OFTEN).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     let _ = there.release(ReleaseRequest::new(lock.lock_id)).await?;

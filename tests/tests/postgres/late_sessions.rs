@@ -18,8 +18,7 @@ use crate::postgres::support::{over, request};
 /// Nearly as many statement timeouts as a minute has by default.
 const FAULT: Duration = Duration::from_secs(8);
 
-/// There are few sessions all the time, other clients have room, all callers are served again after the fault, and no late
-/// acquire leaves a lock.
+/// There are few sessions all the time, other clients have room, and all callers are served again after the fault.
 async fn pile_up(means: Means, fault: Fault) -> Result<()> {
     let stage = Stage::set().await?;
     let (backend, _pooler) = stage.backend(means).await?;
@@ -32,7 +31,7 @@ async fn pile_up(means: Means, fault: Fault) -> Result<()> {
     let after = stage.watch(STATEMENT).await?;
     ensure!(most.max(after) <= SESSIONS, "{means:?}, {fault:?}: {most} sessions, then {after}");
     ensure!(errors > 10, "{means:?}, {fault:?}: {errors} errors: was there a fault?");
-    crowd.leave(&backend).await
+    crowd.leave().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -72,7 +71,7 @@ async fn a_late_server_is_left_with_few_sessions() -> Result<()> {
         crowd.all_are_served().await?;
         let most = stage.watch(STATEMENT).await?;
         ensure!(most <= SESSIONS, "{means:?}: {most} sessions");
-        crowd.leave(&backend).await?;
+        crowd.leave().await?;
     }
     Ok(())
 }

@@ -119,7 +119,8 @@ async fn the_documented_access_rule_is_enough() -> Result<()> {
     assert_eq!(report.role, ServerRole::Unverified);
     // A listing needs the one command that the page names, and a counter nothing more.
     assert!(GUIDE.contains("`ACL SETUSER locks +scan`"));
-    let listed = async || inventory(&backend).list_locks(ListRequest::new()).await;
+    let listed =
+        async || inventory(&backend).list_locks(ListRequest::new().with_prefix("held")).await;
     assert_eq!(listed().await.unwrap_err().code(), ErrorCode::AuthFailed);
     raw.set_user("+scan").await;
     assert_eq!(listed().await?.entries.len(), 1);

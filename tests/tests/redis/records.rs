@@ -175,7 +175,7 @@ async fn an_exhausted_counter_leaves_nothing_behind() -> Result<()> {
         assert_eq!(error.code(), ErrorCode::Internal, "{stored}");
         assert!(error.message().contains(message), "{stored}: {error}");
         assert!(!error.is_outcome_unknown());
-        if message == senseless {
+        if ["-7", "one"].contains(&stored) {
             makes_no_sense(&backend).await?;
         }
         assert_eq!(raw.text("GET", &[&counter]).await.unwrap(), stored);

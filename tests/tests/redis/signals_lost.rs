@@ -128,8 +128,11 @@ async fn waiters_go_on_at_a_server_that_refuses() -> Result<()> {
         let (holder, waiting) = (backend(&server).await, backend(&server).await);
         let held = take(&holder, "k", MINUTE).await;
         let said = warnings.count();
-        assert!(watch(&waiting, "k").await.is_none());
-        assert_eq!(waiting.signals(), SignalStatus::Failing);
+        until("it is failing", async || {
+            assert!(watch(&waiting, "k").await.is_none());
+            waiting.signals() == SignalStatus::Failing
+        })
+        .await;
         let clients = async || number(&raw, "clients", "connected_clients").await;
         until("the refused one is closed", async || clients().await == 3).await;
         waits_in_vain_for(&waiting, "k", Duration::from_millis(300)).await;

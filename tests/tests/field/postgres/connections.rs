@@ -116,8 +116,8 @@ async fn short_limits_of_the_role_end_no_ordinary_wait() -> Result<()> {
         let other = PostgresBackend::connect(&url).await?;
         let mut other = other.pool().get().await?;
         let turn = other.transaction().await?;
-        turn.execute("SELECT pg_advisory_xact_lock(hashtext('key'))", &[]).await?;
-        let waiting = tokio::spawn(async move { take(&backend, "key").await });
+        turn.execute("SELECT pg_advisory_xact_lock(hashtext('short limits'))", &[]).await?;
+        let waiting = tokio::spawn(async move { take(&backend, "short limits").await });
         tokio::time::sleep(Duration::from_millis(800)).await;
         turn.commit().await?;
         waiting.await?.with_context(|| name)?;

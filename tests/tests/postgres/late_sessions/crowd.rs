@@ -1,7 +1,7 @@
 //! Tasks that never stop, whatever the answers.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, bail, ensure};
 use syncguard_postgres::contract::{AcquireResult, ExtendRequest, IsLockedRequest, ReleaseRequest};
@@ -18,8 +18,6 @@ const TASKS: usize = 24;
 struct Count {
     rounds: [AtomicUsize; TASKS],
     errors: AtomicUsize,
-    /// The keys of acquires that failed.
-    failed: Mutex<Vec<String>>,
     is_over: AtomicBool,
 }
 
@@ -45,8 +43,7 @@ impl Crowd {
                     if count.is_over.load(Ordering::SeqCst) {
                         break;
                     }
-                    let key = format!("key {task} {round}");
-                    let errors = once(&backend, key, &mut held, &count.failed).await?;
+                    let errors = once(&backend, &format!("key {task} {round}"), &mut held).await?;
                     count.rounds[task].fetch_add(usize::from(errors == 0), Ordering::SeqCst);
                     count.errors.fetch_add(errors, Ordering::SeqCst);
                     sleep(Duration::from_millis(10)).await;
@@ -73,38 +70,25 @@ impl Crowd {
         self.count.errors.load(Ordering::SeqCst)
     }
 
-    /// Ends the tasks. An acquire that failed leaves no lock.
-    pub(super) async fn leave(mut self, backend: &PostgresBackend) -> Result<()> {
+    /// Ends the tasks.
+    pub(super) async fn leave(mut self) -> Result<()> {
         self.count.is_over.store(true, Ordering::SeqCst);
         while let Some(task) = self.tasks.join_next().await {
             task??;
-        }
-        let failed = std::mem::take(&mut *self.count.failed.lock().expect("no panic"));
-        for key in failed {
-            let request = IsLockedRequest::new(key)?;
-            until("no orphan", async || Ok(!backend.is_locked(request.clone()).await?)).await?;
         }
         Ok(())
     }
 }
 
 /// Runs each operation once. Returns the number of errors.
-async fn once(
-    backend: &PostgresBackend,
-    key: String,
-    held: &mut Vec<LockId>,
-    failed: &Mutex<Vec<String>>,
-) -> Result<usize> {
+async fn once(backend: &PostgresBackend, key: &str, held: &mut Vec<LockId>) -> Result<usize> {
     let mut errors = 0;
-    let acquired = match told(backend.acquire(request(&key, 60 * MINUTE)), &mut errors).await? {
+    let acquired = match told(backend.acquire(request(key, MINUTE)), &mut errors).await? {
         Some(AcquireResult::Acquired(lock)) => Some(lock.lock_id),
         Some(AcquireResult::Busy(_) | AcquireResult::Refused(_)) => bail!("a key of its own"),
         None => None,
     };
-    told(backend.is_locked(IsLockedRequest::new(&key)?), &mut errors).await?;
-    if acquired.is_none() {
-        failed.lock().expect("no panic").push(key);
-    }
+    told(backend.is_locked(IsLockedRequest::new(key)?), &mut errors).await?;
     if let Some(&id) = held.last() {
         told(backend.extend(ExtendRequest::new(id, MINUTE)?), &mut errors).await?;
     }

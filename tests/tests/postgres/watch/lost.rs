@@ -12,7 +12,7 @@ use syncguard_test_services::proxy::FaultProxy;
 use tokio::time::timeout;
 
 use super::stage::{SOON, Stage, hears, unpolled, watch, watch_in_time};
-use crate::postgres::support::MINUTE;
+use crate::postgres::support::{MINUTE, until};
 use crate::support::warnings::Warnings;
 
 /// Watches a key, and hears of its release.
@@ -63,8 +63,11 @@ async fn a_refused_connection_is_said_once_and_comes_later() -> Result<()> {
     let ours = PostgresBackend::connect_with(&stage.server.url(), options).await?;
     let theirs = stage.backend().await?;
     let before = warnings.count();
-    ensure!(watch(&ours, "key").await.is_none());
-    ensure!(ours.durability_report().await?.signals == SignalStatus::Failing);
+    until("a failure", async || {
+        ensure!(watch(&ours, "key").await.is_none());
+        Ok(ours.durability_report().await?.signals == SignalStatus::Failing)
+    })
+    .await?;
     polls(&ours, &theirs).await?;
 
     stage.admin.batch_execute("ALTER ROLE listener CONNECTION LIMIT 1").await?;
