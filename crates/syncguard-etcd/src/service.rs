@@ -31,6 +31,9 @@ pub type Requests = UnboundedReceiverStream<WatchRequest>;
 pub trait Cluster: Send + Sync {
     fn members(&self) -> usize;
 
+    /// # Errors
+    ///
+    /// `InvalidArgument` outside a tokio runtime.
     fn connect(&self, member: usize) -> Result<Arc<dyn Service>, LockError>;
 
     /// The answer to `GET path` over HTTP, with its head.
@@ -44,6 +47,10 @@ pub trait Service: Send + Sync {
     fn watch(&self, requests: Request<Requests>) -> Calling<Result<Answers, Status>>;
 
     /// For calls that only a real server answers.
+    ///
+    /// # Errors
+    ///
+    /// `Unimplemented` on a simulated server.
     fn channel(&self) -> Result<Channel, Status> {
         Err(Status::unimplemented("not simulated"))
     }

@@ -23,8 +23,8 @@ pub(crate) const STORES: [(&str, &[&str]); 5] = [
 /// The address of an empty store with this time for each of its timeouts, by its place in [`STORES`].
 pub(crate) fn url(store: usize, timeout_ms: u64) -> String {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
-    let number = COUNT.fetch_add(1, Ordering::Relaxed);
     static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a folder"));
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let url = match store {
         0 => "memory:?".to_owned(),
         1 => format!("{}?key_prefix=side-{number}", redis::support::shared().url()),

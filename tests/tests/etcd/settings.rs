@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use syncguard_etcd::contract::{IsLockedRequest, ReleaseRequest};
-use syncguard_etcd::{ErrorCode, EtcdBackend, EtcdOptions, LockBackend as _, LockError};
+use syncguard_etcd::{ErrorCode, EtcdBackend, LockBackend as _, LockError};
 use syncguard_test_services::etcd::EtcdCluster;
 
 use crate::etcd::support::{options, request, take};

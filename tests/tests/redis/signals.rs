@@ -205,7 +205,7 @@ async fn a_lost_race_is_one_command_or_two() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn waiters_poll_where_the_server_remembers_too_little() -> Result<()> {
     const WINDOW: Duration = Duration::from_secs(3);
-    const SLOTS: u64 = 4;
+    const SLOTS: u32 = 4;
     let _alone = alone().await;
     let server = RedisServer::start()?;
     let raw = Raw::connect(&server.url()).await;
@@ -233,7 +233,7 @@ async fn waiters_poll_where_the_server_remembers_too_little() -> Result<()> {
             let waiting = waiting.clone();
             waiters.spawn(async move { lock(&waiting, config, async |_| ()).await });
         }
-        let permits = Semaphore::new(waiting.clone(), format!("s{table}"), SLOTS as u32)?;
+        let permits = Semaphore::new(waiting.clone(), format!("s{table}"), SLOTS)?;
         let permits = permits.with_wait_up_to(SOON);
         waiters.spawn(async move { permits.acquire().await?.release().await.map(drop) });
         tokio::time::sleep(WINDOW).await;

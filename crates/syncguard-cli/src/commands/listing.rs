@@ -82,8 +82,11 @@ pub(super) fn as_json(info: &LockInfo, reveals: bool) -> Value {
     json
 }
 
+/// The title of a column, and its text for a lock.
+type Column = (&'static str, fn(&LockInfo) -> String);
+
 /// The columns of a table of locks. The key is last, since it can be so long that it is cut or wrapped.
-const COLUMNS: [(&str, fn(&LockInfo) -> String); 6] = [
+const COLUMNS: [Column; 6] = [
     ("HOLDER", holder::name),
     ("FENCE", |info| info.fence.to_string()),
     ("AGE", |info| human(since(info.acquired_at))),

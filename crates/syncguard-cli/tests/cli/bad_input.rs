@@ -10,6 +10,7 @@ use crate::harness::{Finished, Harness};
 type Row<'a> = (&'a [&'a str], i32, &'a str);
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one table")]
 fn bad_input_is_named_and_locks_nothing() -> Result<()> {
     let harness = Harness::file()?;
     let (long, label) = ("k".repeat(600), "x".repeat(129));

@@ -45,10 +45,9 @@ pub(super) async fn release(from: &Path, as_json: bool, store: &Store) -> Result
                     process may have had it meanwhile"
         .to_owned();
     if !is_stdin(from) && !is_over {
-        says += &format!(
-            ". {} stays until the expiry in it, in case the lock is in another store: remove it if you know better",
-            shown(from)
-        );
+        says.push_str(". ");
+        says.push_str(&shown(from));
+        says.push_str(" stays until the expiry in it, in case the lock is in another store: remove it if you know better");
     }
     Err(Failure::new(Status::LOST, says))
 }
