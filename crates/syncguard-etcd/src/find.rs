@@ -49,10 +49,11 @@ pub(crate) fn judge(
 ) -> Result<Result<Held, NotHeld>, LockError> {
     let Some(stored) = stored else { return Ok(Err(NotHeld::NotFound)) };
     let held = Held::read(&inner.layout.lock(key.expose()), key.expose(), stored)?;
-    let is_live = held.record.is_live(inner.now()?);
-    Ok(match held.record.lock_id == lock_id {
-        true if is_live => Ok(held),
-        true => Err(NotHeld::Expired),
-        false => Err(NotHeld::NotFound),
+    Ok(if held.record.lock_id != lock_id {
+        Err(NotHeld::NotFound)
+    } else if held.record.is_live(inner.now()?) {
+        Ok(held)
+    } else {
+        Err(NotHeld::Expired)
     })
 }

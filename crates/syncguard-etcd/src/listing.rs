@@ -18,7 +18,7 @@ use crate::wire::{KeyValue, RangeRequest};
 #[deny(clippy::missing_trait_methods)]
 impl LockInventory for EtcdBackend {
     async fn list_locks(&self, request: ListRequest) -> Result<Page<LockInfo>, LockError> {
-        list(&self.0, Layout::lock, request, |name, key, stored, now| {
+        list(&self.0, Layout::lock, &request, |name, key, stored, now| {
             let record = Held::read(name, key, stored)?.record;
             Ok(record.is_live(now).then(|| record.into_info()))
         })
@@ -26,7 +26,7 @@ impl LockInventory for EtcdBackend {
     }
 
     async fn list_counters(&self, request: ListRequest) -> Result<Page<FenceCounter>, LockError> {
-        list(&self.0, Layout::counter, request, |name, key, stored, _| {
+        list(&self.0, Layout::counter, &request, |name, key, stored, _| {
             let key = Key::new(key).map_err(|_| corrupt_record(name, "its name has no key"))?;
             let counter = record::counter(name, Some(&stored))?;
             Ok(counter.map(|counter| FenceCounter::new(key, counter)))
@@ -59,10 +59,9 @@ type Entry<T> = fn(&str, &str, KeyValue, Timestamp) -> Result<Option<T>, LockErr
 async fn list<T>(
     inner: &Inner,
     name: fn(&Layout, &str) -> String,
-    request: ListRequest,
+    request: &ListRequest,
     entry: Entry<T>,
 ) -> Result<Page<T>, LockError> {
-    let request = &request;
     let once = async |attempt: Attempt| {
         let (layout, start) = (&inner.layout, request.expose_start());
         let mut from = name(layout, start);

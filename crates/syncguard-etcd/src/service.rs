@@ -1,6 +1,7 @@
 //! The calls of etcd, over gRPC or, in tests, to a simulated server.
 
 #![allow(missing_docs, unreachable_pub, reason = "the simulation implements the traits")]
+#![allow(clippy::missing_errors_doc, reason = "as above")]
 
 use std::pin::Pin;
 use std::sync::Arc;

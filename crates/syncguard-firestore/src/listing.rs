@@ -19,7 +19,7 @@ use crate::query;
 #[deny(clippy::missing_trait_methods)]
 impl LockInventory for FirestoreBackend {
     async fn list_locks(&self, request: ListRequest) -> Result<Page<LockInfo>, LockError> {
-        list(&self.0, Layout::lock_parent, KEY, request, |document, now| {
+        list(&self.0, Layout::lock_parent, KEY, &request, |document, now| {
             let record = Record::read(document)?;
             Ok(record.is_live(now).then(|| record.into_info()))
         })
@@ -27,7 +27,7 @@ impl LockInventory for FirestoreBackend {
     }
 
     async fn list_counters(&self, request: ListRequest) -> Result<Page<FenceCounter>, LockError> {
-        list(&self.0, Layout::fence_parent, KEY_DEBUG, request, |document, _| {
+        list(&self.0, Layout::fence_parent, KEY_DEBUG, &request, |document, _| {
             let key = Key::new(key_of(&document, KEY_DEBUG).unwrap_or_default())?;
             Ok(Some(FenceCounter::new(key, Counter::read(document)?.last)))
         })
@@ -65,10 +65,9 @@ async fn list<T>(
     inner: &Inner,
     parent: fn(&Layout) -> (String, &str),
     field: &str,
-    request: ListRequest,
+    request: &ListRequest,
     entry: Entry<T>,
 ) -> Result<Page<T>, LockError> {
-    let request = &request;
     let once = async |attempt: Attempt| {
         let (parent, collection) = parent(&inner.layout);
         let query = query::page(collection, field, request);
