@@ -62,7 +62,8 @@ async fn tls_trusts_whom_it_is_told_to() -> Result<()> {
     let by_code = options().with_root_certificate(made.cert.der().to_vec());
     assert!(!is_locked(&EtcdBackend::connect_with(&url, by_code).await?).await?);
 
-    let hasty = options().with_operation_timeout(Duration::from_secs(2));
+    let soon = Duration::from_secs(2);
+    let hasty = options().with_request_timeout(soon).with_operation_timeout(soon);
     for wrong in [url.clone(), url.replace("etcds", "etcd")] {
         let backend = EtcdBackend::connect_with(&wrong, hasty.clone()).await?;
         let error = backend.acquire(request("k", 1)).await.unwrap_err();

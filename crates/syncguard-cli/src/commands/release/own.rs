@@ -41,13 +41,16 @@ pub(super) async fn release(from: &Path, as_json: bool, store: &Store) -> Result
     if was_held {
         return Ok(Status::SUCCESS);
     }
-    let mut says = "this store did not hold the lock any more: it has expired, was released, or was taken away. Another \
-                    process may have had it meanwhile"
-        .to_owned();
-    if !is_stdin(from) && !is_over {
-        says.push_str(". ");
-        says.push_str(&shown(from));
-        says.push_str(" stays until the expiry in it, in case the lock is in another store: remove it if you know better");
-    }
+    let says = if is_stdin(from) || is_over {
+        GONE.to_owned()
+    } else {
+        format!(
+            "{GONE}. {} stays until the expiry in it, in case the lock is in another store: remove it if you know better",
+            shown(from)
+        )
+    };
     Err(Failure::new(Status::LOST, says))
 }
+
+const GONE: &str = "this store did not hold the lock any more: it has expired, was released, or was taken away. Another \
+                    process may have had it meanwhile";
