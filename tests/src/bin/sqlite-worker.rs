@@ -145,6 +145,7 @@ async fn hold(file: &Path, filler: &Path) -> Result<()> {
         let again = backend.acquire(AcquireRequest::new(old, HOUR)?).await?;
         ensure!(again.is_busy(), "a lock was granted twice on a full disk");
     }
+    drop(space);
     std::fs::remove_file(filler)?;
     // The failed acquire has left nothing, or is cleaned up soon.
     let mut tries = 0;
