@@ -54,13 +54,17 @@ impl Kind {
     pub(crate) fn limits(self) -> Limits {
         let skews = 2 * self.skew();
         let limits = Limits::new();
+        // The longest time limit of an operation, after which the stores refuse it, and two seconds for a busy machine.
+        // Requests that are held back, or sent to a stopped server, arrive later.
+        let in_flight = Duration::from_secs(4) + skews;
+        // The first sending of an acquire that was resent may arrive after the release, while its process dies.
+        let resends = matches!(self, Self::Postgres | Self::Pgbouncer);
         Limits {
             // A busy machine starts programs and connections late: the two seconds of the specification are for an
             // idle machine.
             outage: Duration::from_secs(10),
-            // The longest time limit of an operation, after which the stores refuse it, and two seconds for a busy
-            // machine. Requests that are held back, or sent to a stopped server, arrive later.
-            in_flight: Duration::from_secs(4) + skews,
+            in_flight,
+            resent: if resends { in_flight } else { Duration::ZERO },
             clocks: limits.clocks + skews,
             drift: skews,
             orphan: limits.orphan + skews,

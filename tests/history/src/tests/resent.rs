@@ -49,3 +49,14 @@ fn a_release_that_is_repeated_may_find_what_came_of_the_first() {
     script.release(45, "b", Answer::Released).release(60, "a", Answer::Released);
     only_where_it_is_sent_again(&script, Invariant::OverForGood);
 }
+
+#[test]
+fn a_process_that_dies_after_its_release_cannot_give_back_what_the_first_acquire_takes() {
+    let mut script = Script::new();
+    script.acquire(0, "a", 1).release(10, "a", Answer::Released);
+    let (acquired_at, expires_at) = (EPOCH + 150, EPOCH + 150 + TTL);
+    let found = Answer::Found { lock: "a".to_owned(), fence: 2, acquired_at, expires_at };
+    script.call(200, Call::LookupKey { key: "k".to_owned() }, 201, found);
+    assert!(script.broken_by(&Limits::new()).contains(&Invariant::BackInTime));
+    assert_eq!(script.broken_by(&sent_again()), []);
+}
