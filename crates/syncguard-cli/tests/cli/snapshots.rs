@@ -62,7 +62,7 @@ fn commands(harness: &Harness) -> Result<()> {
         &["run", "--wait", "3s", "shown:first", "--", "true"],
         &["run", "--no-wait", "--quiet", "-E", "9", "shown:first", "--", "true"],
         &["acquire", "--no-wait", "shown:first", "--json"],
-        &["acquire", "-w", "0.1", "--quiet", "-E", "9", "shown:first", "--json"],
+        &["acquire", "-w", "1.5", "--quiet", "-E", "9", "shown:first", "--json"],
     ])?;
     let arguments = ["watch", "shown:first", "--json"];
     let mut watch = harness.start(&arguments)?;
