@@ -507,7 +507,7 @@ async fn one_try_says_what_became_of_the_tick() {
     // 2 s before the next tick: a clock that is 3 s ahead waits for the store's.
     assert_eq!(once(0).await, TickOutcome::Taken);
     assert_eq!(once(3000).await, TickOutcome::Ran(1));
-    assert_eq!(world.millis() % 60_000, 1);
+    assert!((1..10).contains(&(world.millis() % 60_000)));
     let TickOutcome::TooEarly { wait } = once(61_000).await else { panic!() };
     assert!(wait > Duration::from_secs(50), "{wait:?}");
     // An hour later, a tick that is 59 s late is too late.
@@ -551,7 +551,7 @@ async fn a_shutdown_ends_the_schedule_after_the_work() {
     token.cancel();
     let told = Instant::now();
     running.await.unwrap().unwrap();
-    assert_eq!(told.elapsed(), Duration::from_secs(4));
+    assert!(told.elapsed().as_millis().abs_diff(4000) < 20, "{:?}", told.elapsed());
     assert!(try_acquire(&store, KEY).await.unwrap().is_acquired(), "the lock was given back");
     // A schedule that waits ends at once.
     let ticks = world.ticks(store, 0).with_shutdown(token);

@@ -67,7 +67,9 @@ async fn tls_trusts_whom_it_is_told_to() -> Result<()> {
     for wrong in [url.clone(), url.replace("etcds", "etcd")] {
         let backend = EtcdBackend::connect_with(&wrong, hasty.clone()).await?;
         let error = backend.acquire(request("k", 1)).await.unwrap_err();
-        assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error:?}");
+        // The end of the time may cut off the last attempt.
+        let codes = [ErrorCode::ServiceUnavailable, ErrorCode::NetworkTimeout];
+        assert!(codes.contains(&error.code()), "{error:?}");
     }
     Ok(())
 }
