@@ -147,9 +147,8 @@ struct Record {
 
 impl World {
     fn new(way: Way) -> Self {
-        // The clock of the store begins at the system's time as well.
-        let store = MemoryBackend::new();
         let (began, at) = (SystemTime::now(), Instant::now());
+        let store = MemoryBackend::starting_at(began);
         Self { way, store, began, at, record: Arc::default() }
     }
 
