@@ -13,10 +13,9 @@ pub(crate) async fn lookup(
     request: &LookupRequest,
 ) -> Result<Option<LockInfo>, LockError> {
     let found = inner.attempts().run(|attempt| once(inner, request, attempt)).await;
-    found.map(|held| held.map(|held| held.record.into_info())).map_err(|error| match &request.by {
-        LookupBy::Key(key) => error.with_key(key),
-        LookupBy::LockId(id) => error.with_lock_id(*id),
-    })
+    found
+        .map(|held| held.map(|held| held.record.into_info()))
+        .map_err(|error| request.by.name_in(error))
 }
 
 async fn once(

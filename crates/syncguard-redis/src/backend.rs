@@ -265,18 +265,15 @@ impl LockBackend for RedisBackend {
 
     async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
         let cancellation = request.cancellation.as_ref();
-        match &request.by {
-            LookupBy::Key(key) => {
-                let result = cancel::read(cancellation, lookup::by_key(&self.0, key)).await;
-                result.map_err(|error| error.with_key(key))
-            }
+        let found = match &request.by {
+            LookupBy::Key(key) => cancel::read(cancellation, lookup::by_key(&self.0, key)).await,
             LookupBy::LockId(lock_id) => {
                 let hint = request.key_hint.as_ref();
                 let read = Box::pin(lookup::by_lock_id(&self.0, *lock_id, hint));
-                let result = cancel::read(cancellation, read).await;
-                result.map_err(|error| error.with_lock_id(*lock_id))
+                cancel::read(cancellation, read).await
             }
-        }
+        };
+        found.map_err(|error| request.by.name_in(error))
     }
 
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {

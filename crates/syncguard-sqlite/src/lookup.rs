@@ -19,10 +19,7 @@ pub(crate) async fn lookup(
     caller: Caller,
 ) -> Result<Option<LockInfo>, LockError> {
     let result = inner.run(Lookup(by.clone()), caller).await;
-    result.map_err(|error| match &by {
-        LookupBy::Key(key) => error.with_key(key),
-        LookupBy::LockId(lock_id) => error.with_lock_id(*lock_id),
-    })
+    result.map_err(|error| by.name_in(error))
 }
 
 struct Lookup(LookupBy);

@@ -233,6 +233,17 @@ pub enum LookupBy {
     LockId(LockId),
 }
 
+impl LookupBy {
+    /// For authors of backends: the error of a lookup that asks so.
+    #[must_use]
+    pub fn name_in(&self, error: LockError) -> LockError {
+        match self {
+            Self::Key(key) => error.with_key(key),
+            Self::LockId(lock_id) => error.with_lock_id(*lock_id),
+        }
+    }
+}
+
 impl LookupRequest {
     /// Looks for the lock of this key.
     ///
