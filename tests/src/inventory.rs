@@ -1,7 +1,7 @@
 //! Listings, page by page.
 
-use syncguard::inventory::{Inventory, ListRequest};
-use syncguard::{LockBackend, LockError};
+use syncguard::inventory::{FenceCounter, Inventory, ListRequest, Page};
+use syncguard::{LockBackend, LockError, LockInfo};
 
 /// The inventory of a backend that has one.
 ///
@@ -21,14 +21,9 @@ pub async fn locks<B: LockBackend>(
     backend: &B,
     request: ListRequest,
 ) -> Result<(Vec<String>, usize), LockError> {
-    let (mut keys, mut corrupt, mut next) = (Vec::new(), 0, Some(request));
-    while let Some(request) = next {
-        let page = inventory(backend).list_locks(request).await?;
-        keys.extend(page.entries.into_iter().map(|lock| lock.expose().key.expose().to_owned()));
-        corrupt += page.corrupt.len();
-        next = page.next;
-    }
-    Ok((keys, corrupt))
+    let listed = inventory(backend);
+    let key = |lock: LockInfo<B::Fence>| lock.expose().key.expose().to_owned();
+    all(request, async |request| listed.list_locks(request).await, key).await
 }
 
 /// The keys of the counters on all pages, and the number of corrupt records.
@@ -40,10 +35,20 @@ pub async fn counters<B: LockBackend>(
     backend: &B,
     request: ListRequest,
 ) -> Result<(Vec<String>, usize), LockError> {
+    let listed = inventory(backend);
+    let key = |counter: FenceCounter| counter.key.expose().to_owned();
+    all(request, async |request| listed.list_counters(request).await, key).await
+}
+
+async fn all<T>(
+    request: ListRequest,
+    page: impl AsyncFn(ListRequest) -> Result<Page<T>, LockError>,
+    key: impl Fn(T) -> String,
+) -> Result<(Vec<String>, usize), LockError> {
     let (mut keys, mut corrupt, mut next) = (Vec::new(), 0, Some(request));
     while let Some(request) = next {
-        let page = inventory(backend).list_counters(request).await?;
-        keys.extend(page.entries.iter().map(|counter| counter.key.expose().to_owned()));
+        let page = page(request).await?;
+        keys.extend(page.entries.into_iter().map(&key));
         corrupt += page.corrupt.len();
         next = page.next;
     }

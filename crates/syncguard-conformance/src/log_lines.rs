@@ -59,7 +59,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLines {
     }
 }
 
-/// All fields of an event in one text.
+/// The fields of an event in one text.
 #[derive(Default)]
 pub(crate) struct Text(pub(crate) String);
 

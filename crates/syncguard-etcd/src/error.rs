@@ -81,7 +81,7 @@ fn by_code(code: Code) -> Meaning {
         Code::Unavailable => Meaning(ServiceUnavailable, Unknown, Server, UNREACHABLE),
         Code::Internal | Code::Unknown | Code::Aborted => Meaning(ServiceUnavailable, Unknown, Request, "etcd reported an internal error"),
         Code::Cancelled => Meaning(ServiceUnavailable, Unknown, Connection, "the call was cut off"),
-        Code::DeadlineExceeded => Meaning(NetworkTimeout, Unknown, Server, TIMED_OUT),
+        Code::DeadlineExceeded => Meaning(NetworkTimeout, Unknown, Server, Fault::TIMED_OUT),
         Code::PermissionDenied | Code::Unauthenticated => Meaning(AuthFailed, Refused, Request, "etcd refused the user"),
         Code::ResourceExhausted => Meaning(RateLimited, Unknown, Request, "etcd has reached a limit"),
         Code::InvalidArgument => Meaning(InvalidArgument, Refused, Request, "etcd refused the request as invalid"),
@@ -91,7 +91,6 @@ fn by_code(code: Code) -> Meaning {
     }
 }
 
-const TIMED_OUT: &str = Fault::TIMED_OUT;
 const UNREACHABLE: &str = "etcd cannot be reached";
 
 /// Makes the fault for a status, which the server sent or tonic made.
@@ -124,7 +123,7 @@ fn by_sources(status: &Status) -> Meaning {
     };
     let known = |error: &(dyn Error + 'static)| {
         if error.is::<TimeoutExpired>() {
-            return Some(Meaning(NetworkTimeout, Unknown, Connection, TIMED_OUT));
+            return Some(Meaning(NetworkTimeout, Unknown, Connection, Fault::TIMED_OUT));
         }
         error.is::<ConnectError>().then(|| not_connected(error))
     };
@@ -159,7 +158,7 @@ const NOT_READY: &str = "syncguard: the channel is not ready";
 mod tests {
     use super::*;
 
-    /// What a status means for a write; no read leaves anything open, and no text of a server is passed on.
+    /// The meaning of a status for a write. No read leaves anything open, and no text of a server is passed on.
     fn meaning(status: &Status) -> (ErrorCode, FailureSubject, bool) {
         assert!(!from_status(status, Rpc::Read).error.is_outcome_unknown(), "a read");
         let Fault { error, subject, .. } = from_status(status, Rpc::Write);

@@ -62,14 +62,18 @@ async fn tls_trusts_whom_it_is_told_to() -> Result<()> {
     let by_code = options().with_root_certificate(made.cert.der().to_vec());
     assert!(!is_locked(&EtcdBackend::connect_with(&url, by_code).await?).await?);
 
-    let soon = Duration::from_secs(2);
+    let soon = Duration::from_secs(1);
     let hasty = options().with_request_timeout(soon).with_operation_timeout(soon);
     for wrong in [url.clone(), url.replace("etcds", "etcd")] {
         let backend = EtcdBackend::connect_with(&wrong, hasty.clone()).await?;
-        let error = backend.acquire(request("k", 1)).await.unwrap_err();
-        // The end of the time may cut off the last attempt.
-        let codes = [ErrorCode::ServiceUnavailable, ErrorCode::NetworkTimeout];
-        assert!(codes.contains(&error.code()), "{error:?}");
+        let mut error = backend.acquire(request("k", 1)).await.unwrap_err();
+        // The end of the time may have cut off the last attempt.
+        for _ in 0..5 {
+            if error.code() == ErrorCode::NetworkTimeout {
+                error = backend.acquire(request("k", 1)).await.unwrap_err();
+            }
+        }
+        assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error:?}");
     }
     Ok(())
 }

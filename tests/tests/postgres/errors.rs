@@ -119,7 +119,7 @@ async fn too_many_connections() -> Result<()> {
 /// Another session holds the key's advisory lock for too long.
 #[tokio::test]
 async fn lock_and_statement_timeouts() -> Result<()> {
-    // All tests of this server share the advisory locks.
+    // The tests of this server share its advisory locks.
     const KEY: &str = "taken for long";
     let tables = Tables::made().await;
     let mut holder = connect(&shared().url()).await;

@@ -168,7 +168,7 @@ impl Net {
     }
 }
 
-/// All fields of an event in one text.
+/// The fields of an event in one text.
 struct Text(String);
 
 impl Visit for Text {

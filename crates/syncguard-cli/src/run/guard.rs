@@ -1,4 +1,4 @@
-//! What a command runs under.
+//! The lock, permit or place that a command runs under.
 
 use std::pin::Pin;
 

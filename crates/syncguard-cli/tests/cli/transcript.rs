@@ -1,4 +1,4 @@
-//! What people type and read, to be compared with a file. `UPDATE_EXPECT=1` writes the files anew.
+//! The lines that people type and read, to be compared with a file. `UPDATE_EXPECT=1` writes the files anew.
 
 use std::fmt::Write as _;
 

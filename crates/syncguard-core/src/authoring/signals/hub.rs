@@ -136,10 +136,9 @@ impl SignalHub {
 
 impl Drop for SignalHub {
     fn drop(&mut self) {
-        // Without the hub's state, the end of the session is no outage.
-        if let Some(session) = self.0.state().session.take() {
-            session.hub_is_gone();
-        }
+        // The hub forgets the session, so that its end is no outage.
+        let session = self.0.state().session.take();
+        session.inspect(|session| session.hub_is_gone());
     }
 }
 
