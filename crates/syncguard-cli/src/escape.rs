@@ -57,7 +57,8 @@ mod tests {
 
     #[test]
     fn each_character_that_turns_a_line_around_is_escaped() {
-        for char in ('\u{202a}'..='\u{202e}').chain('\u{2066}'..='\u{2069}').chain(['\u{61c}']) {
+        let marks = ['\u{61c}', '\u{200e}', '\u{200f}'];
+        for char in ('\u{202a}'..='\u{202e}').chain('\u{2066}'..='\u{2069}').chain(marks) {
             let escaped = format!("a{}b", char.escape_unicode());
             assert_eq!(escape_for_terminal(&format!("a{char}b")), escaped);
             assert_eq!(escape_json(&format!("a{char}b")), format!("a\\u{:04x}b", char as u32));

@@ -73,3 +73,21 @@ async fn find_by_probing(
     }
     Ok(held)
 }
+
+#[cfg(test)]
+mod tests {
+    use syncguard::acquire;
+
+    use super::*;
+
+    /// The last permits of two probes.
+    #[tokio::test]
+    async fn each_permit_is_looked_up() {
+        let backend = syncguard::connect("memory:").await.unwrap();
+        let _sixty_third = acquire(&backend, "k:permit:63").await.unwrap();
+        let _after_it = acquire(&backend, "k:permit:127").await.unwrap();
+        let mut found = find_by_probing(0, &backend, "k:permit:").await.unwrap();
+        found.sort_by_key(|(permit, _)| *permit);
+        assert_eq!(found.iter().map(|(permit, _)| *permit).collect::<Vec<_>>(), [63, 127]);
+    }
+}

@@ -66,8 +66,10 @@ pub(crate) async fn acquire<G>(
         ControlFlow::Continue(backend) => backend,
         ControlFlow::Break(status) => return Ok(Acquired::Ended(status)),
     };
+    let ride_out = RideOut::new(request.ride_out, output);
+    let backend = ride_out.watch(backend);
     let display = WaitDisplay::new(&backend, request, output);
-    let acquires = RideOut::new(request.ride_out, output).over(async || {
+    let acquires = ride_out.over(async || {
         // A request without an answer may have been granted.
         finish_releases(&backend).await;
         take(&backend, request).await
@@ -193,4 +195,85 @@ fn timed_out(error: LockError, request: &LockRequest) -> Failure {
 
 fn conflict(message: impl Into<String>) -> Failure {
     Failure::new(Status::CONFLICT, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use syncguard::contract::ReleaseRequest;
+    use syncguard::{
+        AcquisitionOptions, AutoExtend, Fence, LockBackend, LockConfig, LossReason, ReleaseResult,
+        forward,
+    };
+    use tokio::time::{Instant, sleep, timeout};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lock_a_permit_and_a_part_have_the_ttl_the_wait_and_the_longest_hold() {
+        let seconds = Duration::from_secs;
+        let part = |writes| Some(Sharing { writes, slots: 1 });
+        for (permits, sharing) in
+            [(None, None), (Some(1), None), (None, part(false)), (None, part(true))]
+        {
+            let backend = syncguard::connect("memory:").await.unwrap();
+            let config = LockConfig::new("k")
+                .with_ttl(seconds(7))
+                .with_wait_up_to(seconds(11))
+                .with_auto_extend(AutoExtend::new().with_max_hold(seconds(100)));
+            let request = LockRequest::of_lock(config, Status::CONFLICT);
+            let request = LockRequest { permits, sharing, ..request };
+            let Guard { held, .. } = &take_any(&backend, &request).await.unwrap();
+            assert!(
+                (seconds(6)..=seconds(7)).contains(&held.valid_for()),
+                "{:?}",
+                held.valid_for()
+            );
+            let began = Instant::now();
+            let late = take_any(&backend, &request).await.err().map(|failure| failure.status());
+            assert_eq!((late, began.elapsed().as_secs()), (Some(Status::CONFLICT), 11));
+            if sharing.is_none() {
+                let lost = timeout(seconds(200), held.lost()).await;
+                assert_eq!(lost, Ok(LossReason::MaxHold));
+            }
+        }
+    }
+
+    /// A store whose releases take longer than the first pause of `--ride-out`.
+    #[derive(Clone)]
+    struct Slow(DynBackend);
+
+    impl LockBackend for Slow {
+        type Fence = Fence;
+
+        async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
+            sleep(Duration::from_millis(400)).await;
+            self.0.release(request).await
+        }
+
+        forward!(0: acquire, extend, is_locked, lookup, watch, inventory, capabilities, client_state);
+    }
+
+    /// The answer to the first request is lost, and its lock is being given back.
+    #[tokio::test]
+    async fn a_request_without_an_answer_holds_up_the_next_one_and_is_no_rival() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("locks.db");
+        let store = Store::new(&format!("sqlite://{}", path.display())).unwrap();
+        let once = AcquisitionOptions::new().with_max_retries(0);
+        let config = LockConfig::new("k").with_acquisition(once);
+        let request = LockRequest::of_lock(config, Status::CONFLICT);
+        let request = LockRequest { ride_out: Duration::from_secs(60), ..request };
+        let (mut signals, is_first) = (Signals::listen().unwrap(), Cell::new(true));
+        let take = async |backend: &DynBackend, request: &LockRequest| {
+            if is_first.replace(false) {
+                drop(syncguard::acquire(&Slow(backend.clone()), "k").await?);
+                return Err(Failure::new(Status::UNAVAILABLE, "no answer"));
+            }
+            take_lock(backend, request).await
+        };
+        let acquired = acquire(&store, "k", &request, &mut signals, Output::new(true), take).await;
+        assert!(matches!(acquired, Ok(Acquired::Held(..))));
+    }
 }

@@ -14,6 +14,7 @@ use super::group::{Rest, RunsAsAnother, rest_of};
 use super::launch;
 use super::options::LossAction;
 use super::program::Program;
+use super::sharing;
 use super::terminal::Terminal;
 use super::this_program::this_program;
 use super::watchdog::{Watchdog, deadline_of};
@@ -52,7 +53,7 @@ impl Job {
             .arg(deadline_of(time_to_begin(held)))
             .arg(launch::waits_argument(may_lend));
         command.arg(&program.path).arg(&program.name).args(arguments);
-        for name in ["SYNCGUARD_SLOT", "SYNCGUARD_TICK", "SYNCGUARD_ATTEMPT"] {
+        for name in ["SYNCGUARD_SLOT", "SYNCGUARD_TICK", "SYNCGUARD_ATTEMPT", sharing::VARIABLE] {
             command.env_remove(name);
         }
         command.envs(environment.iter().map(|(name, value)| (name, value))).process_group(0);

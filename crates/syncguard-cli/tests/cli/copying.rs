@@ -4,9 +4,10 @@ use anyhow::{Context as _, Result, ensure};
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::redis::RedisServer;
+use syncguard_test_services::wait;
 
 use crate::emulator::emulator_url;
-use crate::harness::{Finished, Harness};
+use crate::harness::{Finished, Harness, LONG};
 
 #[test]
 fn fences_go_from_each_store_to_each_other_one() -> Result<()> {
@@ -68,24 +69,37 @@ fn copy(from: &Harness, to: &Harness, prefix: &str) -> Result<()> {
     Ok(())
 }
 
-/// More counters than a listing has on one page.
+/// More counters than a listing has on one page. Those of the first page are corrupt.
 #[test]
 fn all_counters_are_copied() -> Result<()> {
-    const COUNT: usize = 400;
     let redis = RedisServer::start()?;
     let (from, to) = (Harness::at(redis.url(), None), Harness::file()?);
     // The counters as many acquires would leave them.
-    let fill = format!(
-        "for i = 1, {COUNT} do redis.call('SET', 'syncguard:fence:syncguard:many:' .. i, 1000 + i) end"
-    );
-    redis.cli(&["EVAL", &fill, "0"])?;
+    let fill = "local name = 'syncguard:fence:syncguard:' \
+                for i = 1, 1000 do redis.call('SET', name .. 'bad:' .. i, 'x') end \
+                for i = 1, 100 do redis.call('SET', name .. 'many:' .. i, 1000 + i) end";
+    redis.cli(&["EVAL", fill, "0"])?;
     let mut copy = from.command(&["copy-fences"]);
     copy.env("SYNCGUARD_FROM", &from.url).env("SYNCGUARD_TO", &to.url);
-    let done = Finished::of(&copy.output()?).expect(0)?;
-    ensure!(done.stdout.ends_with(" old store: 400\n"), "{done:?}");
-    for number in [1, 100, 101, 200, 399, 400] {
+    let done = Finished::of(&copy.output()?).expect(70)?;
+    ensure!(done.stdout.ends_with(" old store: 100\n"), "{done:?}");
+    ensure!(done.stderr.ends_with(" not copied: 1000\n"), "{done:?}");
+    from.run(&["fence", "find", "0123456789"])?.expect(70)?;
+    for number in [1, 50, 100] {
         // Each counter is equal to the old one, so each first fence is one above it.
         ensure!(fence_of_a_lock(&to, &format!("many:{number}"))? == 1001 + number);
     }
-    Ok(())
+    // While they are copied back, a program that was forgotten takes a lock.
+    redis.cli(&["CLIENT", "PAUSE", "600000", "WRITE"])?;
+    let mut copy = to.command(&["copy-fences"]);
+    let patient = format!("{}?command_timeout_ms=600000", redis.url());
+    copy.env("SYNCGUARD_FROM", &to.url).env("SYNCGUARD_TO", patient);
+    let copying = Harness::spawn(copy)?;
+    let waits = || Ok(redis.cli(&["INFO", "clients"])?.contains("blocked_clients:1"));
+    wait::until("a write", LONG, waits)?;
+    let holder = to.holder("many:1", &[])?;
+    redis.cli(&["CLIENT", "UNPAUSE"])?;
+    let done = copying.ended()?.expect(75)?;
+    ensure!(done.stderr.contains("locks are held on the old store (1)"), "{done:?}");
+    holder.end()?.expect(0).map(drop)
 }

@@ -25,6 +25,10 @@ fn a_store_that_forgot_its_data() -> Result<()> {
     let script = format!("redis-cli -p {} FLUSHALL", server.port());
     let done = harness.run(&["run", "k", "--", "sh", "-c", &script])?.expect(76)?;
     ensure!(done.stderr.contains("no longer knows the lock"), "{done:?}");
+    // A job that is done has its own status, also if the store goes away before the lock is given back.
+    let script = format!("redis-cli -p {} SHUTDOWN NOSAVE; exit 3", server.port());
+    let done = harness.run(&["run", "k", "--", "sh", "-c", &script])?.expect(3)?;
+    ensure!(done.stderr.contains("could not be given back"), "{done:?}");
     Ok(())
 }
 
@@ -60,6 +64,8 @@ fn a_lock_that_the_command_runs_under() -> Result<()> {
         ("acquire k --json", 64, true),
         ("run --no-wait other -- true", 0, false),
         ("run --no-wait --permits 1 k -- true", 0, false),
+        // A plain lock within a part of another lock is no part.
+        ("run --shared a -- $0 run b -- sh -c 'test -z \"$SYNCGUARD_SHARING\"'", 0, false),
         // The holder has lost the lock, as for a process that outlives its `syncguard run`.
         ("release k --force >/dev/null; $0 run k -- true", 76, false),
     ] {

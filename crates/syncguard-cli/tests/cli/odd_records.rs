@@ -1,6 +1,7 @@
 //! Records that cannot be read, or only in a part, or that deceive their reader, and a server without room for records.
 
 use anyhow::{Result, ensure};
+use rustix::process::Signal;
 use syncguard_test_services::redis::RedisServer;
 
 use crate::harness::{Finished, Harness};
@@ -46,7 +47,7 @@ fn a_record_that_makes_no_sense() -> Result<()> {
 fn a_lock_whose_index_entry_is_missing_is_not_told_as_free() -> Result<()> {
     let server = RedisServer::start()?;
     let harness = Harness::at(server.url(), None);
-    harness.run(&["acquire", "k", "--ttl", "1h", "--json"])?.expect(0)?;
+    harness.run(&["acquire", "k", "--ttl", "1h", "--json", "--holder", "x"])?.expect(0)?;
     for name in server.cli(&["KEYS", "syncguard:id:*"])?.lines() {
         server.cli(&["DEL", name])?;
     }
@@ -55,6 +56,8 @@ fn a_lock_whose_index_entry_is_missing_is_not_told_as_free() -> Result<()> {
     ensure!(done.stderr.contains("ends by itself in"), "{done:?}");
     let json = harness.run(&["release", "--force", "--json", "k"])?.expect(70)?;
     ensure!(json.stdout.contains("\"released\":false"), "{json:?}");
+    let done = harness.run(&["release", "--force", "--holder", "x"])?.expect(70)?;
+    ensure!(done.stdout.contains("still held"), "{done:?}");
     Ok(())
 }
 
@@ -90,8 +93,12 @@ fn characters_that_deceive_are_escaped() -> Result<()> {
         let read: serde_json::Value = serde_json::from_str(&done.stdout)?;
         ensure!(read["key"] == key, "{done:?}");
     }
-    let watched = harness.start(&["watch", "--json"])?.line()?;
+    let mut watch = harness.start(&["watch", "--json"])?;
+    let watched = watch.line()?;
     ensure!(watched.contains(r"a\u202eb"), "{watched}");
+    // Ctrl-C is the usual end.
+    watch.signal(Signal::INT)?;
+    watch.ended()?.expect(0)?;
     // A program must see the key as it is.
     ensure!(harness.run(&["export"])?.expect(0)?.stdout.contains(key));
     holder.end()?.expect(0).map(drop)

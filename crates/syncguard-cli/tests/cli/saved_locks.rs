@@ -117,8 +117,10 @@ fn an_empty_file_without_a_waiter_is_used_again() -> Result<()> {
 
     // Others could read the lock in a file that they have made or may open.
     fs::write(&path, "")?;
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o644))?;
-    harness.run(&["acquire", "k", "--save", &path])?.expect(64)?;
+    for mode in [0o640, 0o604] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
+        harness.run(&["acquire", "k", "--save", &path])?.expect(64)?;
+    }
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
     let link = folder.path().join("link").display().to_string();
     symlink(&path, &link)?;

@@ -65,15 +65,20 @@ fn firestore() -> Result<()> {
     all(&harness)
 }
 
-/// If the store goes away while the command runs, the command is ended when its lock expires.
+/// If the store goes away while the command runs, the command is ended when its lock expires, and has its grace then.
 #[test]
 fn redis_goes_away() -> Result<()> {
     let mut server = RedisServer::start()?;
     let harness = Harness::at(server.url(), None);
-    let script = "sleep 1000 & echo $$ $!; wait";
-    let (running, pids) = harness.family(&["--ttl", "2s", "away"], script)?;
+    let file = tempfile::NamedTempFile::new()?;
+    let script = format!(
+        "trap 'sleep 1; echo cleaned > {}; exit 0' TERM; sleep 1000 & echo $$ $!; wait",
+        file.path().display()
+    );
+    let (running, pids) = harness.family(&["--ttl", "2s", "away"], &script)?;
     server.pause()?;
     let done = running.ended()?.expect(76)?;
     anyhow::ensure!(done.stderr.contains("it could not be renewed in time"), "{done:?}");
+    anyhow::ensure!(std::fs::read_to_string(file.path())? == "cleaned\n", "it had no grace");
     until_gone(&pids)
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use syncguard_test_services::wait;
 
 use crate::harness::{Harness, LONG, until_gone};
-use crate::processes::{family, name, state};
+use crate::processes::{family, is_running, name, state};
 
 /// A command with a child, which no parent-death signal reaches. The command prints both process
 /// ids.
@@ -49,12 +49,17 @@ fn expiry(harness: &Harness, key: &str) -> Result<u64> {
 #[test]
 fn a_command_that_is_stopped_without_a_terminal_keeps_its_lock() -> Result<()> {
     let harness = Harness::file()?;
-    let (running, pids) = harness.family(&["--ttl", "2s", "k"], FAMILY)?;
+    let script = "trap 'echo got' USR1; sleep 1000 & echo $$ $!; wait; wait";
+    let (mut running, pids) = harness.family(&["--ttl", "2s", "k"], script)?;
+    // A signal with a meaning of its own is for the command alone: its child would die.
+    running.signal(Signal::USR1)?;
+    ensure!(running.line()? == "got");
     signal(pids[0], Signal::STOP)?;
     wait::until("the stop", LONG, || Ok(state(pids[0]) == Some('T')))?;
     let first = expiry(&harness, "k")?;
     wait::until("two renewals after that", LONG, || Ok(expiry(&harness, "k")? > first + 2_000))?;
-    signal(pids[0], Signal::CONT)?;
+    ensure!(is_running(pids[1]), "the child");
+    // It ends a command that is stopped.
     running.signal(Signal::TERM)?;
     running.ended()?.expect(143)?;
     until_gone(&pids)
@@ -193,18 +198,22 @@ fn a_command_is_not_started_when_its_lock_is_over() -> Result<()> {
     Ok(())
 }
 
-/// A program that becomes `syncguard` may leave it children.
+/// A program that becomes `syncguard` may leave it children, and signals that it ignores, as `nohup` does.
 #[test]
-fn children_that_were_not_started_here_are_reaped() -> Result<()> {
+fn children_that_were_not_started_here_are_reaped_and_ignored_signals_stay_ignored() -> Result<()> {
     let harness = Harness::file()?;
-    let run = harness.command(&["run", "k", "--", "sh", "-c", "echo held; read -r end; exit 0"]);
+    let line = "trap '' HUP; sleep 1000 & echo $!; exec \"$0\" run k -- sh -c \"$1\"";
+    let script = "trap 'exit 0' USR2; echo held; read -r end; exit 1";
     let mut command = std::process::Command::new("sh");
-    command.args(["-c", "sleep 1000 & echo $!; exec \"$0\" \"$@\""]).arg(run.get_program());
-    command.args(run.get_args()).env("SYNCGUARD_STORE", &harness.url);
+    command.args(["-c", line, env!("CARGO_BIN_EXE_syncguard"), script]);
+    command.env("SYNCGUARD_STORE", &harness.url);
     let mut running = Harness::spawn(command)?;
     let left = running.numbers()?[0];
     ensure!(running.line()? == "held");
     signal(left, Signal::KILL)?;
     wait::until("its end", LONG, || Ok(state(left).is_none()))?;
-    running.end()?.expect(0).map(drop)
+    // Of signals that come together, SIGHUP is handled first.
+    running.signal(Signal::HUP)?;
+    running.signal(Signal::USR2)?;
+    running.ended()?.expect(0).map(drop)
 }

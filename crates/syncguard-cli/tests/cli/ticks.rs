@@ -79,15 +79,17 @@ fn of_two_processes_at_once_one_runs_the_command() -> Result<()> {
 #[test]
 fn a_running_tick_is_shown_and_holds_up_the_others() -> Result<()> {
     let harness = Harness::file()?;
-    let mut running =
-        harness.start(&arguments(&["--attempts", "2"], "echo began; read -r end; exit 0"))?;
+    let options = ["--attempts", "2", "--ttl", "1h"];
+    let mut running = harness.start(&arguments(&options, "echo began; read -r end; exit 0"))?;
     ensure!(running.line()? == "began");
     let busy = run(&harness, &["--attempts", "2"], "echo ran")?.expect(75)?;
     ensure!(
         busy.stderr.contains(". The holder is ") && busy.stderr.contains("; free in "),
         "{busy:?}"
     );
-    ensure!(state(&harness)?["running"]["fence"].is_string());
+    let shown = &state(&harness)?["running"];
+    let [from, until] = ["acquiredAtMs", "expiresAtMs"].map(|at| shown[at].as_u64().unwrap_or(0));
+    ensure!(shown["fence"].is_string() && until - from > 3_500_000, "{shown}");
     running.end()?.expect(0)?;
     // The tick is marked as done, although an attempt is left.
     run(&harness, &["--attempts", "2"], "echo ran")?.expect(79)?;

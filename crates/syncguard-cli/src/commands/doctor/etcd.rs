@@ -95,10 +95,10 @@ fn members(report: &ClusterReport) -> Finding {
     }
 }
 
+const MEGABYTE: u64 = 1 << 20;
+const MEND: &str = "etcdctl compact REVISION && etcdctl defrag --cluster && etcdctl alarm disarm";
+
 fn quota(report: &ClusterReport) -> Option<Finding> {
-    const MEGABYTE: u64 = 1 << 20;
-    const MEND: &str =
-        "etcdctl compact REVISION && etcdctl defrag --cluster && etcdctl alarm disarm";
     let size = report.database_bytes / MEGABYTE;
     if report.is_full {
         let says = format!("the database is full, with {size} MB, and refuses writes");
@@ -106,12 +106,16 @@ fn quota(report: &ClusterReport) -> Option<Finding> {
     }
     // Nothing is told of a quota of 0, which is the default of 2 GB.
     let quota = report.quota_bytes.filter(|quota| *quota > 0)?;
-    let says = format!("the database has {size} of {} MB", quota / MEGABYTE);
-    Some(if report.database_bytes >= quota / 10 * 8 {
+    Some(filling(report.database_bytes, quota))
+}
+
+fn filling(bytes: u64, quota: u64) -> Finding {
+    let says = format!("the database has {} of {} MB", bytes / MEGABYTE, quota / MEGABYTE);
+    if bytes >= quota / 10 * 8 {
         Finding::yellow("quota", says, MEND)
     } else {
         Finding::green("quota", says)
-    })
+    }
 }
 
 /// After so many writes, automatic compaction would have run.
@@ -140,4 +144,17 @@ fn time(report: &ClusterReport) -> Finding {
         Finding::yellow("clock", says, "let this machine reach /version of the members over HTTP")
     };
     report.clock_drift.map_or_else(unknown, |drift| clock::finding(drift, "etcd"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Level;
+    use super::*;
+
+    #[test]
+    fn a_database_is_yellow_from_four_fifths_of_its_quota() {
+        for (megabytes, level) in [(1599, Level::Green), (1600, Level::Yellow)] {
+            assert_eq!(filling(megabytes * MEGABYTE, 2000 * MEGABYTE).level, level, "{megabytes}");
+        }
+    }
 }
