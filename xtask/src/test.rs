@@ -16,10 +16,10 @@ pub(crate) struct Options {
     /// Builds with optimisations
     #[arg(long)]
     release: bool,
-    /// Only the tests of this package, without examples and doc tests
+    /// Only the tests of this package, without doc tests
     #[arg(long, short)]
     package: Vec<String>,
-    /// Only tests whose names contain one of these, without examples and doc tests
+    /// Only tests whose names contain one of these, without doc tests
     names: Vec<String>,
 }
 
@@ -27,17 +27,9 @@ pub(crate) struct Options {
 /// are so busy that answers come late.
 const AT_ONCE: &str = "--test-threads=6";
 
-/// Examples that need no server and end by themselves. Tests run the others with what they need.
-const EXAMPLES: [(&str, &str); 4] = [
-    ("syncguard", "facade"),
-    ("syncguard-memory", "one_backend"),
-    ("syncguard-conformance", "custom_backend"),
-    ("syncguard-conformance", "custom_store"),
-];
-
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let is_partial = !options.names.is_empty() || !options.package.is_empty();
-    // `--tests` leaves out the examples, which `cargo xtask ci` compiles.
+    // `--tests` leaves out the examples, which `cargo xtask ci` compiles and `tests/tests/examples` runs.
     let mut tests = cargo(["test", "--all-features", "--no-fail-fast", "--tests"]);
     if options.package.is_empty() {
         tests.arg("--workspace");
@@ -56,17 +48,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if !is_partial {
         let mut doc = cargo(["test", "--doc", "--workspace", "--all-features", "--no-fail-fast"]);
         totals.add(doc.args(options.release.then_some("--release")))?;
-        for (package, example) in EXAMPLES {
-            totals.add(&mut cargo([
-                "run",
-                "--quiet",
-                "--all-features",
-                "-p",
-                package,
-                "--example",
-                example,
-            ]))?;
-        }
     }
     // The totals come last.
     println!("tests: {} passed, {} failed", totals.passed, totals.failed);
