@@ -1,12 +1,16 @@
 //! The inventory of a server.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use syncguard_redis::inventory::ListRequest;
-use syncguard_redis::{ErrorCode, Fence, RedisOptions};
+use syncguard_redis::{ErrorCode, Fence, RedisBackend, RedisOptions};
+use syncguard_test_services::proxy::FaultProxy;
 use syncguard_test_services::redis::RedisServer;
+use syncguard_tests::calls::until;
 use syncguard_tests::inventory::{inventory, locks};
 
-use crate::redis::support::{Raw, backend, backend_with, fresh, shared, take};
+use crate::redis::support::{Raw, backend, backend_with, fresh, patient, shared, take};
 
 /// Records as after many acquires.
 async fn fill(raw: &Raw, prefix: &str, count: usize) {
@@ -47,6 +51,31 @@ async fn more_locks_than_a_sweep_keeps_are_listed_once_each() -> Result<()> {
     // More names than a cursor keeps take more than one sweep, but not one for each page.
     let sweeps = (raw.calls("scan").await - scans) / 300;
     assert!((1..=3).contains(&sweeps), "{sweeps}");
+    Ok(())
+}
+
+/// A listing begins again if another server takes the place of its server.
+#[tokio::test]
+async fn a_listing_is_that_of_one_server() -> Result<()> {
+    const COUNT: usize = 2000;
+    let (old, new) = (RedisServer::start()?, RedisServer::start()?);
+    let raw = Raw::connect(&old.url()).await;
+    fill(&raw, "old:", COUNT).await;
+    let _ = take(&backend(&new).await, "new", 60_000).await;
+    let proxy = FaultProxy::start(old.port())?;
+    let url = format!("redis://127.0.0.1:{}", proxy.port());
+    let backend = RedisBackend::connect_with(&url, patient()).await?;
+    // The six steps of the listing take a while.
+    proxy.set_latency(Duration::ZERO, Duration::from_millis(100));
+    let moves = async {
+        until("it has begun", async || raw.calls("scan").await > 0).await;
+        proxy.lead_to(new.port());
+        proxy.sever();
+    };
+    let (listed, ()) = tokio::join!(locks(&backend, ListRequest::new()), moves);
+    let (listed, _) = listed?;
+    // If this machine was busy for so long, the listing had ended.
+    assert!(listed == ["new"] || listed.len() == COUNT, "{} of {COUNT}", listed.len());
     Ok(())
 }
 
