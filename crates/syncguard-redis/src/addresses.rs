@@ -138,8 +138,10 @@ mod tests {
     #[tokio::test]
     async fn a_host_with_several_addresses_is_tried_at_each() {
         let ips = [IpAddr::from([127, 0, 0, 1]), IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1])];
-        let texts = ips.map(|ip| at(&Server::new("name", 7), ip).host.to_string());
-        assert_eq!(texts, ["127.0.0.1", "[::1]"]);
+        let servers = ips.map(|ip| at(&Server::new("name", 7), ip));
+        assert_eq!(servers.each_ref().map(|server| &*server.host), ["127.0.0.1", "[::1]"]);
+        #[cfg(feature = "tls")]
+        assert!(servers.iter().all(|server| server.tls_server_name.as_deref() == Some("name")));
         for host in [Server::new("127.0.0.1", 7), Server::new("[::1]", 7), Server::new("/s", 0)] {
             assert_eq!(resolve(std::slice::from_ref(&host)).await.unwrap(), [host]);
         }

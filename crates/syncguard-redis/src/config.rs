@@ -216,7 +216,7 @@ mod tests {
             options().with_connections(0),
             options().with_connections(65),
             options().with_wait_replicas(WaitReplicas::new(0)),
-            options().with_wait_replicas(wait.with_timeout(Duration::ZERO)),
+            options().with_wait_replicas(wait.with_timeout(Duration::from_micros(999))),
             options().with_wait_replicas(wait).with_command_timeout(millisecond * 999),
         ] {
             assert!(wrong.check().is_err(), "{wrong:?}");

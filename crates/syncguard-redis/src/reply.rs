@@ -303,3 +303,18 @@ const fn is_at(text: &[u8], place: usize, part: &[u8]) -> bool {
 pub(crate) fn unintelligible() -> LockError {
     LockError::internal("the server's answer to a script makes no sense").with_unknown_outcome()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grant_of_another_request_is_no_answer_to_this_one() {
+        let [own, other] = [(); 2].map(|()| LockId::generate().unwrap());
+        let grant = Value::from(format!("{}{:015}1700000000000", other.expose(), 7));
+        for answer in [grant.clone(), Value::Array(vec![REPEATED.into(), grant])] {
+            assert!(acquired(answer.clone(), other).unwrap().result.is_acquired());
+            assert!(acquired(answer, own).unwrap_err().is_outcome_unknown());
+        }
+    }
+}

@@ -7,7 +7,7 @@ use syncguard_postgres::contract::ReleaseRequest;
 use syncguard_postgres::tokio_postgres::{Client, IsolationLevel};
 use syncguard_postgres::{
     CheckFenceError, ErrorCode, Fence, LockBackend as _, LockId, NotHeld, PostgresBackend,
-    ReleaseResult, acquire,
+    ReleaseResult, acquire, check_fence_sql,
 };
 
 use crate::postgres::support::{
@@ -73,8 +73,11 @@ async fn a_lock_that_is_not_held_is_refused() -> Result<()> {
         // The right lock and another fence: the caller mixes up two acquisitions.
         (heir.lock_id, replaced.fence, NotHeld::NotFound),
     ];
+    let elsewhere = check_fence_sql(&it.tables.options())?;
     for (lock_id, fence, expected) in cases {
         let transaction = it.user.transaction().await?;
+        let (id, number) = (lock_id.expose(), fence.to_string());
+        ensure!(transaction.query(&elsewhere, &[&id, &number]).await?.is_empty(), "{expected:?}");
         let error = it.backend.check_fence(&transaction, lock_id, fence).await.unwrap_err();
         assert!(!error.to_string().contains(lock_id.expose()));
         assert_eq!(why(error), expected);

@@ -7,7 +7,9 @@ use syncguard_postgres::{
 };
 use syncguard_test_services::postgres::PostgresServer;
 
-use crate::postgres::support::{MINUTE, Tables, connect, over, release, request, shared, take};
+use crate::postgres::support::{
+    MINUTE, Tables, connect, over, release, request, shared, stage, take,
+};
 
 async fn strictly(url: &str, options: PostgresOptions) -> Result<PostgresBackend> {
     let options = options.with_strict_durability(true);
@@ -80,14 +82,21 @@ async fn a_standby_is_reported_and_takes_no_locks() -> Result<()> {
     Ok(())
 }
 
-/// The settings of a statement end with it, and a session with stricter settings keeps them.
+/// A grant waits for the disk, and for the standby that the server has. The settings of a statement end with it, and a
+/// session with stricter settings keeps them.
 #[tokio::test]
 async fn settings_do_not_outlive_the_statement() -> Result<()> {
-    let tables = Tables::fresh();
+    let (tables, _, admin) = stage(1).await;
+    let locks = &tables.locks;
+    let column = "commits text DEFAULT current_setting('synchronous_commit')";
+    admin.batch_execute(&format!("ALTER TABLE {locks} ADD COLUMN {column}")).await?;
     for asked in ["off", "local", "remote_write", "on", "remote_apply"] {
         let url = format!("{}?options=-c%20synchronous_commit%3D{asked}", shared().url());
         let backend = tables.backend_at(&url, 1).await;
         let lock = take(&backend, "key").await;
+        let row = admin.query_one(&format!("SELECT commits FROM {locks}"), &[]).await?;
+        let least = if asked == "remote_apply" { asked } else { "on" };
+        assert_eq!(row.get::<_, &str>(0), least, "{asked}");
         release(&backend, lock.lock_id).await?;
         let client = backend.pool().get().await?;
         let sql = "SELECT current_setting('synchronous_commit'), current_setting('lock_timeout')";

@@ -241,6 +241,7 @@ async fn corrupt_rows_are_reported_and_left_alone() -> Result<()> {
         "expires_at_ms = -1",
         "expires_at_ms = 9223372036854775807",
         "acquired_at_ms = -1",
+        "acquired_at_ms = 9223372036854775807",
         "user_key = ''",
     ];
     for (number, change) in changes.iter().enumerate() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use syncguard_postgres::tokio_postgres::Transaction;
-use syncguard_postgres::{ExtendResult, NotHeld, PostgresBackend};
+use syncguard_postgres::{ErrorCode, ExtendResult, NotHeld, PostgresBackend};
 
 use crate::postgres::support::{
     MINUTE, Tables, acquiring, connect, extend, extending, over_pool, pin, release, session,
@@ -143,6 +143,29 @@ async fn an_extend_never_slips_between_their_read_and_their_write() -> Result<()
     ensure!(!extend.await??.is_extended(), "two holders");
     ensure!(typescript::release(&mut client, &tables, theirs).await?, "their lock is theirs");
     Ok(())
+}
+
+/// An extend that is early enough to do without the advisory lock is not, once another extend has shortened the lock.
+#[tokio::test]
+async fn an_extend_of_a_lock_that_was_shortened_changes_nothing_without_the_advisory_lock()
+-> Result<()> {
+    const KEY: &str = "shortened";
+    let (tables, backend, admin) = stage(1).await;
+    let options = tables.options().with_statement_timeout(MINUTE / 2);
+    let backend = over_pool(backend.pool().clone(), options);
+    let lock = take(&backend, KEY).await;
+    let mut theirs = connect(&shared().url()).await;
+    let theirs = turn(&mut theirs, KEY).await?;
+    let mut other = connect(&shared().url()).await;
+    let other = pin(&mut other, &tables).await?;
+    let extend = extending(&backend, lock.lock_id);
+    waiters(&admin, &tables.locks, 1).await;
+    let shorten = format!("UPDATE {} SET expires_at_ms = expires_at_ms - 40000", tables.locks);
+    other.batch_execute(&shorten).await?;
+    other.commit().await?;
+    let error = extend.await?.unwrap_err();
+    ensure!(error.code() == ErrorCode::ServiceUnavailable, "{error:?}");
+    Ok(theirs.rollback().await?)
 }
 
 /// Our extend is being committed when the TypeScript client's acquire arrives: the acquire has to wait for us.

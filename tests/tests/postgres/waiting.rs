@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use syncguard_postgres::contract::LookupRequest;
+use syncguard_postgres::contract::{LookupRequest, ReleaseRequest};
 use syncguard_postgres::deadpool_postgres::Object;
-use syncguard_postgres::{ErrorCode, LockBackend as _};
+use syncguard_postgres::{ErrorCode, Fence, Key, LockBackend as _};
 use tokio::time::{sleep, timeout};
 
 use crate::postgres::support::{
@@ -22,6 +22,7 @@ async fn contenders_that_hang_leave_a_connection_to_holders() -> Result<()> {
         let options = tables.options().with_statement_timeout(MINUTE);
         let backend = over_pool(backend.pool().clone(), options);
         let held = take(&backend, "held").await;
+        let counted = take(&backend, "counted").await;
         let mut other = connect(&shared().url()).await;
         let turn = turn(&mut other, "hanging").await?;
         let contenders: Vec<_> =
@@ -31,6 +32,9 @@ async fn contenders_that_hang_leave_a_connection_to_holders() -> Result<()> {
             extend(&backend, held.lock_id).await?;
         }
         release(&backend, held.lock_id).await?;
+        let counted = ReleaseRequest::new(counted.lock_id)
+            .with_counter_at_least(Key::new("counted")?, Fence::new(9)?)?;
+        ensure!(backend.release(counted).await?.is_released());
         contenders.iter().for_each(tokio::task::JoinHandle::abort);
         turn.rollback().await?;
     }

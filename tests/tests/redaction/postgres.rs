@@ -81,7 +81,7 @@ async fn the_postgres_backend_says_nothing() {
     psql(
         "CREATE FUNCTION tells() RETURNS trigger LANGUAGE plpgsql AS $$
          BEGIN
-           RAISE NOTICE 'tells';
+           RAISE WARNING 'tells % %', NEW.key, NEW.lock_id;
            RAISE EXCEPTION 'raised % %', NEW.key, NEW.lock_id USING DETAIL = NEW.key, HINT = NEW.lock_id,
              COLUMN = NEW.key, CONSTRAINT = NEW.key, DATATYPE = NEW.key, TABLE = NEW.key, SCHEMA = NEW.lock_id;
          END $$;

@@ -12,6 +12,7 @@ use syncguard_test_services::proxy::{FaultProxy, ReplyCut};
 use syncguard_test_services::redis::RedisServer;
 use tokio::task::JoinSet;
 
+use crate::redis::signals::until;
 use crate::redis::support::{
     backend, backend_with, every_operation, fresh, patient, request, shared, take,
 };
@@ -173,5 +174,19 @@ async fn a_connection_on_which_nothing_comes_back_is_replaced_once() -> Result<(
     freed(&backend, &key).await?;
     let opened = proxy.counters().connections - before;
     assert!((1..=10).contains(&opened), "{opened} connections in place of one");
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_lost_connection_is_opened_again_while_another_one_works() -> Result<()> {
+    let proxy = FaultProxy::start(shared().port())?;
+    let backend = through(&proxy, patient().with_connections(3)).await?;
+    let before = proxy.counters().connections;
+    proxy.sever();
+    until("all are open again", async || {
+        eventually(|| backend.is_locked(IsLockedRequest::new("k").unwrap())).await;
+        proxy.counters().connections - before >= 3
+    })
+    .await;
     Ok(())
 }

@@ -1,12 +1,16 @@
 //! The inventory of a server.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use syncguard_redis::inventory::ListRequest;
-use syncguard_redis::{ErrorCode, Fence, RedisOptions};
+use syncguard_redis::{ErrorCode, Fence, RedisBackend, RedisOptions};
+use syncguard_test_services::proxy::FaultProxy;
 use syncguard_test_services::redis::RedisServer;
+use syncguard_tests::calls::until;
 use syncguard_tests::inventory::{inventory, locks};
 
-use crate::redis::support::{Raw, backend, backend_with, fresh, shared, take};
+use crate::redis::support::{Raw, backend, backend_with, fresh, patient, shared, take};
 
 /// Records as after many acquires.
 async fn fill(raw: &Raw, prefix: &str, count: usize) {
@@ -47,6 +51,29 @@ async fn more_locks_than_a_sweep_keeps_are_listed_once_each() -> Result<()> {
     // More names than a cursor keeps take more than one sweep, but not one for each page.
     let sweeps = (raw.calls("scan").await - scans) / 300;
     assert!((1..=3).contains(&sweeps), "{sweeps}");
+    Ok(())
+}
+
+/// A listing begins again if another server takes the place of its server: the names are in another order there.
+#[tokio::test]
+async fn a_listing_misses_no_lock_if_its_server_is_replaced_meanwhile() -> Result<()> {
+    const COUNT: usize = 2000;
+    let (old, new) = (RedisServer::start()?, RedisServer::start()?);
+    let (raw, other) = (Raw::connect(&old.url()).await, Raw::connect(&new.url()).await);
+    fill(&raw, "k:", COUNT).await;
+    fill(&other, "k:", COUNT).await;
+    let proxy = FaultProxy::start(old.port())?;
+    let url = format!("redis://127.0.0.1:{}", proxy.port());
+    let backend = RedisBackend::connect_with(&url, patient()).await?;
+    // The listing has six steps or more.
+    proxy.set_latency(Duration::ZERO, Duration::from_millis(100));
+    let replaced = async {
+        until("the first answer was read", async || raw.calls("scan").await > 1).await;
+        proxy.lead_to(new.port());
+        proxy.sever();
+    };
+    let (listed, ()) = tokio::join!(locks(&backend, ListRequest::new()), replaced);
+    assert_eq!(listed?.0.len(), COUNT);
     Ok(())
 }
 

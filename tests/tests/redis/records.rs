@@ -245,6 +245,7 @@ fn corrupt() -> Vec<(String, &'static str)> {
         ("expiresAtMs", "1.5"),
         ("expiresAtMs", "nan"),
         ("acquiredAtMs", "9007199254740992"),
+        ("acquiredAtMs", "-5"),
         ("expiresAtMs", "99999999999999999999"),
     ];
     let times = times.map(|(field, value)| (record_with(field, value), "makes no sense"));

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use syncguard_redis::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
-use syncguard_redis::{ErrorCode, LockBackend as _, RedisBackend, RedisOptions, WaitReplicas};
+use syncguard_redis::{
+    ErrorCode, Fence, Key, LockBackend as _, RedisBackend, RedisOptions, WaitReplicas,
+};
 use syncguard_test_services::ports;
 use syncguard_test_services::redis::{RedisServer, Sentinel};
 use tokio::time::timeout;
@@ -46,6 +48,9 @@ async fn a_lock_counts_when_replicas_have_it() -> Result<()> {
     assert!(error.is_outcome_unknown(), "{error:?}");
     // A contended acquire has written nothing, and is no error.
     assert!(!in_vain.acquire(request("k", 1000)).await?.is_acquired());
+    let release = ReleaseRequest::new(lock.lock_id);
+    let counted = release.with_counter_at_least(Key::new("k")?, Fence::new(9)?)?;
+    assert!(in_vain.release(counted).await.unwrap_err().is_outcome_unknown());
 
     replica.resume()?;
     let lock = take(&backend, "short", 60_000).await;

@@ -109,6 +109,24 @@ async fn a_watch_is_over_after_one_change_and_knows_what_is_live() -> Result<()>
     Ok(())
 }
 
+/// The driver forgets the oldest of many changes that nobody has read yet.
+#[tokio::test]
+async fn each_of_many_changes_at_once_is_heard() -> Result<()> {
+    let server = RedisServer::start()?;
+    let (raw, waiting) = (Raw::connect(&server.url()).await, backend(&server).await);
+    let (mut watches, mut changes) = (Vec::new(), Vec::new());
+    for number in 0..1000 {
+        watches.push(watch(&waiting, &format!("k{number}")).await.expect("a watch"));
+        changes.extend([format!("syncguard:k{number}"), "changed".to_owned()]);
+    }
+    let changes: Vec<&str> = changes.iter().map(String::as_str).collect();
+    raw.send("MSET", &changes).await;
+    for watch in &mut watches {
+        timeout(SOON, watch.changed()).await?;
+    }
+    Ok(())
+}
+
 /// Two processes pass a key to each other, and neither ever polls.
 #[tokio::test(flavor = "multi_thread")]
 async fn hundreds_of_hand_overs_lose_no_wake_up() -> Result<()> {

@@ -8,6 +8,7 @@ use syncguard_core::{AcquisitionOptions, Jitter, Key, LockBackend, LockConfig, a
 
 use crate::client::Client;
 use crate::context::{Context, LONG, SHORT, fresh_key};
+use crate::in_window::{InWindow, nth};
 use crate::other_process::OtherProcess;
 use crate::outcome::{Checked, Outcome, Stop, Unexpected, ensure};
 use crate::tasks::pause;
@@ -41,6 +42,12 @@ pub(crate) async fn a_release_is_heard(context: &Context<'_>) -> Outcome {
         let mut signal = watch(&client, &key).await?;
         releaser.released(lock.lock_id).await?;
         heard("a release", signal.changed()).await?;
+    }
+    if let Ok(windows) = InWindow::of(other) {
+        let lock = windows.0.take(&key, LONG).await?;
+        let mut signal = watch(&client, &key).await?;
+        windows.counted(&key, lock.lock_id, nth(1)?).await?;
+        heard("a release that raises the counter", signal.changed()).await?;
     }
     Ok(())
 }

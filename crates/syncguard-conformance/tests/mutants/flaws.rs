@@ -40,6 +40,7 @@ flaws! {
     extends_on_contention => [a_refusal_changes_nothing];
     indexes_refused_ids => [a_refused_request_is_granted_once_the_key_is_free];
     never_signals => [a_release_is_heard];
+    says_nothing_of_a_release_that_raises_the_counter => [a_release_is_heard];
     a_watch_takes_expired_locks_for_live => [a_watch_does_not_take_a_free_key_for_locked];
     says_that_what_it_watches_is_locked => [a_watch_does_not_take_a_free_key_for_locked];
     mixes_up_watches => [a_release_of_another_key_says_nothing_of_this_one];

@@ -143,12 +143,15 @@ async fn an_attempt_without_its_caller_goes_on_for_the_next() {
     let (client, _) = next.await.unwrap();
     assert!(!client.is_closed());
     // A failure from before is no news.
-    let failed = tokio::spawn(async { Err(DialError::Silence) });
-    while !failed.is_finished() {
-        tokio::task::yield_now().await;
+    let error = "no URL".parse::<Config>().unwrap_err();
+    for failure in [DialError::Silence, DialError::Driver(error)] {
+        let failed = tokio::spawn(async { Err(failure) });
+        while !failed.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        orphans(&dialer.orphans).push(failed);
+        assert!(dialer.connect(&config).await.is_ok());
     }
-    orphans(&dialer.orphans).push(failed);
-    assert!(dialer.connect(&config).await.is_ok());
 }
 
 #[test]

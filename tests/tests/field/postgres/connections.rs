@@ -9,6 +9,8 @@ use syncguard_postgres::{
 };
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 use syncguard_test_services::proxy::FaultProxy;
+use syncguard_tests::calls::{SOON, watch};
+use tokio::time::timeout;
 
 use crate::field::silent::Silent;
 use crate::field::{MINUTE, failures_before_an_extend, runtimes, take};
@@ -44,6 +46,7 @@ async fn an_answer_of_a_read_only_server_leads_to_the_new_primary() -> Result<()
     let url = url(&format!("127.0.0.1:{}", proxy.port()), "demoted");
     let backend = PostgresBackend::connect(&url).await?;
     let lock = take(&backend, "key").await?;
+    let mut old = watch(&backend, "key").await.context("a watch")?;
     drop(open(&backend, CONNECTIONS).await?);
     server.psql("ALTER ROLE postgres SET default_transaction_read_only = off")?;
     become_read_only(&server, &backend, CONNECTIONS).await?;
@@ -55,6 +58,10 @@ async fn an_answer_of_a_read_only_server_leads_to_the_new_primary() -> Result<()
     release(&backend, lock).await?;
     let opened = (proxy.counters() - before).connections;
     ensure!(opened == 1, "{opened} new connections");
+    // Nobody releases a lock at the old server any more.
+    while !old.is_over() {
+        timeout(SOON, old.changed()).await?;
+    }
     Ok(())
 }
 

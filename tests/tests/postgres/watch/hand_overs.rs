@@ -92,6 +92,8 @@ async fn a_release_under_way_holds_nobody_else_up() -> Result<()> {
     // A session that had waited for the release would have been replaced.
     ensure!(stage.listeners().await? == session && session.len() == 1, "{session:?}");
     stage.admin.batch_execute(&format!("SELECT pg_advisory_unlock({number})")).await?;
+    let _third = watch_in_time(&backend, "third").await?;
+    ensure!(stage.watched().await? == 3, "nobody waits for the key any more");
     drop(watch_in_time(&backend, "key").await?);
     Ok(())
 }

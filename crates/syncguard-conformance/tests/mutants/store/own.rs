@@ -35,6 +35,9 @@ impl Store {
         };
         let trusts_the_key = self.has(Flaw::a_release_raises_the_counter_of_another_key);
         let raised = raised.filter(|raised| trusts_the_key || is_its(raised));
+        if raised.is_some() && self.has(Flaw::says_nothing_of_a_release_that_raises_the_counter) {
+            self.lost.extend(self.watches.drain().flat_map(|(_, signals)| signals));
+        }
         let answer = self.release(lock_id, now)?;
         let raises = match self.flaw {
             Some(Flaw::a_release_raises_no_counter) => false,
