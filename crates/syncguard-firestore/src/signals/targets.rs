@@ -6,6 +6,7 @@ use gcloud_sdk::google::firestore::v1::TargetChange;
 use gcloud_sdk::google::firestore::v1::listen_response::ResponseType;
 use gcloud_sdk::google::firestore::v1::target_change::TargetChangeType;
 use syncguard_core::Timestamp;
+use tokio::time::Instant;
 
 use crate::document::Record;
 
@@ -16,6 +17,8 @@ pub(super) type TargetId = i32;
 pub(super) struct Targets {
     targets: HashMap<String, Target>,
     last: TargetId,
+    /// When the server confirmed a document, or got the first request for one that it owes an answer to.
+    since: Option<Instant>,
 }
 
 struct Target {
@@ -79,6 +82,9 @@ impl Targets {
         if self.targets.len() >= Self::LIMIT {
             return Added::TooMany;
         }
+        if self.pending_since().is_none() {
+            self.since = Some(Instant::now());
+        }
         self.last += 1;
         let target = Target { id: self.last, pending: Some(Pending::default()) };
         self.targets.insert(name.to_owned(), target);
@@ -89,9 +95,10 @@ impl Targets {
         self.targets.remove(name).map(|target| target.id)
     }
 
-    /// Returns whether any target waits for the server's confirmation.
-    pub(super) fn are_pending(&self) -> bool {
-        self.targets.values().any(|target| target.pending.is_some())
+    /// While targets wait for the server's confirmation: the time since when the server has confirmed none.
+    pub(super) fn pending_since(&self) -> Option<Instant> {
+        let mut targets = self.targets.values();
+        self.since.filter(|_| targets.any(|target| target.pending.is_some()))
     }
 
     /// Takes an answer of the server, and returns the events that follow from it.
@@ -132,6 +139,7 @@ impl Targets {
         let ids = &change.target_ids;
         match change.target_change_type() {
             TargetChangeType::Current => {
+                self.since = Some(Instant::now());
                 let matching = self.targets.iter_mut().filter(|(_, target)| target.is_in(ids));
                 let confirmed = matching.filter_map(|(name, target)| {
                     Some(Event::Confirmed(name.clone(), target.pending.take()?.lock()))
@@ -181,11 +189,14 @@ impl Pending {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use gcloud_sdk::google::firestore::v1::{
         Document, DocumentChange, DocumentDelete, ExistenceFilter,
     };
     use syncguard_core::contract::Holder;
     use syncguard_core::{Fence, Key, LockId};
+    use tokio::time::advance;
 
     use super::*;
 
@@ -238,14 +249,29 @@ mod tests {
         assert_eq!(targets.add("a"), Added::New(1));
         assert_eq!(targets.on_answer(locked("a")), []);
         assert_eq!(targets.on_answer(target_change(CURRENT, &[2])), [], "another one");
-        assert!(targets.are_pending());
         assert_eq!(targets.on_answer(target_change(CURRENT, &[1])), confirmed("a", Some(7)));
-        assert!(!targets.are_pending());
         assert_eq!(targets.add("a"), Added::Confirmed);
         assert_eq!(targets.on_answer(locked("a")), [], "it is not free");
         assert_eq!(targets.on_answer(deleted("a")), may_be_free("a"));
         assert_eq!((targets.remove("a"), targets.remove("a")), (Some(1), None));
         assert_eq!(targets.on_answer(deleted("a")), []);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_confirmation_gives_the_server_the_whole_time_for_the_next() {
+        let mut targets = Targets::default();
+        assert_eq!(targets.pending_since(), None);
+        let start = Instant::now();
+        for name in ["a", "b", "c"] {
+            targets.add(name);
+            advance(Duration::from_secs(1)).await;
+            assert_eq!(targets.pending_since(), Some(start));
+        }
+        targets.on_answer(target_change(CURRENT, &[1]));
+        assert_eq!(targets.pending_since(), Some(Instant::now()));
+        targets.on_answer(target_change(CURRENT, &[2]));
+        targets.remove("c");
+        assert_eq!(targets.pending_since(), None);
     }
 
     #[test]
