@@ -17,7 +17,7 @@ pub(super) type TargetId = i32;
 pub(super) struct Targets {
     targets: HashMap<String, Target>,
     last: TargetId,
-    /// When the server confirmed a document, or got the first request for one that it owes an answer to.
+    /// When the server confirmed a document last, or was asked for one while it owed no answer.
     since: Option<Instant>,
 }
 
