@@ -15,7 +15,7 @@ pub(super) type TargetId = i32;
 /// The documents of one stream, by their names.
 #[derive(Default)]
 pub(super) struct Targets {
-    targets: HashMap<String, Target>,
+    by_name: HashMap<String, Target>,
     last: TargetId,
     /// When the server confirmed a document last, or was asked for one while it owed no answer.
     since: Option<Instant>,
@@ -74,12 +74,12 @@ impl Targets {
     const LIMIT: usize = 1_000;
 
     pub(super) fn add(&mut self, name: &str) -> Added {
-        if let Some(target) = self.targets.get_mut(name) {
+        if let Some(target) = self.by_name.get_mut(name) {
             let Some(pending) = &mut target.pending else { return Added::Confirmed };
             pending.has_joined = true;
             return Added::Pending;
         }
-        if self.targets.len() >= Self::LIMIT {
+        if self.by_name.len() >= Self::LIMIT {
             return Added::TooMany;
         }
         if self.pending_since().is_none() {
@@ -87,17 +87,17 @@ impl Targets {
         }
         self.last += 1;
         let target = Target { id: self.last, pending: Some(Pending::default()) };
-        self.targets.insert(name.to_owned(), target);
+        self.by_name.insert(name.to_owned(), target);
         Added::New(self.last)
     }
 
     pub(super) fn remove(&mut self, name: &str) -> Option<TargetId> {
-        self.targets.remove(name).map(|target| target.id)
+        self.by_name.remove(name).map(|target| target.id)
     }
 
     /// While targets wait for the server's confirmation: the time since when the server has confirmed none.
     pub(super) fn pending_since(&self) -> Option<Instant> {
-        let mut targets = self.targets.values();
+        let mut targets = self.by_name.values();
         self.since.filter(|_| targets.any(|target| target.pending.is_some()))
     }
 
@@ -110,7 +110,7 @@ impl Targets {
                 if change.target_ids.is_empty() {
                     return self.on_deleted(&document.name).into_iter().collect();
                 }
-                let target = self.targets.get_mut(&document.name);
+                let target = self.by_name.get_mut(&document.name);
                 // After the confirmation a changed document is no event: the lock is not free.
                 if let Some(pending) = target.and_then(|target| target.pending.as_mut()) {
                     // A document that cannot be read is not a lock to wait for.
@@ -140,14 +140,14 @@ impl Targets {
         match change.target_change_type() {
             TargetChangeType::Current => {
                 self.since = Some(Instant::now());
-                let matching = self.targets.iter_mut().filter(|(_, target)| target.is_in(ids));
+                let matching = self.by_name.iter_mut().filter(|(_, target)| target.is_in(ids));
                 let confirmed = matching.filter_map(|(name, target)| {
                     Some(Event::Confirmed(name.clone(), target.pending.take()?.lock()))
                 });
                 confirmed.collect()
             }
             TargetChangeType::Remove => {
-                let refused = self.targets.extract_if(|_, target| target.is_in(ids));
+                let refused = self.by_name.extract_if(|_, target| target.is_in(ids));
                 refused.map(|(name, _)| Event::Refused(name)).collect()
             }
             // The server sends the first state again, which does not mention documents deleted since.
@@ -158,14 +158,14 @@ impl Targets {
 
     /// The documents of these targets may have been deleted.
     fn on_maybe_deleted(&mut self, ids: &[TargetId]) -> Vec<Event> {
-        let matching = self.targets.iter().filter(|(_, target)| target.is_in(ids));
+        let matching = self.by_name.iter().filter(|(_, target)| target.is_in(ids));
         let names: Vec<_> = matching.map(|(name, _)| name.clone()).collect();
         names.iter().filter_map(|name| self.on_deleted(name)).collect()
     }
 
     /// A document was deleted, or never existed.
     fn on_deleted(&mut self, name: &str) -> Option<Event> {
-        let target = self.targets.get_mut(name)?;
+        let target = self.by_name.get_mut(name)?;
         if let Some(pending) = &mut target.pending {
             pending.was_deleted = true;
             return None;
