@@ -80,14 +80,22 @@ fn nothing_stale_goes_in() -> Result<()> {
         crowd(&server, level, false)?;
         crowd(&server, level, true)?;
     }
+    let answer = |statement: &FenceStatement, resource: &str, fence: u64| {
+        server.sql(&format!(
+            "SET @resource = '{resource}'; SET @fence = {fence}; PREPARE fenced FROM '{}';
+             DO LAST_INSERT_ID(0); EXECUTE fenced USING {}; SELECT LAST_INSERT_ID()",
+            statement.sql(),
+            variables(statement)
+        ))
+    };
     // No row has the key: the last insert id says so.
     let column = FenceStatement::for_column(Dialect::MySql, "data", "id", "fence")?;
-    let answer = server.sql(&format!(
-        "SET @resource = 'other'; SET @fence = 9; PREPARE fenced FROM '{}'; DO LAST_INSERT_ID(0);
-         EXECUTE fenced USING {}; SELECT LAST_INSERT_ID()",
-        column.sql(),
-        variables(&column)
-    ))?;
-    ensure!(answer == "0", "{answer}");
+    ensure!(answer(&column, "other", 9)? == "0");
+    // Capitals and blanks count: these are three resources.
+    let rows = FenceStatement::for_rows(Dialect::MySql, "test.fences")?;
+    for (resource, fence) in [("order", 9), ("Order", 8), ("order ", 7)] {
+        let answer = answer(&rows, resource, fence)?;
+        ensure!(answer == fence.to_string(), "{resource:?}: {answer}");
+    }
     Ok(())
 }

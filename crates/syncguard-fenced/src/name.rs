@@ -73,5 +73,6 @@ mod tests {
             }
         }
         assert!(column(Dialect::Postgres, "a.b").is_err());
+        assert!(column(Dialect::Postgres, &long[1..]).is_ok());
     }
 }

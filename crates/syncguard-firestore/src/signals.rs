@@ -29,7 +29,7 @@ pub(crate) fn hub(client: Arc<Client>, timeout: Duration) -> SignalHub {
     let limits = SignalLimits { open: timeout, step: timeout, confirm: timeout };
     let listen = move |subscriptions| {
         let (client, targets) = (Arc::clone(&client), Targets::default());
-        Session { subscriptions, client, timeout, targets, deadline: None }.listen()
+        Session { subscriptions, client, timeout, targets }.listen()
     };
     SignalHub::new("firestore", limits, OutageLog::default(), listen)
 }
@@ -41,8 +41,6 @@ struct Session {
     /// How long the server may take to confirm a document.
     timeout: Duration,
     targets: Targets,
-    /// When the server must have confirmed another document, while some are pending.
-    deadline: Option<Instant>,
 }
 
 /// Sends requests to the server.
@@ -62,13 +60,14 @@ impl Session {
             Err(status) => return failed(&status),
         };
         loop {
+            // When the server must have confirmed another document.
+            let deadline = self.targets.pending_since().map(|since| since + self.timeout);
             tokio::select! {
                 biased;
                 answer = answers.next() => match answer {
                     Some(Ok(answer)) => {
                         let events = answer.response_type.map(|answer| self.targets.on_answer(answer));
                         events.into_iter().flatten().for_each(|event| self.pass_on(event));
-                        self.set_deadline();
                     }
                     Some(Err(status)) => return failed(&status),
                     None => return Ok(SignalEnd::Closed),
@@ -78,7 +77,7 @@ impl Session {
                     self.request_changes(changes, &requests);
                 }
                 _ = connection.changed() => return Ok(SignalEnd::Closed),
-                () = sleep_until(self.deadline.unwrap_or_else(Instant::now)), if self.deadline.is_some() => {
+                () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
                     return Err(Fault::timed_out(false).error);
                 }
             }
@@ -104,12 +103,6 @@ impl Session {
                 Added::TooMany => self.subscriptions.refuse(&name),
             }
         }
-        self.set_deadline();
-    }
-
-    fn set_deadline(&mut self) {
-        let deadline = || self.deadline.unwrap_or_else(|| Instant::now() + self.timeout);
-        self.deadline = self.targets.are_pending().then(deadline);
     }
 
     fn pass_on(&mut self, event: Event) {
@@ -119,7 +112,6 @@ impl Session {
                 let held = lock.zip(now).filter(|(lock, now)| is_live(lock.expires_at, *now));
                 let is_polled = held.map(|(lock, _)| !lock.has_holder);
                 self.subscriptions.confirm(&name, LockSeen::of(is_polled));
-                self.deadline = None;
             }
             Event::MayBeFree(name) => self.subscriptions.signal(&name),
             Event::Refused(name) => {

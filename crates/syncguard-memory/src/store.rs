@@ -294,4 +294,16 @@ mod tests {
         let _ = store.acquire(&asked, &second, time(7500)).unwrap();
         assert_eq!(held(&store), second);
     }
+
+    #[test]
+    fn a_watch_that_nobody_hears_any_more_is_forgotten() {
+        let (mut store, key) = (Store::default(), Key::new("key").unwrap());
+        let now = Timestamp::from_millis(5000).unwrap();
+        let request = AcquireRequest::new(&key, Ttl::DEFAULT).unwrap();
+        let _ = store.acquire(&request, &Holder::unnamed(), now).unwrap();
+        for _ in 0..3 {
+            assert!(store.watch(key.clone(), now).is_locked());
+        }
+        assert_eq!(store.watches[&key].len(), 1);
+    }
 }

@@ -3,3 +3,4 @@
 mod connect;
 mod expired;
 mod inventory;
+mod test_store;

@@ -91,6 +91,6 @@ fn file_system_risk(kind: Kind) -> Option<DurabilityRisk> {
     match kind {
         Kind::Memory => Some(DurabilityRisk::MemoryFileSystem),
         Kind::Overlay => Some(DurabilityRisk::ContainerLayer),
-        Kind::Remote | Kind::Other => None,
+        Kind::Other => None,
     }
 }

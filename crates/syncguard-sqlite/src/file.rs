@@ -36,13 +36,12 @@ impl LockFile {
             LockError::invalid_argument("the path of the lock file names no file")
         })?;
         check_folder(folder)?;
-        Kind::of(folder).check()?;
+        Kind::of(folder)?;
         create(&absolute)?;
         let found = |error| cannot("the lock file cannot be found", &error);
         let path = fs::canonicalize(&absolute).map_err(found)?;
         let metadata = fs::metadata(&path).map_err(found)?;
-        let kind = Kind::of(&path);
-        kind.check()?;
+        let kind = Kind::of(&path)?;
         if !metadata.is_file() {
             return Err(LockError::invalid_argument(
                 "the path of the lock file names no regular file",

@@ -220,12 +220,15 @@ mod tests {
     fn an_extend_keeps_the_time_of_acquisition() {
         let ttl = Ttl::from_millis(20_000).unwrap();
         let record = record(&moment("a", 50_000, WALL));
-        for now in [moment("a", 52_000, WALL + 3_600_000), moment("b", 52_000, WALL)] {
+        for (now, expires) in [
+            (moment("a", 52_000, WALL + 3_600_000), 1_800_000_072_000),
+            (moment("b", 52_000, WALL + 7_000), 1_800_000_079_000),
+        ] {
             let extended = record.extended(ttl, &now).unwrap();
             assert_eq!(extended.boot, now.boot);
             assert_eq!(extended.expires.as_millis(), 72_000);
             assert_eq!(extended.acquired_at().unwrap(), record.acquired_at().unwrap());
-            assert_eq!(extended.expires_at().unwrap().as_millis(), 1_800_000_072_000);
+            assert_eq!(extended.expires_at().unwrap().as_millis(), expires);
         }
     }
 

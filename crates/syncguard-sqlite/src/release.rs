@@ -79,3 +79,13 @@ impl Operation for Counted {
         Ok(result)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_release_that_raises_a_counter_waits_for_the_disk() {
+        assert_eq!((Counted::MATTERS_AFTER_REBOOT, Release::MATTERS_AFTER_REBOOT), (true, false));
+    }
+}

@@ -1,13 +1,16 @@
 //! The clocks of the clients decide about locks here, so a wrong one is noticed, and uses up no tick.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
-use syncguard_etcd::contract::{AcquireResult, FenceWindow, Refusal, ReleaseRequest};
+use syncguard_etcd::contract::{
+    AcquireResult, FenceWindow, IsLockedRequest, Refusal, ReleaseRequest,
+};
 use syncguard_etcd::{DriftLevel, ErrorCode, EtcdOptions, Fence, LockBackend as _, Timestamp};
+use syncguard_test_services::proxy::FaultProxy;
 use syncguard_tests::calls::until;
 
-use crate::etcd::support::{backend_with, fresh, options, request, take};
+use crate::etcd::support::{backend_at, backend_with, fresh, options, request, shared, take};
 
 /// Options with a clock that is this many milliseconds ahead of the machine's.
 fn with_clock_ahead(millis: i64) -> EtcdOptions {
@@ -49,6 +52,30 @@ async fn a_wrong_clock_is_noticed_and_a_strict_backend_stops() -> Result<()> {
         }
         assert!(strict.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
     }
+    // A process may take a single lock: the first measurement shows a clock that is a minute off.
+    for _ in 0..5 {
+        let ahead = with_clock_ahead(60_000).with_strict_clock(true);
+        let strict = backend_with(&fresh(), ahead).await;
+        // The connection is open: an acquire that did not wait for the measurement would often be faster.
+        assert!(!strict.is_locked(IsLockedRequest::new("k")?).await?);
+        let error = strict.acquire(request("k", 1)).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error:?}");
+    }
+    Ok(())
+}
+
+/// A measurement makes nine connections, and the calls share one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_clock_is_measured_once_a_minute() -> Result<()> {
+    let proxy = FaultProxy::start(shared().port(0))?;
+    let ours = backend_at(proxy.port(), &fresh(), options()).await;
+    let began = Instant::now();
+    for number in 0..50 {
+        let _ = take(&ours, &format!("k{number}"), 60_000).await;
+    }
+    until("measured", async || proxy.counters().connections > 1).await;
+    let (seen, minutes) = (proxy.counters().connections, began.elapsed().as_secs() / 60);
+    assert!(seen <= 10 + 9 * minutes, "{seen} connections in {minutes} minutes");
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use syncguard_etcd::contract::{IsLockedRequest, LookupRequest, ReleaseRequest};
 use syncguard_etcd::{ErrorCode, EtcdBackend, EtcdOptions, LockBackend as _, LockId};
 use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::proxy::{FaultProxy, ReplyCut};
-use syncguard_tests::calls::{all_at_once, until};
+use syncguard_tests::calls::{SOON, all_at_once, until, watch};
 
 use crate::etcd::support::{Raw, backend, backend_at, fresh, options, request, shared, take};
 
@@ -40,8 +40,8 @@ async fn another_member_serves_when_one_dies_or_stops_or_gives_up_leadership() -
     const TIMEOUT: Duration = Duration::from_secs(1);
     const BUSY: Duration = Duration::from_secs(15);
     let mut cluster = EtcdCluster::start(3)?;
-    let options = EtcdOptions::new().with_request_timeout(TIMEOUT);
-    let ours = EtcdBackend::connect_with(&cluster.url(), options).await?;
+    let hasty = EtcdOptions::new().with_request_timeout(TIMEOUT);
+    let ours = EtcdBackend::connect_with(&cluster.url(), hasty).await?;
     let held = take(&ours, "held", 120_000).await;
     outage(&ours).await;
     cluster.move_leader()?;
@@ -57,11 +57,15 @@ async fn another_member_serves_when_one_dies_or_stops_or_gives_up_leadership() -
     println!("outage: moved {moved:?}, killed {killed:?}, frozen {frozen:?}");
     assert!(moved < BUSY && killed < BUSY && frozen < BUSY);
 
-    // Without a quorum nothing is granted, and the lock survives all of it.
+    // Without a quorum watches end, nothing is granted, and the lock survives all of it.
+    let alone = backend_at(cluster.port(leader), "", options()).await;
+    let mut heard = watch(&alone, "held").await.context("a watch")?;
     let others: Vec<_> = (0..3).filter(|member| *member != leader).collect();
     for member in &others {
         cluster.kill(*member)?;
     }
+    tokio::time::timeout(SOON, heard.changed()).await.context("the end of a watch")?;
+    assert!(heard.is_over());
     let refused = ours.acquire(request("other", 1)).await.unwrap_err();
     assert!(refused.is_retryable(), "{refused:?}");
     for member in &others {

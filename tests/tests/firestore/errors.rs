@@ -82,6 +82,10 @@ async fn a_read_that_fails_is_told_by_its_code() -> Result<()> {
             tells_nothing(&error, id);
         }
     }
+    // The stream ends well, before it has mentioned the document.
+    gateway.set(READ, Code::Ok, ALWAYS);
+    let error = backend.is_locked(IsLockedRequest::new("k")?).await.unwrap_err();
+    assert_eq!(error.code(), Internal, "{error:?}");
     gateway.clear();
     assert!(backend.release(ReleaseRequest::new(id)).await?.is_released());
     Ok(())

@@ -2,9 +2,10 @@
 
 use anyhow::Result;
 use syncguard_firestore::inventory::ListRequest;
-use syncguard_firestore::{Fence, FirestoreOptions};
+use syncguard_firestore::{Fence, FirestoreOptions, LockId};
 use syncguard_tests::inventory::inventory;
 
+use crate::firestore::operations::copy_of;
 use crate::firestore::support::{Raw, fresh, take};
 
 #[tokio::test]
@@ -26,8 +27,10 @@ async fn each_of_it_sends_what_it_says() -> Result<()> {
     assert_eq!(raw.calls(), 2, "a raise");
     inventory(&backend).raise_counter("job:1", Fence::new(5)?).await?;
     assert_eq!(raw.calls(), 1, "a raise to less");
-    // A key that is no document id is found by its prefix as well.
-    let slashed = inventory(&backend).list_locks(ListRequest::new().with_prefix("a/")).await?;
-    assert_eq!(slashed.entries.len(), 1);
+    // A key that is no document id is found by its prefix as well, and another tenant's lock is not.
+    let theirs = copy_of("ab", LockId::generate()?, 9_000_000_000_000);
+    raw.set("tenants/acme/locks/ab", theirs).await;
+    let slashed = inventory(&backend).list_locks(ListRequest::new().with_prefix("a")).await?;
+    assert_eq!(slashed.entries.len(), 1, "{slashed:?}");
     Ok(())
 }

@@ -6,6 +6,7 @@ use gcloud_sdk::google::firestore::v1::TargetChange;
 use gcloud_sdk::google::firestore::v1::listen_response::ResponseType;
 use gcloud_sdk::google::firestore::v1::target_change::TargetChangeType;
 use syncguard_core::Timestamp;
+use tokio::time::Instant;
 
 use crate::document::Record;
 
@@ -14,8 +15,10 @@ pub(super) type TargetId = i32;
 /// The documents of one stream, by their names.
 #[derive(Default)]
 pub(super) struct Targets {
-    targets: HashMap<String, Target>,
+    by_name: HashMap<String, Target>,
     last: TargetId,
+    /// When the server confirmed a document last, or was asked for one while it owed no answer.
+    since: Option<Instant>,
 }
 
 struct Target {
@@ -71,27 +74,31 @@ impl Targets {
     const LIMIT: usize = 1_000;
 
     pub(super) fn add(&mut self, name: &str) -> Added {
-        if let Some(target) = self.targets.get_mut(name) {
+        if let Some(target) = self.by_name.get_mut(name) {
             let Some(pending) = &mut target.pending else { return Added::Confirmed };
             pending.has_joined = true;
             return Added::Pending;
         }
-        if self.targets.len() >= Self::LIMIT {
+        if self.by_name.len() >= Self::LIMIT {
             return Added::TooMany;
+        }
+        if self.pending_since().is_none() {
+            self.since = Some(Instant::now());
         }
         self.last += 1;
         let target = Target { id: self.last, pending: Some(Pending::default()) };
-        self.targets.insert(name.to_owned(), target);
+        self.by_name.insert(name.to_owned(), target);
         Added::New(self.last)
     }
 
     pub(super) fn remove(&mut self, name: &str) -> Option<TargetId> {
-        self.targets.remove(name).map(|target| target.id)
+        self.by_name.remove(name).map(|target| target.id)
     }
 
-    /// Returns whether any target waits for the server's confirmation.
-    pub(super) fn are_pending(&self) -> bool {
-        self.targets.values().any(|target| target.pending.is_some())
+    /// While targets wait for the server's confirmation: the time since when the server has confirmed none.
+    pub(super) fn pending_since(&self) -> Option<Instant> {
+        let mut targets = self.by_name.values();
+        self.since.filter(|_| targets.any(|target| target.pending.is_some()))
     }
 
     /// Takes an answer of the server, and returns the events that follow from it.
@@ -103,7 +110,7 @@ impl Targets {
                 if change.target_ids.is_empty() {
                     return self.on_deleted(&document.name).into_iter().collect();
                 }
-                let target = self.targets.get_mut(&document.name);
+                let target = self.by_name.get_mut(&document.name);
                 // After the confirmation a changed document is no event: the lock is not free.
                 if let Some(pending) = target.and_then(|target| target.pending.as_mut()) {
                     // A document that cannot be read is not a lock to wait for.
@@ -132,14 +139,15 @@ impl Targets {
         let ids = &change.target_ids;
         match change.target_change_type() {
             TargetChangeType::Current => {
-                let matching = self.targets.iter_mut().filter(|(_, target)| target.is_in(ids));
+                self.since = Some(Instant::now());
+                let matching = self.by_name.iter_mut().filter(|(_, target)| target.is_in(ids));
                 let confirmed = matching.filter_map(|(name, target)| {
                     Some(Event::Confirmed(name.clone(), target.pending.take()?.lock()))
                 });
                 confirmed.collect()
             }
             TargetChangeType::Remove => {
-                let refused = self.targets.extract_if(|_, target| target.is_in(ids));
+                let refused = self.by_name.extract_if(|_, target| target.is_in(ids));
                 refused.map(|(name, _)| Event::Refused(name)).collect()
             }
             // The server sends the first state again, which does not mention documents deleted since.
@@ -150,14 +158,14 @@ impl Targets {
 
     /// The documents of these targets may have been deleted.
     fn on_maybe_deleted(&mut self, ids: &[TargetId]) -> Vec<Event> {
-        let matching = self.targets.iter().filter(|(_, target)| target.is_in(ids));
+        let matching = self.by_name.iter().filter(|(_, target)| target.is_in(ids));
         let names: Vec<_> = matching.map(|(name, _)| name.clone()).collect();
         names.iter().filter_map(|name| self.on_deleted(name)).collect()
     }
 
     /// A document was deleted, or never existed.
     fn on_deleted(&mut self, name: &str) -> Option<Event> {
-        let target = self.targets.get_mut(name)?;
+        let target = self.by_name.get_mut(name)?;
         if let Some(pending) = &mut target.pending {
             pending.was_deleted = true;
             return None;
@@ -181,11 +189,14 @@ impl Pending {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use gcloud_sdk::google::firestore::v1::{
         Document, DocumentChange, DocumentDelete, ExistenceFilter,
     };
     use syncguard_core::contract::Holder;
     use syncguard_core::{Fence, Key, LockId};
+    use tokio::time::advance;
 
     use super::*;
 
@@ -238,14 +249,29 @@ mod tests {
         assert_eq!(targets.add("a"), Added::New(1));
         assert_eq!(targets.on_answer(locked("a")), []);
         assert_eq!(targets.on_answer(target_change(CURRENT, &[2])), [], "another one");
-        assert!(targets.are_pending());
         assert_eq!(targets.on_answer(target_change(CURRENT, &[1])), confirmed("a", Some(7)));
-        assert!(!targets.are_pending());
         assert_eq!(targets.add("a"), Added::Confirmed);
         assert_eq!(targets.on_answer(locked("a")), [], "it is not free");
         assert_eq!(targets.on_answer(deleted("a")), may_be_free("a"));
         assert_eq!((targets.remove("a"), targets.remove("a")), (Some(1), None));
         assert_eq!(targets.on_answer(deleted("a")), []);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_confirmation_gives_the_server_the_whole_time_for_the_next() {
+        let mut targets = Targets::default();
+        assert_eq!(targets.pending_since(), None);
+        let start = Instant::now();
+        for name in ["a", "b", "c"] {
+            targets.add(name);
+            advance(Duration::from_secs(1)).await;
+            assert_eq!(targets.pending_since(), Some(start));
+        }
+        targets.on_answer(target_change(CURRENT, &[1]));
+        assert_eq!(targets.pending_since(), Some(Instant::now()));
+        targets.on_answer(target_change(CURRENT, &[2]));
+        targets.remove("c");
+        assert_eq!(targets.pending_since(), None);
     }
 
     #[test]

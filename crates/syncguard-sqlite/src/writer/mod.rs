@@ -426,7 +426,11 @@ mod tests {
         sender.send(Box::new(operation)).unwrap();
         drop(sender);
         let flag = Arc::clone(&is_blocked);
-        Writer::new(open(), inbox, flag, Watches::default()).run();
+        let writer = Writer::new(open(), inbox, flag, Watches::default());
+        // Another process kept the file locked, before the last batch.
+        is_blocked.store(true, Ordering::Release);
+        writer.serve(Vec::new());
+        writer.run();
         let is_there = Store(&open().connection).counter(&key).unwrap().is_some();
         (answer.try_recv().unwrap(), is_there)
     }
