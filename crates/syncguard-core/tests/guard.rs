@@ -12,7 +12,7 @@ use syncguard_core::{
     AutoExtend, ErrorCode, LockConfig, LossReason, ReleaseResult, acquire, try_acquire,
 };
 use tokio::runtime::Builder;
-use tokio::time::{Instant, advance, sleep};
+use tokio::time::{Instant, advance, sleep, timeout};
 
 const KEY: &str = "guarded";
 
@@ -82,6 +82,14 @@ async fn errors_of_dropped_guards_reach_the_handler_of_the_lock_or_else_of_the_b
     sleep(ms(2_000)).await;
     assert_eq!(of_lock.take().len(), 1);
     assert!(of_backend.take().is_empty());
+
+    // So does the error of a release whose caller has gone.
+    backend.on_release().before = ms(100);
+    let config = LockConfig::new("kept").with_on_release_error(of_lock.handler());
+    let guard = acquire(&backend, config.with_auto_extend(AutoExtend::new())).await.unwrap();
+    assert!(timeout(ms(10), guard.release()).await.is_err());
+    sleep(ms(200)).await;
+    assert_eq!(of_lock.take().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -244,7 +252,7 @@ async fn auto_extend_is_not_stopped_by_an_attempt_that_hangs() {
 
     backend.on_extend().before = Duration::from_secs(3_600);
     let token = guard.lost_token();
-    tokio::time::timeout(ms(901), token.cancelled()).await.expect("the loss is noticed in time");
+    timeout(ms(901), token.cancelled()).await.expect("the loss is noticed in time");
 }
 
 /// A store that is there again 1.6 s before the end of a lock of 30 s keeps it, whatever has failed before, and however long

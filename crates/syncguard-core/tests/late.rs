@@ -392,11 +392,18 @@ async fn a_release_that_meets_a_short_outage_is_tried_until_it_is_confirmed() {
         let fails = away.then_some(ErrorCode::ServiceUnavailable);
         backend.on_release().fails = fails;
     };
-    for how in ["dropped", "released", "lock"] {
+    for how in ["dropped", "extended", "released", "lock"] {
         for config in [config(20_000), config(20_000).with_auto_extend(AutoExtend::new())] {
             away(true);
             match how {
                 "dropped" => drop(acquire(&backend, config).await.unwrap()),
+                // The outage is longer than the first TTL.
+                "extended" => {
+                    let mut guard = acquire(&backend, config.with_ttl(ms(100))).await.unwrap();
+                    assert!(guard.extend(ms(20_000)).await.unwrap().is_extended());
+                    drop(guard);
+                    sleep(ms(5_000)).await;
+                }
                 "released" => {
                     acquire(&backend, config).await.unwrap().release().await.unwrap_err();
                 }

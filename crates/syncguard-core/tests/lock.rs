@@ -12,7 +12,7 @@ use syncguard_core::{
     AcquisitionOptions, AutoExtend, Backoff, CancellationToken, ErrorCode, Jitter, LockBackend,
     LockConfig, Locker, acquire, lock, try_acquire,
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 const KEY: &str = "worked-on";
 
@@ -77,11 +77,16 @@ async fn an_outage_is_ridden_out_for_the_configured_time() {
     let asked = backend.behaviour.acquires.swap(0, Ordering::SeqCst);
     assert!((7..=16).contains(&asked), "{asked} attempts");
 
-    let waiter = backend.clone();
-    let waiter = tokio::spawn(async move { acquire(&waiter, config()).await });
-    sleep(ms(3_000)).await;
-    trouble(None);
-    waiter.await.unwrap().unwrap().release().await.unwrap();
+    // A request without an answer may have been granted: its clean-up does not touch the later grant.
+    for away in [ErrorCode::ServiceUnavailable, ErrorCode::NetworkTimeout] {
+        trouble(Some(away));
+        let (guard, ()) = tokio::join!(acquire(&backend, config()), async {
+            sleep(ms(3_000)).await;
+            trouble(None);
+        });
+        sleep(ms(20_000)).await;
+        assert!(guard.unwrap().release().await.unwrap().is_released(), "{away}");
+    }
 
     // Without `with_ride_out`, or for an error that is not retryable, the first failure is reported.
     for (code, config) in [
@@ -106,6 +111,34 @@ async fn an_outage_is_ridden_out_for_the_configured_time() {
     let error =
         acquire(&backend, LockConfig::new(KEY).with_ride_out(Duration::ZERO)).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::InvalidArgument);
+}
+
+/// Neither a failure that comes after the time to ride out nor a grant after the TTL is the end of an outage.
+#[tokio::test(start_paused = true)]
+async fn each_outage_has_its_own_time_however_late_its_failures_come() {
+    let backend = FaultyBackend::new();
+    held_elsewhere(&backend).await;
+    let away = Some(ErrorCode::ServiceUnavailable);
+    let config = LockConfig::new(KEY).with_ride_out(ms(5_000)).with_wait_up_to(ms(60_000));
+    let outages = async {
+        for fails in [away, None, away, None] {
+            backend.on_acquire().fails = fails;
+            sleep(ms(4_000)).await;
+        }
+    };
+    tokio::select! {
+        result = acquire(&backend, config) => panic!("{result:?}"),
+        () = outages => {}
+    }
+
+    let fails_late = Trouble { before: ms(2_000), fails: away, ..Trouble::default() };
+    let grants_late = Trouble { after: ms(150), ..Trouble::default() };
+    for (trouble, ttl) in [(fails_late, ms(30_000)), (grants_late, ms(100))] {
+        *backend.on_acquire() = trouble;
+        let config = LockConfig::new("late").with_ttl(ttl).with_ride_out(ms(1_000));
+        let ends = timeout(ms(12_000), acquire(&backend, config));
+        assert!(ends.await.expect("the second failure is reported").is_err());
+    }
 }
 
 #[tokio::test(start_paused = true)]

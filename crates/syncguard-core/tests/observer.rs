@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::common::FaultyBackend;
 use syncguard_core::observe::{AcquisitionEnd, LockObserver, Observation};
 use syncguard_core::shared::ClientState;
-use syncguard_core::{LossReason, acquire, lock, try_acquire};
+use syncguard_core::{LockConfig, LossReason, acquire, lock, try_acquire};
 
 #[tokio::test(start_paused = true)]
 async fn two_joined_observers_both_get_wait_and_hold() {
@@ -78,6 +78,21 @@ async fn every_start_is_followed_by_an_end() {
         }
     }
     assert_eq!((waits, holds), ((3, 3), (1, 1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_caller_behind_others_of_its_process_stands_in_the_queue() {
+    let recorder = Recorder::default();
+    let backend = observed(recorder.observer());
+    let _held = acquire(&backend, "key").await.unwrap();
+    let waits = |limit| acquire(&backend, LockConfig::new("key").with_wait_up_to(limit));
+    // The first is the head, and the second never is.
+    assert!(tokio::join!(waits(2 * SECOND), waits(SECOND)).1.is_err());
+    let queued = recorder.take().into_iter().filter_map(|observation| match observation {
+        Observation::Acquisition(wait) => Some(wait.queued),
+        _ => None,
+    });
+    assert_eq!(queued.collect::<Vec<_>>(), [Duration::ZERO, SECOND, Duration::ZERO]);
 }
 
 #[test]

@@ -179,6 +179,18 @@ async fn work_that_does_not_listen_is_dropped_in_time() {
     sleep(TTL / 5).await;
     let (_, left) = noted.lock().unwrap().expect("dropped");
     assert!(left > Duration::ZERO && left <= TTL / 10, "{left:?}");
+
+    // At a shutdown it has the grace, in which the process leads no more.
+    let shutdown = CancellationToken::new();
+    let election = Election::new(Connection::new(), KEY).with_shutdown(shutdown.clone());
+    let handle = election.handle();
+    let run =
+        tokio::spawn(election.with_grace(ms(500)).run(async |_| std::future::pending().await));
+    handle.watch().wait_for(|leads| *leads).await.unwrap();
+    shutdown.cancel();
+    sleep(ms(400)).await;
+    assert!(!handle.is_leader() && !run.is_finished());
+    timeout(ms(200), run).await.expect("dropped").unwrap().unwrap();
 }
 
 /// The machine slept, or the process was stopped, past the end of the term.

@@ -10,8 +10,8 @@ use crate::common::{Connection, is_locked, ms};
 use proptest::prelude::*;
 use syncguard_core::contract::ReleaseRequest;
 use syncguard_core::{
-    AcquisitionOptions, DynBackend, ErrorCode, LockBackend, LockConfig, LossReason, ReleaseResult,
-    try_acquire,
+    AcquisitionOptions, AutoExtend, DynBackend, ErrorCode, LockBackend, LockConfig, LossReason,
+    ReleaseResult, try_acquire,
 };
 use syncguard_recipes::lock_all;
 use tokio::time::{Instant, sleep, timeout};
@@ -101,7 +101,9 @@ async fn bad_sets_are_refused_before_anything_is_sent() {
 #[tokio::test(start_paused = true)]
 async fn all_are_kept_alive_and_the_first_loss_is_heard() {
     let line = Connection::new();
-    let keys = KEYS.map(|key| LockConfig::new(key).with_ttl(ms(300)));
+    let mut keys = KEYS.map(|key| LockConfig::new(key).with_ttl(ms(300)));
+    let capped = AutoExtend::new().with_max_hold(ms(8_000));
+    keys[4] = keys[4].clone().with_auto_extend(capped);
     let set = lock_all(&DynBackend::new(line.clone()), keys).await.unwrap();
     sleep(ms(5_000)).await;
     assert!(!set.is_lost() && set.valid_for() > ms(100));
@@ -111,6 +113,8 @@ async fn all_are_kept_alive_and_the_first_loss_is_heard() {
     let (key, reason) = lost.await;
     assert_eq!((key.expose(), reason), ("c", LossReason::NotHeld));
     assert!(set.is_lost() && set.valid_for().is_zero());
+    let capped = timeout(ms(5_000), set.guards().nth(4).unwrap().lost());
+    assert_eq!(capped.await.expect("the cap of its configuration"), LossReason::MaxHold);
     let released = set.release().await.unwrap();
     let held = released.iter().map(|(_, result)| result.is_released());
     assert_eq!(held.collect::<Vec<_>>(), [true, true, false, true, true]);
@@ -140,8 +144,8 @@ async fn one_limit_is_for_all() {
     let held = lock_all(&line, KEYS).await.unwrap();
     let next = line.clone();
     let waiting = tokio::spawn(async move {
-        let limit = AcquisitionOptions::new().with_timeout(ms(3_000));
-        let keys = KEYS.map(|key| LockConfig::new(key).with_acquisition(limit));
+        let limits = KEYS.into_iter().zip([1, 3_000, 2_500, 1, 1]);
+        let keys = limits.map(|(key, limit)| LockConfig::new(key).with_wait_up_to(ms(limit)));
         let started = Instant::now();
         (lock_all(&next, keys).await.unwrap_err().code(), started.elapsed())
     });
@@ -154,7 +158,7 @@ async fn one_limit_is_for_all() {
     }
     let (code, took) = waiting.await.unwrap();
     assert_eq!(code, ErrorCode::AcquisitionTimeout);
-    assert!(took <= ms(3_100), "{took:?}");
+    assert!((ms(2_990)..=ms(3_100)).contains(&took), "{took:?}");
 }
 
 /// Polls a future up to `polls` times, then drops it.

@@ -372,7 +372,7 @@ async fn more_processes_than_slots_wait_for_one() {
 async fn a_loss_is_heard_and_the_next_read_begins_anew() {
     let line = Connection::new();
     let lock = RwLock::new(DynBackend::new(line.clone()), KEY, 1).unwrap().with_ttl(ms(300));
-    let read = lock.read().await.unwrap();
+    let (read, beside) = (lock.read().await.unwrap(), lock.read().await.unwrap());
     let steal = async || {
         let page = line.store.inventory().unwrap().list_locks(ListRequest::new()).await.unwrap();
         for info in page.entries {
@@ -387,6 +387,7 @@ async fn a_loss_is_heard_and_the_next_read_begins_anew() {
     let again = lock.read().await.unwrap();
     assert!(read.valid_for().is_zero() && !again.is_lost() && again.fence() > read.fence());
     assert!(!read.release().await.unwrap().is_released());
+    assert!(!beside.release().await.unwrap().is_released());
     drop(again);
     let write = lock.write().await.unwrap();
     steal().await;

@@ -14,9 +14,10 @@ use syncguard_core::{
 use syncguard_memory::MemoryBackend;
 use syncguard_recipes::{Permit, Semaphore};
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 const KEY: &str = "downloads";
+const MINUTE: Duration = Duration::from_secs(60);
 
 fn semaphore(line: &Connection, permits: u32) -> Semaphore<Connection> {
     let patient = AcquisitionOptions::new().with_timeout(ms(600_000));
@@ -242,12 +243,14 @@ async fn a_release_elsewhere_is_heard_or_else_found_by_looking() {
 #[tokio::test(start_paused = true)]
 async fn the_number_changes_in_both_directions() {
     let line = Connection::new();
-    let downloads = semaphore(&line, 2);
+    // A waiter that is not woken asks again after half of this at the earliest.
+    let seldom = AcquisitionOptions::new().with_retry_delay(MINUTE).with_max_retry_delay(MINUTE);
+    let downloads = semaphore(&line, 2).with_acquisition(seldom.with_timeout(10 * MINUTE));
     let mut permits = vec![downloads.acquire().await.unwrap(), downloads.acquire().await.unwrap()];
     let waiting = waiter(&downloads);
     sleep(ms(500)).await;
     downloads.set_permits(4).unwrap();
-    permits.push(waiting.await.unwrap().unwrap());
+    permits.push(timeout(ms(10), waiting).await.expect("woken").unwrap().unwrap());
     permits.push(downloads.acquire().await.unwrap());
     // A permit above the new number stays valid until it is given back, and is not granted again.
     downloads.set_permits(1).unwrap();
@@ -345,7 +348,7 @@ async fn dropped_at_any_moment_it_leaves_no_permit() {
             drop(held);
         });
         let limit = Duration::from_micros(500 * after);
-        let _ = tokio::time::timeout(limit, downloads.acquire()).await;
+        let _ = timeout(limit, downloads.acquire()).await;
         sleep(ms(50)).await;
         for slot in 0..2 {
             assert!(!is_locked(&line, &format!("{KEY}:permit:{slot}")).await, "{after}");

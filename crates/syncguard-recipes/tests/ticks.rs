@@ -382,6 +382,19 @@ async fn the_pause_between_attempts_doubles_and_holds_for_all_processes() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_pause_above_an_hour_is_kept() {
+    let (world, store) = World::new().await;
+    let ticks = world.ticks(store, 0).with_attempts(2).with_missed(Missed::Each);
+    let ticks = ticks.with_retry_after(120 * MINUTE);
+    let _ = ticks.try_once(async |tick| tick.give_up()).await.unwrap();
+    sleep(118 * MINUTE).await;
+    assert!(matches!(ticks.try_once(async |_| ()).await.unwrap(), TickOutcome::Busy(_)));
+    sleep(3 * MINUTE).await;
+    let attempt = ticks.try_once(async |tick| tick.attempt()).await.unwrap();
+    assert_eq!(attempt, TickOutcome::Ran(2));
+}
+
 /// Runs one tick, waits for this many missed ticks, and returns the ticks that run in the ten seconds after.
 async fn after_downtime(
     missed: Missed,

@@ -75,6 +75,14 @@ async fn events_beyond_the_capacity_are_dropped_and_counted() {
     ask(&backend).await;
     assert_eq!(seen.lines(&handle).await.len(), 1);
     assert_eq!((handle.dropped_events(), handle.panics()), (6, 0));
+    // The counter is of the whole process, so other tests may have dropped events, too.
+    #[cfg(feature = "opentelemetry")]
+    {
+        let exported = crate::common::metrics::Exported::new();
+        let _backend = with_telemetry(MemoryBackend::new(), exported.options());
+        let dropped = exported.now().counter("syncguard.telemetry.dropped_events", "{event}");
+        assert!(dropped[0].1 >= 6, "{dropped:?}");
+    }
 }
 
 /// The queue allocates for the events that wait, not for its capacity.

@@ -36,6 +36,9 @@ async fn metrics_add_up() {
     assert_eq!(wait, [(sorted(&granted), 2, 2.08)]);
     let attempts = metrics.histogram("syncguard.lock.attempts", "{attempt}");
     assert_eq!(attempts, [(sorted(&granted), 2, 4.0)]);
+    // Nobody of the same process stood before it.
+    let queued = metrics.histogram("syncguard.lock.queue_time", "s");
+    assert_eq!(queued, [(sorted(&granted), 2, 0.0)]);
 
     let lost = [("syncguard.backend", "memory"), ("syncguard.loss", "expired")];
     let failed = [lost[0], lost[1], ("syncguard.result", "fail")];

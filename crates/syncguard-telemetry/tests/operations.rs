@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use crate::common::{KEY, Store, TTL, observed, request, take};
 use syncguard_memory::authoring::hash_key;
-use syncguard_memory::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
-use syncguard_memory::{CancellationToken, ErrorCode, LockBackend, LockId, MemoryBackend};
+use syncguard_memory::contract::{
+    ExtendRequest, FenceWindow, IsLockedRequest, LookupRequest, ReleaseRequest,
+};
+use syncguard_memory::{CancellationToken, ErrorCode, Fence, LockBackend, LockId, MemoryBackend};
 use syncguard_telemetry::{EventKind, LockEvent, TelemetryOptions, with_telemetry};
 use tokio::time::{advance, timeout};
 
@@ -33,6 +35,11 @@ async fn each_answer_has_its_event() {
     assert!(!backend.extend(extend).await.unwrap().is_extended());
     let lines = ["extend ok", "release ok", "release fail not-found", "extend fail not-found"];
     assert_eq!(seen.lines(&handle).await, lines);
+
+    let first = Fence::new(1).unwrap();
+    let tick = request(KEY).with_fence_window(FenceWindow::new(first, first).unwrap());
+    assert!(!backend.acquire(tick).await.unwrap().is_acquired());
+    assert_eq!(seen.lines(&handle).await, ["acquire fail taken"]);
 
     let lock_id = take(&backend, KEY).await.lock_id;
     advance(TTL + Duration::from_secs(1)).await;

@@ -104,9 +104,12 @@ mod with_every_store {
         for (url, says) in [
             ("memory:?dispose_timeout_ms=0", "dispose_timeout_ms"),
             ("redis://u:hunter2@h?key_prefix=fence", "prefix"),
+            ("valkeys://u:hunter2@h?key_prefix=fence", "prefix"),
             ("redis-cluster://u:hunter2@h?key_prefix=%7Bx", "hash tag"),
             ("postgres://u:hunter2@h?lock_table=a&fence_table=a", "two tables"),
+            ("postgresql://u:hunter2@h?lock_table=a&fence_table=a", "two tables"),
             ("etcd://u:hunter2@h/a%2F", "key prefix"),
+            ("etcds://u:hunter2@h/a%2F", "key prefix"),
             ("firestore://p?collection=a&fence_collection=a", "counters"),
             ("sqlite:no/such/folder/hunter2.db", "does not exist"),
         ] {

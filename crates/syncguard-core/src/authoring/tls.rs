@@ -107,3 +107,13 @@ fn system() -> Result<RootCertStore, LockError> {
     }
     Ok(roots)
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_authorities_that_are_named_are_trusted_and_no_others() {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let roots = super::roots(&[made.cert.der().to_vec()]).unwrap();
+        assert_eq!(roots.len(), 1);
+    }
+}

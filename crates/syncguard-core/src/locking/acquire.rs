@@ -72,8 +72,8 @@ where
             } else {
                 wait(&attempt, &mut observed).await
             };
-            let Some(pause) = attempt.pause_in_outage(&result, observed.attempts(), &mut outage)
-            else {
+            let was_answered = std::mem::take(&mut observed.was_answered);
+            let Some(pause) = attempt.pause_in_outage(&result, was_answered, &mut outage) else {
                 let result = match result {
                     Err(error) if error.code() == ErrorCode::AcquisitionTimeout => {
                         Err(Box::pin(attempt.with_holder(error)).await)

@@ -69,14 +69,14 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
     pub(super) fn pause_in_outage(
         &self,
         result: &Result<LockGuard<B>, LockError>,
-        attempts: u32,
+        was_answered: bool,
         outage: &mut Option<Box<Outage>>,
     ) -> Option<Duration> {
         let ride_out = self.policy.ride_out;
         if ride_out.is_zero() || !Outage::has_begun(result.as_ref().err()?) {
             return None;
         }
-        outage.get_or_insert_default().pause(attempts, ride_out)
+        outage.get_or_insert_default().pause(was_answered, ride_out)
     }
 
     /// Waits for this long. Returns `Aborted` if the token fires.

@@ -19,6 +19,8 @@ pub(crate) struct ObservedAcquisition<'a> {
     attempts: u32,
     /// When the caller became the head of its queue.
     first: Option<Instant>,
+    /// Whether the store has answered since the last failure that another holder has the lock.
+    pub(crate) was_answered: bool,
 }
 
 impl<'a> ObservedAcquisition<'a> {
@@ -32,7 +34,7 @@ impl<'a> ObservedAcquisition<'a> {
         let observed = (!observer.is_none()).then(|| (defaults, Instant::now()));
         observer
             .report(|| Observation::AcquisitionBegan(Began { key: key.clone(), lock_id, recipe }));
-        Self { observed, key, policy, lock_id, attempts: 0, first: None }
+        Self { observed, key, policy, lock_id, attempts: 0, first: None, was_answered: false }
     }
 
     /// Counts one more attempt, for a lock with this id.

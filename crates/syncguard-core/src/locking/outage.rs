@@ -12,8 +12,6 @@ pub(super) struct Outage {
     /// When the first failure was seen.
     since: Option<Instant>,
     failures: u32,
-    /// The number of attempts at the last failure.
-    attempts: u32,
 }
 
 impl Outage {
@@ -24,14 +22,12 @@ impl Outage {
         error.is_retryable() && error.code() != ErrorCode::AcquisitionTimeout
     }
 
-    /// How long to wait after a failure, which came after `attempts` attempts; `None` if the time to ride
-    /// out is over.
-    pub(super) fn pause(&mut self, attempts: u32, ride_out: Duration) -> Option<Duration> {
-        // More than one new attempt since the last failure means that the store has answered in between.
-        if attempts > self.attempts + 1 {
+    /// How long to wait after a failure; `None` if the time to ride out is over. `was_answered` says that the
+    /// store has answered since the last failure.
+    pub(super) fn pause(&mut self, was_answered: bool, ride_out: Duration) -> Option<Duration> {
+        if was_answered {
             *self = Self::default();
         }
-        self.attempts = attempts;
         let now = Instant::now();
         let ends = *self.since.get_or_insert(now) + ride_out;
         self.failures = self.failures.saturating_add(1);

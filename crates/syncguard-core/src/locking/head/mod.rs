@@ -145,8 +145,10 @@ impl<'a, B: LockBackend> Head<'a, B> {
         };
         match tried? {
             Tried::Granted(guard) => return Ok(Asked::Granted(guard)),
-            Tried::Busy(_) => {}
+            Tried::Busy(_) => observed.was_answered |= !self.answers.was_late,
             Tried::Late => {
+                // Before and after it, the holder can be another late grant to this caller.
+                observed.was_answered = false;
                 // The old id is being released.
                 observed.set_lock_id(LockId::generate()?);
                 self.answers.was_late = true;
