@@ -104,7 +104,8 @@ macro_rules! policy_methods {
 
         /// Rides out an outage of the store, 1 ms to 100 years: if an acquisition fails with a
         /// [retryable](crate::LockError::is_retryable) error other than `AcquisitionTimeout`, it is repeated after pauses of 100 ms to 1 s,
-        /// until this time after the first failure. Default: off, and the first failure is reported.
+        /// until this time after the first failure. An answer that another holder has the lock ends the outage, and the
+        /// next failure is a first one. Default: off, and the first failure is reported.
         ///
         /// This time is separate from the time to wait for a holder, which each repeated acquisition has in
         /// full. It applies to [`acquire`](crate::acquire()) and [`lock`](crate::lock());
