@@ -12,7 +12,7 @@ use crate::support::writers::{Attempt, LANES, Writers};
 
 fn open(folder: &TempDir) -> Result<Connection> {
     let connection = Connection::open(folder.path().join("data.db"))?;
-    connection.busy_timeout(Duration::from_millis(20))?;
+    connection.busy_timeout(Duration::from_secs(60))?;
     Ok(connection)
 }
 
@@ -58,6 +58,8 @@ fn crowd(journal: &str, behavior: TransactionBehavior, is_column: bool) -> Resul
                 scope.spawn(move || -> Result<()> {
                     let mut connection = open(folder)?;
                     connection.pragma_update(None, "synchronous", "off")?;
+                    // Writes often meet a busy file.
+                    connection.busy_timeout(Duration::from_millis(20))?;
                     let write = writers.lane(lane, async |fence| {
                         match write(&mut connection, behavior, statement, fence) {
                             Err(error)

@@ -110,7 +110,7 @@ pub(crate) async fn dots_are_keys(context: &Context<'_>) -> Outcome {
     let mut guards = Vec::new();
     for dots in [".", ".."] {
         let config =
-            LockConfig::new(dots).with_ttl(Duration::from_secs(5)).with_acquisition(patient);
+            LockConfig::new(dots).with_ttl(Duration::from_secs(30)).with_acquisition(patient);
         let guard = acquire(client.backend(), config).await?;
         let Some(info) = other.find(LookupRequest::by_lock_id(guard.lock_id())).await? else {
             return Err(Stop::failed(format!("lookup found nothing of the live lock of {dots:?}")));
