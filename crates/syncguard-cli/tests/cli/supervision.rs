@@ -83,7 +83,9 @@ fn a_watchdog_that_is_gone_is_replaced() -> Result<()> {
         until_gone(&pids)?;
         if end == Signal::STOP {
             running.signal(Signal::CONT)?;
-            running.ended()?.expect(76)?;
+            // 137 if `syncguard` was stopped after an extend that its watchdog had not heard of yet.
+            let status = running.ended()?.status;
+            ensure!([76, 137].contains(&status), "{status}");
         }
     }
     Ok(())
