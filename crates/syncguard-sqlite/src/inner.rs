@@ -127,35 +127,49 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::SqliteOptions;
     use crate::clock::Moment;
     use crate::error::Failure;
     use crate::store::Store;
 
-    struct Nothing;
+    /// Says that it writes, and takes this long. No time is a read.
+    struct Takes(Duration, Arc<AtomicBool>);
 
-    impl Operation for Nothing {
+    impl Operation for Takes {
         type Output = ();
 
         fn read(&self, _: Store<'_>, _: &Moment) -> Result<Option<()>, Failure> {
-            Ok(Some(()))
+            Ok(self.0.is_zero().then_some(()))
         }
 
         fn write(&self, _: Store<'_>, _: &Moment) -> Result<(), Failure> {
+            self.1.store(true, Ordering::Release);
+            thread::sleep(self.0);
             Ok(())
         }
     }
 
     #[tokio::test]
-    async fn a_thread_that_is_gone_is_an_error_each_time() {
+    async fn an_operation_without_an_answer_has_an_unknown_outcome() {
         let folder = tempfile::tempdir().unwrap();
         let settings = Settings::new(SqliteOptions::new()).unwrap();
         let mut inner = Inner::open(folder.path().join("locks.db"), settings).await.unwrap();
-        inner.run(Nothing, Caller::new(None)).await.unwrap();
+        let read = || Takes(Duration::ZERO, Arc::default());
+        inner.run(read(), Caller::new(None)).await.unwrap();
+        // It has begun when its caller gives up.
+        inner.settings.operation_timeout = Duration::from_millis(200);
+        let has_begun = Arc::<AtomicBool>::default();
+        let slow = Takes(Duration::from_millis(600), Arc::clone(&has_begun));
+        let error = inner.run(slow, Caller::new(None)).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::NetworkTimeout);
+        assert_eq!(error.is_outcome_unknown(), has_begun.load(Ordering::Acquire));
+        // The thread is gone.
         inner.outbox = mpsc::channel().0;
         for _ in 0..2 {
-            let error = inner.run(Nothing, Caller::new(None)).await.unwrap_err();
+            let error = inner.run(read(), Caller::new(None)).await.unwrap_err();
             assert_eq!(error.code(), ErrorCode::Internal);
             assert!(error.is_outcome_unknown());
         }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::harness::{Finished, Harness};
 
@@ -130,6 +130,35 @@ fn help_and_version_are_no_errors() -> Result<()> {
         ensure!(done.stdout.contains("syncguard") && done.stderr.is_empty(), "{done:?}");
         ensure!(!done.stdout.contains(&harness.url), "the help shows no URL: {done:?}");
     }
+    let help = harness.run(&["run", "--help"])?.stdout;
+    for (option, default) in [
+        ("ttl", "30s"),
+        ("on-lost", "term"),
+        ("grace", "10s"),
+        ("attempts", "1"),
+        ("retry-after", "5s"),
+        ("missed", "skip"),
+    ] {
+        let (_, text) = help.split_once(&format!("  --{option} <")).context(option)?;
+        let (_, shown) = text.split_once("[default: ").context(option)?;
+        ensure!(shown.starts_with(&format!("{default}]")), "--{option}: {shown}");
+    }
+    Ok(())
+}
+
+/// Nobody knows the lock of a command that cannot be started, so it is given back at once.
+#[test]
+fn a_command_that_cannot_be_started_keeps_no_lock() -> Result<()> {
+    let (harness, mut unstarted) = (Harness::file()?, 0);
+    for limit in 8..36 {
+        let line = format!("ulimit -n {limit}; exec \"$0\" run k -- true");
+        let mut shell = std::process::Command::new("bash");
+        shell.args(["-c", &line, env!("CARGO_BIN_EXE_syncguard")]);
+        let done = Finished::of(&shell.env("SYNCGUARD_STORE", &harness.url).output()?);
+        unstarted += usize::from(done.stderr.contains("cannot be started"));
+        ensure!(harness.is_free("k")?, "{limit}: {done:?}");
+    }
+    ensure!(unstarted > 0, "each command was started, or no lock was taken");
     Ok(())
 }
 

@@ -64,10 +64,21 @@ fn a_lock_that_the_command_runs_under() -> Result<()> {
         ("acquire k --json", 64, true),
         ("run --no-wait other -- true", 0, false),
         ("run --no-wait --permits 1 k -- true", 0, false),
-        // A plain lock within a part of another lock is no part.
-        ("run --shared a -- $0 run b -- sh -c 'test -z \"$SYNCGUARD_SHARING\"'", 0, false),
+        // A plain lock within a part of another lock is no part, and no tick.
+        (
+            "run --tick '0 0 29 2 *' --max-lateness 9years t -- $0 run --shared a -- $0 run b -- sh -c \
+             'test -z \"$SYNCGUARD_SHARING$SYNCGUARD_SLOT$SYNCGUARD_TICK$SYNCGUARD_ATTEMPT\"'",
+            0,
+            false,
+        ),
         // The holder has lost the lock, as for a process that outlives its `syncguard run`.
         ("release k --force >/dev/null; $0 run k -- true", 76, false),
+        (
+            "release k --force >/dev/null; $0 acquire k --json >/dev/null; $0 run -n k -- true; \
+             $0 release k --force >/dev/null",
+            76,
+            false,
+        ),
     ] {
         let script = format!("$0 {arguments}");
         let done = harness.run(&["run", "k", "--", "sh", "-c", &script, own])?.expect(status)?;

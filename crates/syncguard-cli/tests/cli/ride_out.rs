@@ -1,6 +1,7 @@
 //! `syncguard run --ride-out`: the store is away for a while.
 
 use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -94,8 +95,15 @@ fn a_tick_whose_answer_never_comes_may_be_lost() -> Result<()> {
     proxy.deliver();
     let counter = ["EXISTS", "syncguard:fence:syncguard:job"];
     wait::until("the grant", LONG, || Ok(server.cli(&counter)? == "1"))?;
+    // Attempts that meet no store afterwards change nothing about that.
+    let away = TcpListener::bind("127.0.0.1:0")?;
+    proxy.lead_to(away.local_addr()?.port());
     proxy.silence();
     proxy.set_latency(Duration::ZERO, Duration::ZERO);
+    for _ in 0..4 {
+        drop(away.accept()?);
+    }
+    proxy.lead_to(server.port());
     let done = Finished::of(&rides.wait_with_output()?).expect(69)?;
     ensure!(done.stdout.is_empty() && done.stderr.contains("the tick may be lost"), "{done:?}");
     Ok(())

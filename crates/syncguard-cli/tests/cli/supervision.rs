@@ -17,6 +17,9 @@ const FAMILY: &str = "sleep 1000 & echo $$ $!; wait";
 /// The same, but both processes ignore SIGTERM.
 const DEAF: &str = "trap '' TERM; sleep 1000 & echo $$ $!; wait; wait";
 
+/// Here only the child ignores SIGTERM.
+const HALF_DEAF: &str = "trap '' TERM; sleep 1000 & trap - TERM; echo $$ $!; wait";
+
 fn signal(pid: u32, signal: Signal) -> Result<()> {
     Ok(kill_process(Pid::from_raw(pid.cast_signed()).context("a process")?, signal)?)
 }
@@ -57,12 +60,28 @@ fn a_command_that_is_stopped_without_a_terminal_keeps_its_lock() -> Result<()> {
     signal(pids[0], Signal::STOP)?;
     wait::until("the stop", LONG, || Ok(state(pids[0]) == Some('T')))?;
     let first = expiry(&harness, "k")?;
-    wait::until("two renewals after that", LONG, || Ok(expiry(&harness, "k")? > first + 2_000))?;
+    // The watchdog hears of the renewals: it would have ended the command by now.
+    wait::until("three renewals after that", LONG, || Ok(expiry(&harness, "k")? > first + 2_500))?;
     ensure!(is_running(pids[1]), "the child");
     // It ends a command that is stopped.
     running.signal(Signal::TERM)?;
     running.ended()?.expect(143)?;
     until_gone(&pids)
+}
+
+/// Ctrl-Z in a pipeline, where `syncguard` has no terminal: the shell waits for both to stop.
+#[test]
+fn sigtstp_stops_both_and_sigcont_continues_both() -> Result<()> {
+    let harness = Harness::file()?;
+    let (running, pids) = harness.family(&["k"], FAMILY)?;
+    let both = [running.pid()?, pids[0]];
+    for (sent, stops) in [(Signal::TSTP, true), (Signal::CONT, false)] {
+        running.signal(sent)?;
+        let is_done = |pid: &u32| (state(*pid) == Some('T')) == stops;
+        wait::until("both", LONG, || Ok(both.iter().all(is_done)))?;
+    }
+    running.signal(Signal::TERM)?;
+    running.ended()?.expect(143).map(drop)
 }
 
 /// A watchdog that is killed or stopped is replaced. The replacement knows the group, and how long the lock is valid.
@@ -97,7 +116,7 @@ fn a_lock_that_ended_before_the_command_during_a_pause_is_lost() -> Result<()> {
     let harness = Harness::file()?;
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("end");
-    let line = format!("echo $$; until [ -e {} ]; do sleep 0.02; done", file.display());
+    let line = format!("echo $$; until [ -e {} ]; do sleep 0.02; done; echo done", file.display());
     let options = ["run", "--ttl", "300ms", "--on-lost", "ignore", "k", "--", "sh", "-c", &line];
     let mut running = harness.start(&options)?;
     let pids = running.numbers()?;
@@ -106,7 +125,9 @@ fn a_lock_that_ended_before_the_command_during_a_pause_is_lost() -> Result<()> {
     fs::write(&file, "")?;
     wait::until("the end of the command", LONG, || Ok(matches!(state(pids[0]), None | Some('Z'))))?;
     running.signal(Signal::CONT)?;
-    running.ended()?.expect(76).map(drop)
+    let done = running.ended()?.expect(76)?;
+    ensure!(done.stdout == "done\n", "the watchdog lets it go on: {done:?}");
+    Ok(())
 }
 
 /// Signals that ask programs to end are for the command, and the watchdog ignores them. It says in `ps` what it is.
@@ -134,45 +155,66 @@ fn a_watchdog_does_not_end_by_a_signal_that_can_be_refused() -> Result<()> {
     wait::until("its own end", LONG, || Ok(!matches!(state(own), Some('S' | 'R' | 'D'))))
 }
 
-/// The command can use the grace to clean up: SIGKILL does not come together with SIGTERM.
+/// The command, or a child that ends later, can use the grace to clean up: SIGKILL does not come together with SIGTERM. A
+/// command that is stopped hears of it, too.
 #[test]
 fn a_command_has_its_grace_to_clean_up() -> Result<()> {
-    let harness = Harness::file()?;
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("cleaned");
-    let script = format!(
-        "trap 'echo asked; sleep 0.5; echo > {}; exit 0' TERM; echo ready; sleep 1000 & wait",
+    let cleans_up = format!(
+        "trap 'echo asked; sleep 0.5; echo > {}; exit 0' TERM; echo $$; sleep 1000 & wait",
         file.display()
     );
-    let options = ["run", "--ttl", "2s", "--grace", "1h", "k", "--", "sh", "-c", &script];
-    let mut running = harness.start(&options)?;
-    ensure!(running.line()? == "ready");
-    harness.run(&["release", "--force", "k"])?.expect(0)?;
-    ensure!(running.line()? == "asked");
-    running.ended()?.expect(76)?;
-    ensure!(file.exists(), "it could not clean up");
+    for script in [&cleans_up, &format!("({cleans_up}) & wait")] {
+        let harness = Harness::file()?;
+        let (mut running, pids) =
+            harness.family(&["--ttl", "2s", "--grace", "30s", "k"], script)?;
+        signal(pids[0], Signal::STOP)?;
+        wait::until("the stop", LONG, || Ok(state(pids[0]) == Some('T')))?;
+        harness.run(&["release", "--force", "k"])?.expect(0)?;
+        ensure!(running.line()? == "asked");
+        running.ended()?.expect(76)?;
+        fs::remove_file(&file).context("it could not clean up")?;
+    }
     Ok(())
+}
+
+/// A command that ends may leave processes behind in its group.
+#[test]
+fn a_process_that_a_command_leaves_behind_goes_on() -> Result<()> {
+    let harness = Harness::file()?;
+    let line = "sleep 1000 >/dev/null 2>&1 & echo $!; read -r end; exit 0";
+    let (running, pids) = harness.family(&["k"], line)?;
+    let watchdog = watchdog(running.pid()?).context("a watchdog")?;
+    running.end()?.expect(0)?;
+    until_gone(&[watchdog])?;
+    ensure!(is_running(pids[0]), "it was ended");
+    signal(pids[0], Signal::KILL)
 }
 
 /// SIGKILL comes after the grace from `syncguard` itself, even if there is no watchdog to send it.
 #[test]
 fn a_command_that_does_not_listen_is_killed_without_a_watchdog_too() -> Result<()> {
-    let harness = Harness::file()?;
-    let (running, pids) = harness.family(&["--ttl", "2s", "--grace", "200ms", "k"], DEAF)?;
-    let own = running.pid()?;
-    // No new watchdog can be started: no file descriptors are left for its pipes.
-    let open = fs::read_dir(format!("/proc/{own}/fd"))?.count() as u64;
-    let limit = Rlimit { current: Some(open.min(8)), maximum: getrlimit(Resource::Nofile).maximum };
-    prlimit(Pid::from_raw(own.cast_signed()), Resource::Nofile, limit)?;
-    signal(watchdog(own).context("a watchdog")?, Signal::KILL)?;
-    wait::until("no watchdog", LONG, || Ok(watchdog(own).is_none()))?;
-    harness.run(&["release", "--force", "k"])?.expect(0)?;
-    let done = running.ended()?.expect(76)?;
-    ensure!(done.stderr.contains("the lock was lost"), "{done:?}");
-    until_gone(&pids)
+    for script in [DEAF, HALF_DEAF] {
+        let harness = Harness::file()?;
+        let (running, pids) = harness.family(&["--ttl", "2s", "--grace", "200ms", "k"], script)?;
+        let own = running.pid()?;
+        // No new watchdog can be started: no file descriptors are left for its pipes.
+        let open = fs::read_dir(format!("/proc/{own}/fd"))?.count() as u64;
+        let limit =
+            Rlimit { current: Some(open.min(8)), maximum: getrlimit(Resource::Nofile).maximum };
+        prlimit(Pid::from_raw(own.cast_signed()), Resource::Nofile, limit)?;
+        signal(watchdog(own).context("a watchdog")?, Signal::KILL)?;
+        wait::until("no watchdog", LONG, || Ok(watchdog(own).is_none()))?;
+        harness.run(&["release", "--force", "k"])?.expect(0)?;
+        let done = running.ended()?.expect(76)?;
+        ensure!(done.stderr.contains("the lock was lost"), "{done:?}");
+        until_gone(&pids)?;
+    }
+    Ok(())
 }
 
-/// The whole of `syncguard` was frozen between the grant and the start, as by `docker pause`.
+/// The whole of `syncguard` was frozen between the grant and the start, as by `docker pause`, or has ended.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_command_is_not_started_when_its_lock_is_over() -> Result<()> {
@@ -181,21 +223,24 @@ fn a_command_is_not_started_when_its_lock_is_over() -> Result<()> {
     let now = || -> Result<u128> {
         Ok(std::time::Duration::try_from(clock_gettime(ClockId::Boottime))?.as_millis())
     };
-    // The shell becomes the process that becomes the command.
-    let line =
-        "echo $$; kill -STOP $$; exec \"$0\" __launch $PPID 0 \"$1\" goes /bin/echo echo ran";
-    for (left, status, printed) in [(300, 76, ""), (3_600_000, 0, "ran\n")] {
+    // The shell becomes the process that becomes the command. If `syncguard` has ended, another process is the parent.
+    for (parent, left, status, printed) in
+        [("$PPID", 300, 76, ""), ("$PPID", 3_600_000, 0, "ran\n"), ("$$", 3_600_000, 76, "")]
+    {
         let until = now()? + left;
+        let line = format!(
+            "echo $$; kill -STOP $$; exec \"$0\" __launch {parent} 0 \"$1\" goes /bin/echo echo ran"
+        );
         let mut command = std::process::Command::new("sh");
-        command.args(["-c", line, env!("CARGO_BIN_EXE_syncguard"), &until.to_string()]);
+        command.args(["-c", &line, env!("CARGO_BIN_EXE_syncguard"), &until.to_string()]);
         let mut running = Harness::spawn(command)?;
         let pid = running.numbers()?[0];
         wait::until("the stop", LONG, || Ok(state(pid) == Some('T')))?;
-        wait::until("the end of the lock", LONG, || Ok(status == 0 || now()? > until))?;
+        wait::until("the end of the lock", LONG, || Ok(left > 300 || now()? > until))?;
         signal(pid, Signal::CONT)?;
         let done = running.ended()?.expect(status)?;
         ensure!(done.stdout == printed, "{done:?}");
-        ensure!(done.stderr.contains("it was not started") == (status == 76), "{done:?}");
+        ensure!(done.stderr.contains("it was not started") == (left == 300), "{done:?}");
     }
     Ok(())
 }

@@ -82,7 +82,7 @@ fn a_running_tick_is_shown_and_holds_up_the_others() -> Result<()> {
     let options = ["--attempts", "2", "--ttl", "1h"];
     let mut running = harness.start(&arguments(&options, "echo began; read -r end; exit 0"))?;
     ensure!(running.line()? == "began");
-    let busy = run(&harness, &["--attempts", "2"], "echo ran")?.expect(75)?;
+    let busy = run(&harness, &["--attempts", "2", "-E", "9"], "echo ran")?.expect(9)?;
     ensure!(
         busy.stderr.contains(". The holder is ") && busy.stderr.contains("; free in "),
         "{busy:?}"
@@ -139,7 +139,17 @@ fn a_tick_that_is_too_late_is_missed_and_a_new_key_has_missed_none() -> Result<(
     let harness = Harness::file()?;
     harness.run(&["fence", "raise", "job", "200000"])?.expect(0)?;
     ensure!(state(&harness)?["last"].is_null());
-    missed(&harness, "each")
+    missed(&harness, "each")?;
+    // The ticks up to the middle of January 2020 are over.
+    for (which, status, is_first) in [("skip", 81, false), ("last", 0, false), ("each", 0, true)] {
+        let harness = Harness::file()?;
+        harness.run(&["fence", "raise", "job", "1579046400999"])?.expect(0)?;
+        let options = ["run", "--tick", "0 0 29 2 *", "--missed", which, "job", "--"];
+        let line = ["sh", "-c", "echo $SYNCGUARD_TICK"];
+        let done = harness.run(&[&options[..], &line].concat())?.expect(status)?;
+        ensure!(done.stdout.starts_with("2020-02-29T") == is_first, "{which}: {done:?}");
+    }
+    Ok(())
 }
 
 #[test]

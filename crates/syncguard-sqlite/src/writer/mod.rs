@@ -371,6 +371,7 @@ fn write_all(
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::sync::mpsc::channel;
 
     use syncguard_core::authoring::cancel::Caller;
@@ -384,8 +385,8 @@ mod tests {
     use crate::operation::Operation;
     use crate::settings::Settings;
 
-    /// Writes a counter, and then stops for this long.
-    struct Stopped(Key, Duration);
+    /// Writes a counter, and then does this before the commit.
+    struct Stopped(Key, Box<dyn Fn() + Send>);
 
     impl Operation for Stopped {
         type Output = ();
@@ -396,14 +397,17 @@ mod tests {
 
         fn write(&self, store: Store<'_>, _: &Moment) -> Result<(), Failure> {
             store.set_counter(&self.0, Fence::try_from(7_i64)?)?;
-            std::thread::sleep(self.1);
+            (self.1)();
             Ok(())
         }
     }
 
-    /// Runs an operation with this time limit, which stops for `stop`. Returns its answer, and whether its
-    /// change is in the file.
-    fn written(bound: Duration, stop: Duration) -> (Result<(), LockError>, bool) {
+    /// Runs an operation with this time limit, which does `then`. Returns its answer, and whether its change is in
+    /// the file.
+    fn written(
+        bound: Duration,
+        then: impl Fn(&Path) + Send + 'static,
+    ) -> (Result<(), LockError>, bool) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("locks.db");
         let settings = Settings::new(SqliteOptions::new()).unwrap();
@@ -413,9 +417,10 @@ mod tests {
             crate::connect::open(&path, &settings, deadline, &is_blocked).unwrap()
         };
         let key = Key::new("key").unwrap();
+        let at = path.clone();
         let (reply, mut answer) = oneshot::channel();
         let operation = QueuedOperation {
-            operation: Stopped(key.clone(), stop),
+            operation: Stopped(key.clone(), Box::new(move || then(&at))),
             caller: Caller::new(None),
             deadline: uptime() + bound,
             progress: Arc::new(Progress::default()),
@@ -439,12 +444,19 @@ mod tests {
     /// lock.
     #[test]
     fn the_deadline_is_looked_at_again_before_the_commit() {
-        let (answer, is_there) = written(Duration::from_secs(60), Duration::ZERO);
+        let (answer, is_there) = written(Duration::from_secs(60), |_| {});
         assert!(answer.is_ok() && is_there, "{answer:?}");
         let bound = Duration::from_millis(500);
-        let (answer, is_there) = written(bound, bound);
+        let (answer, is_there) = written(bound, move |_| std::thread::sleep(bound));
         let error = answer.unwrap_err();
         assert_eq!(error.code(), ErrorCode::NetworkTimeout);
         assert!(!error.is_outcome_unknown() && !is_there);
+    }
+
+    #[test]
+    fn who_writes_to_a_file_that_is_gone_is_told_after_the_commit() {
+        let gone = |path: &Path| std::fs::remove_file(path.with_extension("db-shm")).unwrap();
+        let error = written(Duration::from_secs(60), gone).0.unwrap_err();
+        assert!(error.code() == ErrorCode::Internal && error.is_outcome_unknown(), "{error:?}");
     }
 }
