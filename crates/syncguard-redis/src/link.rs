@@ -242,3 +242,28 @@ fn say_failed(error: &LockError) {
         "there is no connection to Redis; calls try again, at most once a second"
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use fred::clients::Client;
+    use syncguard_core::ErrorCode;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_failure_is_told_until_the_next_connection() {
+        let lost = || {
+            let options = Live::options(Duration::from_secs(1), false);
+            Live::new(&Client::default(), &options, 1, None)
+        };
+        let link = Link::new(lost(), None, OutageLog::default());
+        let refused = LockError::new(ErrorCode::AuthFailed, "a wrong password");
+        for (opened, code) in
+            [(Err(refused), ErrorCode::AuthFailed), (Ok(lost()), ErrorCode::ServiceUnavailable)]
+        {
+            link.ends_look(opened);
+            let error = link.live_after_trouble(link.current(), Instant::now()).await.err();
+            assert_eq!(error.unwrap().code(), code);
+        }
+    }
+}

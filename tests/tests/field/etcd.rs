@@ -49,7 +49,8 @@ async fn a_full_database_is_named_and_serves_again_when_there_is_room() -> Resul
     let refused = refused.context("a full database")?;
     ensure!(refused.code() == ErrorCode::ServiceUnavailable, "{refused:?}");
     ensure!(refused.message().contains("quota"), "{refused:?}");
-    ensure!(ours.report().await?.is_full);
+    let report = ours.report().await?;
+    ensure!(report.is_full && !report.is_corrupt, "{report:?}");
     let extended = ours.extend(ExtendRequest::new(kept, MINUTE)?).await.unwrap_err();
     ensure!(extended.message().contains("quota"), "{extended:?}");
     // etcd 3.4 refuses a transaction that only deletes as well; later versions carry it out.

@@ -6,13 +6,12 @@ use anyhow::{Result, ensure};
 use syncguard_postgres::contract::ReleaseRequest;
 use syncguard_postgres::tokio_postgres::{Client, IsolationLevel};
 use syncguard_postgres::{
-    CheckFenceError, ErrorCode, Fence, LockBackend as _, LockId, NotHeld, PostgresBackend,
+    CheckFenceError, ErrorCode, Fence, Key, LockBackend as _, LockId, NotHeld, PostgresBackend,
     ReleaseResult, acquire, check_fence_sql,
 };
 
 use crate::postgres::support::{
-    MINUTE, Tables, connect, extend, is_refused, over_pool, release, releasing, shared, stage,
-    take, waiters,
+    MINUTE, Tables, connect, extend, is_refused, over_pool, release, shared, stage, take, waiters,
 };
 
 struct Fixture {
@@ -129,13 +128,14 @@ async fn a_release_gives_up_on_an_endless_transaction() -> Result<()> {
     release(&hasty, lock.lock_id).await
 }
 
-/// If the lock expires meanwhile, the release comes too late, like any other.
+/// If the lock expires meanwhile, the release comes too late, like any other, and raises no counter.
 #[tokio::test]
 async fn a_release_waits_for_the_commit() -> Result<()> {
-    for (older_ms, expected) in [
-        (0, ReleaseResult::Released),
+    for (older_ms, raised, expected) in [
+        (0, None, ReleaseResult::Released),
         // Half a second before the end of the tolerance.
-        (60_500, ReleaseResult::NotHeld(NotHeld::Expired)),
+        (60_500, None, ReleaseResult::NotHeld(NotHeld::Expired)),
+        (60_500, Some(Fence::new(9)?), ReleaseResult::NotHeld(NotHeld::Expired)),
     ] {
         let mut it = Fixture::new().await;
         let options = it.tables.options().with_statement_timeout(MINUTE);
@@ -144,7 +144,11 @@ async fn a_release_waits_for_the_commit() -> Result<()> {
         let transaction = it.user.transaction().await?;
         it.backend.check_fence(&transaction, lock.lock_id, lock.fence).await?;
         it.tables.age(&it.admin, "key", older_ms).await;
-        let release = releasing(&backend, lock.lock_id);
+        let mut request = ReleaseRequest::new(lock.lock_id);
+        if let Some(raised) = raised {
+            request = request.with_counter_at_least(Key::new("key")?, raised)?;
+        }
+        let release = tokio::spawn(async move { backend.release(request).await });
         waiters(&it.admin, &it.tables.locks, 1).await;
         tokio::time::sleep(Duration::from_millis(600)).await;
         ensure!(!release.is_finished());

@@ -12,7 +12,9 @@ use syncguard_tests::calls::all_at_once;
 use syncguard_tests::inventory::inventory;
 
 use crate::redis::signals::{until, watch};
-use crate::redis::support::{GUIDE, Raw, backend, backend_with, documented, every_operation, take};
+use crate::redis::support::{
+    GUIDE, Raw, backend, backend_with, documented, every_operation, request, take,
+};
 
 fn strict() -> RedisOptions {
     RedisOptions::new().with_strict_durability(true)
@@ -48,6 +50,11 @@ async fn a_safe_server_passes() -> Result<()> {
 async fn what_is_unsafe_is_named_and_strictly_refused() -> Result<()> {
     let snapshots = RedisServer::builder().snapshots(true).start()?;
     assert!(refusal(&snapshots, strict()).await.contains("appendonly yes"));
+    // Over a client of the program, the first acquire finds out.
+    let client = Raw::connect(&snapshots.url()).await.0;
+    let over_client = RedisBackend::from_client(client, strict())?;
+    let error = over_client.acquire(request("k", 1000)).await.unwrap_err();
+    assert!(error.message().contains("appendonly yes"), "{error:?}");
 
     let server = RedisServer::builder()
         .append_only(AppendOnly::EverySecond)

@@ -394,7 +394,9 @@ async fn a_lock_id_of_another_key_is_refused_and_writes_nothing() -> Result<()> 
 
     // The same request for its own key is no conflict, also if the lock itself is gone.
     raw.send("DEL", &[&format!("{prefix}:a")]).await;
-    let again = backend.acquire(request("a", 1000).with_lock_id(lock.lock_id)).await?;
+    let again = backend.acquire(request("a", 600_000).with_lock_id(lock.lock_id)).await?;
     assert!(matches!(again, AcquireResult::Acquired(lock) if lock.fence.get() == 2));
+    let index = format!("{prefix}:id:{}", lock.lock_id.expose());
+    assert!(raw.number("PTTL", &[&index]).await > 500_000, "as long as the new lock");
     Ok(())
 }

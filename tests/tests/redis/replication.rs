@@ -9,6 +9,7 @@ use syncguard_redis::{
 };
 use syncguard_test_services::ports;
 use syncguard_test_services::redis::{RedisServer, Sentinel};
+use syncguard_tests::inventory::inventory;
 use tokio::time::timeout;
 
 use crate::redis::signals::{SOON, hears, listeners, until, watch};
@@ -51,6 +52,13 @@ async fn a_lock_counts_when_replicas_have_it() -> Result<()> {
     let release = ReleaseRequest::new(lock.lock_id);
     let counted = release.with_counter_at_least(Key::new("k")?, Fence::new(9)?)?;
     assert!(in_vain.release(counted).await.unwrap_err().is_outcome_unknown());
+    let raised = inventory(&in_vain).raise_counter("k", Fence::new(19)?).await;
+    assert!(raised.unwrap_err().is_outcome_unknown());
+    // A lock that cannot be given back at once is left to the clean-up.
+    raw.send("ACL", &["SETUSER", "default", "-del"]).await;
+    let error = in_vain.acquire(request("kept", 60_000)).await.unwrap_err();
+    assert!(error.is_outcome_unknown(), "{error:?}");
+    raw.send("ACL", &["SETUSER", "default", "+del"]).await;
 
     replica.resume()?;
     let lock = take(&backend, "short", 60_000).await;

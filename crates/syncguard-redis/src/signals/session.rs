@@ -319,3 +319,36 @@ async fn open(
 fn lost() -> LockError {
     LockError::new(ErrorCode::ServiceUnavailable, "the connection for signals was lost")
 }
+
+#[cfg(test)]
+mod tests {
+    use syncguard_core::authoring::OutageLog;
+    use syncguard_core::authoring::signals::{SignalHub, SignalLimits};
+    use syncguard_core::{Key, LockId};
+
+    use super::*;
+
+    /// One waiter leaves, the lock is released, and another waiter comes, all before the answer to the first read.
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_from_before_a_change_confirms_no_watch() {
+        const LIMIT: Duration = Duration::from_secs(1);
+        let limits = SignalLimits { open: LIMIT, step: LIMIT, confirm: LIMIT };
+        let listen = |subscriptions| async move {
+            let connections = Connections::over(&[Client::default()], false, 1, LIMIT);
+            let mut session = Session::new(&connections, LIMIT, subscriptions);
+            session.subscriptions.next().await;
+            session.subscribe("k".into());
+            session.leave("k");
+            session.on_change("k");
+            session.subscribe("k".into());
+            let (time, fence) = (Timestamp::from_millis(1)?, Fence::new(1)?);
+            let old = LockInfo::new(Key::new("k")?, LockId::generate()?, time, time, fence);
+            session.on_answer("k", Ok(Some((old, false))));
+            session.on_answer("k", Ok(None));
+            std::future::pending().await
+        };
+        let hub = SignalHub::new("redis", limits, OutageLog::default(), listen);
+        let watch = hub.watch("k").await.expect("a watch");
+        assert!(!watch.is_locked());
+    }
+}

@@ -7,12 +7,14 @@ use fred::clients::Client;
 use fred::interfaces::ClientLike as _;
 use fred::types::config::{Config, ConnectionConfig, ReconnectPolicy};
 use syncguard_redis::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
+use syncguard_redis::inventory::ListRequest;
 use syncguard_redis::{
     ErrorCode, Key, KeyLayout, LockBackend as _, LockError, LockId, NotHeld, RedisBackend,
     RedisOptions, ReleaseResult, acquire,
 };
 use syncguard_test_services::redis::RedisCluster;
 use syncguard_tests::calls::all_at_once;
+use syncguard_tests::inventory::inventory;
 
 use super::{connect, proxies, reset, scripts, url_of};
 use crate::redis::support::{Raw, every_operation, patient, request, take};
@@ -157,6 +159,9 @@ async fn clients_that_cannot_reach_all_shards_are_refused() -> Result<()> {
             refused(result.unwrap_err(), "");
         }
     }
+    let inventory = inventory(&backend);
+    refused(inventory.list_locks(ListRequest::new()).await.map(drop).unwrap_err(), "64 shards");
+    refused(inventory.fence_counter("k").await.map(drop).unwrap_err(), "64 shards");
 
     // A prefix with a brace and no tag.
     let client = Raw::connect(&cluster.url()).await.0;
