@@ -9,7 +9,7 @@ use crate::common::{FaultyBackend, Trouble, is_locked, ms, runtime};
 use syncguard_core::authoring::cancel;
 use syncguard_core::contract::{AcquireRequest, ExtendRequest, ReleaseRequest};
 use syncguard_core::{
-    AutoExtend, CancellationToken, ErrorCode, LockBackend, LockConfig, acquire, lock,
+    AutoExtend, CancellationToken, ErrorCode, LockBackend, LockConfig, Timestamp, acquire, lock,
 };
 use tokio::time::{Instant, sleep, timeout};
 
@@ -206,8 +206,8 @@ async fn a_drain_ends_in_time_and_counts_the_locks_that_are_left() {
 fn a_drain_outside_a_runtime_answers_at_once() {
     let backend = FaultyBackend::new();
     let runtime = runtime();
-    backend.on_acquire().before = LONG;
-    runtime.block_on(async { assert!(timeout(ms(1), backend.acquire(request())).await.is_err()) });
+    backend.on_acquire().after = LONG;
+    runtime.block_on(async { assert!(timeout(ms(50), backend.acquire(request())).await.is_err()) });
     let state = backend.client_state().clone();
     let mut drained = Box::pin(state.drained(LONG));
     let polled = drained.as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -215,4 +215,18 @@ fn a_drain_outside_a_runtime_answers_at_once() {
     // An operation without its caller ends with its runtime, and its lock is left to the clean-up.
     drop(runtime);
     assert_eq!(state.clean_up().waiting(), 1);
+    // A drain in another runtime gives it back.
+    assert_eq!(crate::common::runtime().block_on(state.drained(ms(10_000))), 0);
+    assert_eq!(backend.store.stored_locks(), 0);
+}
+
+/// A later send can have an earlier deadline: the clock of the store was set back, or is known better by then.
+#[tokio::test]
+async fn the_latest_deadline_of_all_sends_counts() {
+    let (caller, millis) = (cancel::Caller::new(None), |it| Timestamp::from_millis(it).unwrap());
+    assert_eq!(caller.deadline(), None);
+    for deadline in [5, 9, 7] {
+        caller.sends(millis(deadline), ms(1));
+    }
+    assert_eq!(caller.deadline(), Some(millis(9)));
 }

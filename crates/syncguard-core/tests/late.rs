@@ -170,13 +170,21 @@ async fn a_grant_that_comes_too_late_is_given_back_and_tried_again() {
     let backend = FaultyBackend::new();
     // The first reply takes longer than the TTL, but less than the TTL and the tolerance of the store.
     *backend.on_acquire() = Trouble { after: ms(1_500), ..Trouble::default() };
+    // The late lock is released several times.
+    backend.on_release().reply_lost = true;
     let other = backend.clone();
     let heals = tokio::spawn(async move {
         sleep(ms(1_400)).await;
         other.on_acquire().after = ms(0);
+        sleep(ms(500)).await;
+        other.on_release().reply_lost = false;
     });
-    let valid_for = lock(&backend, config(1_000), async |held| held.lost_token().is_cancelled());
-    assert!(!valid_for.await.unwrap(), "the work never starts on a lock that is over");
+    let work = lock(&backend, config(1_000), async |held| {
+        assert!(!held.is_lost(), "the work never starts on a lock that is over");
+        sleep(ms(600)).await;
+        is_locked(&backend, KEY).await
+    });
+    assert!(work.await.unwrap(), "the releases of the late lock do not touch the next one");
     heals.await.unwrap();
     assert_eq!(backend.acquires(), 2);
     settle().await;
@@ -458,18 +466,22 @@ async fn a_burst_of_dropped_locks_does_not_flood_the_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_that_panics_is_left_to_its_ttl_and_the_others_go_on() {
+async fn a_release_that_panics_or_is_refused_is_left_to_its_ttl_and_the_others_go_on() {
     let heard = ReportedErrors::default();
     let defaults = ClientState::default().with_on_release_error(heard.handler());
     let backend = FaultyBackend::with_client_state(defaults);
-    backend.on_release().panics = true;
-    for key in 0..20 {
-        drop(acquire(&backend, format!("panics:{key}")).await.unwrap());
-    }
-    sleep(ms(100)).await;
-    backend.on_release().panics = false;
     let clean_up = backend.client_state().clean_up();
-    assert_eq!((clean_up.waiting(), clean_up.left_to_ttl()), (0, 20));
+    let panics = Trouble { panics: true, ..Trouble::default() };
+    let refused = Trouble { fails: Some(ErrorCode::AuthFailed), ..Trouble::default() };
+    for (trouble, left) in [(panics, 20), (refused, 40)] {
+        *backend.on_release() = trouble;
+        for key in 0..20 {
+            drop(acquire(&backend, format!("{left}:{key}")).await.unwrap());
+        }
+        sleep(ms(100)).await;
+        assert_eq!((clean_up.waiting(), clean_up.left_to_ttl()), (0, left));
+    }
+    *backend.on_release() = Trouble::default();
     drop(acquire(&backend, KEY).await.unwrap());
     sleep(ms(100)).await;
     assert!(!is_locked(&backend, KEY).await);

@@ -130,6 +130,11 @@ async fn each_outage_has_its_own_time_however_late_its_failures_come() {
         result = acquire(&backend, config) => panic!("{result:?}"),
         () = outages => {}
     }
+    // A lock that stays held is no outage.
+    let config = LockConfig::new(KEY).with_ride_out(ms(5_000)).with_wait_up_to(ms(500));
+    let ends = timeout(ms(1_000), acquire(&backend, config));
+    let error = ends.await.expect("the limit ends the wait").unwrap_err();
+    assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
 
     let fails_late = Trouble { before: ms(2_000), fails: away, ..Trouble::default() };
     let grants_late = Trouble { after: ms(150), ..Trouble::default() };
@@ -184,8 +189,8 @@ async fn the_retries_are_counted_and_the_time_is_limited() {
     attempts();
 
     let started = Instant::now();
-    let config = LockConfig::new(KEY).with_acquisition(fixed(3, 100, 60_000));
-    let error = acquire(&backend, config).await.unwrap_err();
+    let config = LockConfig::new(KEY).with_acquisition(fixed(3, 100, 1));
+    let error = acquire(&backend, config.with_wait_up_to(ms(60_000))).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
     assert!(error.to_string().contains("4 attempts"), "{error}");
     assert_eq!((attempts(), started.elapsed()), (4, ms(300)));

@@ -377,13 +377,15 @@ async fn a_head_that_polls_seldom_waits_for_a_watch_and_no_other_does() {
         // The head opens the next watch in the same time as the first, and does not poll.
         (hardly_polling(), Some(ms(1_000)), ms(1_500), ms(0)..=ms(1_010)),
         (often, Some(LONG), ms(1_500), ms(0)..=ms(1_000)),
-        // Without signals, the poll comes in time.
+        // Without signals, the poll comes in time. After it, signals that are there by then are heard.
         (hardly_polling(), None, ms(0), ms(299_000)..=ms(300_000)),
+        (hardly_polling(), None, ms(301_000), ms(0)..=ms(10)),
     ] {
         let backend = FaultyBackend::new();
         *backend.behaviour.watch_opens_after.lock().unwrap() = watch_opens_after;
         let release = held_elsewhere(&backend.store, LONG).await;
         let waiting = waiter(&backend, patient().with_acquisition(options)).await;
+        *backend.behaviour.watch_opens_after.lock().unwrap() = watch_opens_after.or(Some(ms(0)));
         sleep(released_after).await;
         let released = Instant::now();
         let _ = backend.store.release(release).await.unwrap();

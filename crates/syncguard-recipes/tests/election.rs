@@ -8,7 +8,7 @@ use crate::common::{Connection, is_locked, ms};
 use syncguard_core::contract::{Holder, ReleaseRequest, TIME_TOLERANCE};
 use syncguard_core::diagnostics::get_by_key_raw;
 use syncguard_core::{CancellationToken, DynBackend, ErrorCode, LockBackend};
-use syncguard_memory::MemoryBackend;
+use syncguard_memory::{MemoryBackend, TestStore};
 use syncguard_recipes::{Election, ElectionHandle, TermEnd};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, advance, sleep, timeout};
@@ -284,11 +284,16 @@ async fn the_campaign_outlives_an_outage_and_ends_for_what_no_retry_gets_over() 
     let bad = [
         Election::new(line.clone(), ""),
         Election::new(line.clone(), KEY).with_ttl(Duration::ZERO),
-        Election::new(line.clone(), KEY).with_ttl(TTL).with_notice(TTL),
+        Election::new(line.clone(), KEY).with_ttl(TTL).with_notice(TTL / 2 + ms(1)),
+        Election::new(line.clone(), KEY).with_notice(Duration::ZERO),
         Election::new(line.clone(), KEY).with_grace(Duration::MAX),
     ];
     for election in bad {
-        let error = election.run(async |_| {}).await.unwrap_err();
-        assert_eq!(error.code(), ErrorCode::InvalidArgument);
+        let error = timeout(ms(60_000), election.run(async |_| {})).await.expect("no campaign");
+        assert_eq!(error.unwrap_err().code(), ErrorCode::InvalidArgument);
     }
+    let store = TestStore::new();
+    store.set_writes_denied(true);
+    let ends = timeout(ms(60_000), Election::new(store, KEY).run(async |_| {}));
+    assert_eq!(ends.await.expect("no retry").unwrap_err().code(), ErrorCode::AuthFailed);
 }

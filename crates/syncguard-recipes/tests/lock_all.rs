@@ -13,6 +13,7 @@ use syncguard_core::{
     AcquisitionOptions, AutoExtend, DynBackend, ErrorCode, LockBackend, LockConfig, LossReason,
     ReleaseResult, try_acquire,
 };
+use syncguard_memory::TestStore;
 use syncguard_recipes::lock_all;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -135,6 +136,25 @@ async fn a_failure_gives_back_what_was_taken() {
         assert!(!is_locked(&line, key).await, "{key}");
     }
     drop(other);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loss_while_another_lock_is_waited_for_is_an_error() {
+    let store = TestStore::new();
+    let held = try_acquire(&store, "b").await.unwrap().acquired().unwrap();
+    let keys = ["a", "b"].map(|key| LockConfig::new(key).with_ttl(ms(300)));
+    let waiting = tokio::spawn({
+        let store = store.clone();
+        async move { lock_all(&store, keys).await.map(drop) }
+    });
+    sleep(ms(50)).await;
+    assert!(store.lose_lock("a").unwrap());
+    // The next renewal of `a` notices.
+    sleep(ms(200)).await;
+    held.release().await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap_err().code(), ErrorCode::ServiceUnavailable);
+    sleep(ms(10)).await;
+    assert_eq!(store.memory().stored_locks(), 0);
 }
 
 /// The longest limit is the limit for the whole wait.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::common::{Connection, is_locked, ms};
 use syncguard_core::inventory::ListRequest;
-use syncguard_core::{DynBackend, ErrorCode, LockBackend, LossReason};
-use syncguard_memory::MemoryBackend;
+use syncguard_core::{DynBackend, ErrorCode, Fence, IntoKey as _, LockBackend, LossReason};
+use syncguard_memory::{MemoryBackend, TestStore};
 use syncguard_recipes::RwLock;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -39,8 +39,9 @@ async fn what_it_costs() {
     let acquires = || line.counts.acquires.load(Ordering::Relaxed);
     // The first reader ever announces the number of slots, which is no acquire.
     let started = Instant::now();
-    let first = lock.read().await.unwrap();
+    let (first, second) = tokio::join!(lock.read(), lock.read());
     assert_eq!((acquires(), started.elapsed()), (2, 2 * line.takes), "the gate and a slot");
+    let (first, _) = (first.unwrap(), second.unwrap());
     sleep(ms(10)).await;
     let before = line.counts.commands();
     let more: Vec<_> = futures_util::future::join_all((0..100).map(|_| lock.read())).await;
@@ -345,6 +346,12 @@ async fn processes_with_different_numbers_are_safe() {
     drop(of(&Connection::of(&store), 2).read().await.unwrap());
     sleep(ms(20)).await;
     assert!(small.write().await.unwrap().fence().get() > 160_000_000_000);
+    sleep(ms(20)).await;
+    // An operator has raised the counter.
+    let raised = Fence::new(1_000_000_000_000).unwrap();
+    store.set_fence_counter(&"it:rw:gate".into_key().unwrap(), raised);
+    let _write = small.write().await.unwrap();
+    assert_eq!(locks(&store).await.len(), 65, "the gate and the most slots");
 }
 
 #[tokio::test(start_paused = true)]
@@ -368,11 +375,35 @@ async fn more_processes_than_slots_wait_for_one() {
     assert_eq!(locks(&store).await, ["it:rw:0", "it:rw:1"], "what else was granted is given back");
 }
 
+/// After the loss of the gate, a writer may have passed before the slot is granted.
+#[tokio::test(start_paused = true)]
+async fn nobody_begins_after_the_loss_of_the_gate() {
+    for writes in [false, true] {
+        let store = TestStore::new();
+        let process = || RwLock::new(store.clone(), KEY, 1).unwrap().with_ttl(ms(900));
+        let read = process().read().await.unwrap();
+        sleep(ms(20)).await;
+        let other = process();
+        let waiting = tokio::spawn(async move {
+            if writes { other.write().await.map(drop) } else { other.read().await.map(drop) }
+        });
+        sleep(ms(20)).await;
+        assert!(store.lose_lock("it:rw:gate").unwrap());
+        // Its next renewal notices.
+        sleep(ms(400)).await;
+        assert_eq!(waiting.is_finished(), writes, "a writer keeps readers out meanwhile");
+        drop(read);
+        let error = waiting.await.unwrap().unwrap_err();
+        assert_eq!(error.code(), ErrorCode::ServiceUnavailable);
+        sleep(ms(20)).await;
+        assert_eq!(store.memory().stored_locks(), 0);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_loss_is_heard_and_the_next_read_begins_anew() {
     let line = Connection::new();
     let lock = RwLock::new(DynBackend::new(line.clone()), KEY, 1).unwrap().with_ttl(ms(300));
-    let (read, beside) = (lock.read().await.unwrap(), lock.read().await.unwrap());
     let steal = async || {
         let page = line.store.inventory().unwrap().list_locks(ListRequest::new()).await.unwrap();
         for info in page.entries {
@@ -381,14 +412,18 @@ async fn a_loss_is_heard_and_the_next_read_begins_anew() {
             assert!(line.store.release(request).await.unwrap().is_released());
         }
     };
-    sleep(ms(20)).await;
-    steal().await;
-    assert_eq!(read.lost().await, LossReason::NotHeld);
-    let again = lock.read().await.unwrap();
-    assert!(read.valid_for().is_zero() && !again.is_lost() && again.fence() > read.fence());
-    assert!(!read.release().await.unwrap().is_released());
-    assert!(!beside.release().await.unwrap().is_released());
-    drop(again);
+    // Within the turn of the readers, and after it.
+    for lasts in [20, 600] {
+        let (read, beside) = (lock.read().await.unwrap(), lock.read().await.unwrap());
+        sleep(ms(lasts)).await;
+        steal().await;
+        assert_eq!(read.lost().await, LossReason::NotHeld);
+        let again = lock.read().await.unwrap();
+        assert!(read.valid_for().is_zero() && !again.is_lost() && again.fence() > read.fence());
+        assert!(!read.release().await.unwrap().is_released());
+        assert!(!beside.release().await.unwrap().is_released());
+        drop(again);
+    }
     let write = lock.write().await.unwrap();
     steal().await;
     write.lost().await;

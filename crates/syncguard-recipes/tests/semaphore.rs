@@ -123,6 +123,7 @@ async fn callers_of_one_process_get_permits_in_the_order_in_which_they_came() {
     let line = Connection::new();
     let downloads = semaphore(&line, 2);
     let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let started = Instant::now();
     let mut all = JoinSet::new();
     for number in 0..20 {
         let (downloads, order) = (downloads.clone(), Arc::clone(&order));
@@ -139,6 +140,7 @@ async fn callers_of_one_process_get_permits_in_the_order_in_which_they_came() {
     }
     all.join_all().await;
     assert_eq!(*order.lock().unwrap(), (0..20).collect::<Vec<_>>());
+    assert!(started.elapsed() <= ms(350), "each release is heard: {:?}", started.elapsed());
 }
 
 /// Futures that are kept and not polled: the head and two waiters behind it.

@@ -134,8 +134,12 @@ async fn a_tick_that_was_too_early_is_kept_through_an_outage() {
     let connection = Connection::of(&store);
     // Its clock begins at 1 min 20 s, and shows 2 min after 40 s: then it is told to wait for 70 s.
     let ticks = world.ticks(connection.clone(), 70_000).with_max_lateness(2 * MINUTE);
+    // The store is away at first, too.
+    connection.cut(true);
     let running = Killed(world.run(ticks, Duration::ZERO));
-    sleep(Duration::from_secs(45)).await;
+    sleep(Duration::from_secs(10)).await;
+    connection.cut(false);
+    sleep(Duration::from_secs(35)).await;
     assert_eq!(connection.counts.acquires.load(Ordering::Relaxed), 1);
     sleep(Duration::from_secs(60)).await;
     connection.cut(true);

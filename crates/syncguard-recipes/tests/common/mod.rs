@@ -6,14 +6,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use syncguard_core::authoring::cancel;
+use syncguard_core::authoring::{LockInventory, cancel};
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, KeySignal, KeyWatch,
     LookupRequest, ReleaseRequest, WatchRequest,
 };
+use syncguard_core::inventory::{FenceCounter, Inventory, ListRequest, Page};
 use syncguard_core::shared::ClientState;
 use syncguard_core::{
-    ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult,
+    ErrorCode, ExtendResult, Fence, Key, LockBackend, LockError, LockInfo, ReleaseResult,
 };
 use syncguard_memory::MemoryBackend;
 use tokio::time::sleep;
@@ -74,12 +75,17 @@ impl Connection {
     ) -> Result<T, LockError> {
         count.fetch_add(1, Ordering::Relaxed);
         sleep(self.takes / 2).await;
-        if self.counts.is_cut.load(Ordering::Relaxed) {
-            return Err(LockError::new(ErrorCode::ServiceUnavailable, "told to fail"));
-        }
+        self.check()?;
         let answer = asked.await;
         sleep(self.takes / 2).await;
         answer
+    }
+
+    fn check(&self) -> Result<(), LockError> {
+        if self.counts.is_cut.load(Ordering::Relaxed) {
+            return Err(LockError::new(ErrorCode::ServiceUnavailable, "told to fail"));
+        }
+        Ok(())
     }
 }
 
@@ -130,10 +136,37 @@ impl LockBackend for Connection {
         self.store.watch(request).await
     }
 
-    syncguard_core::forward!(store: inventory, capabilities);
+    fn inventory(&self) -> Option<Inventory> {
+        Some(Inventory::new(self.clone()))
+    }
+
+    syncguard_core::forward!(store: capabilities);
 
     fn client_state(&self) -> &ClientState {
         &self.state
+    }
+}
+
+/// Takes no time.
+impl LockInventory for Connection {
+    async fn list_locks(&self, request: ListRequest) -> Result<Page<LockInfo>, LockError> {
+        self.check()?;
+        LockInventory::list_locks(&self.store, request).await
+    }
+
+    async fn list_counters(&self, request: ListRequest) -> Result<Page<FenceCounter>, LockError> {
+        self.check()?;
+        LockInventory::list_counters(&self.store, request).await
+    }
+
+    async fn fence_counter(&self, key: Key) -> Result<Option<Fence>, LockError> {
+        self.check()?;
+        LockInventory::fence_counter(&self.store, key).await
+    }
+
+    async fn raise_counter(&self, key: Key, at_least: Fence) -> Result<Fence, LockError> {
+        self.check()?;
+        LockInventory::raise_counter(&self.store, key, at_least).await
     }
 }
 
