@@ -18,7 +18,7 @@ const FAMILY: &str = "sleep 1000 & echo $$ $!; wait";
 const DEAF: &str = "trap '' TERM; sleep 1000 & echo $$ $!; wait; wait";
 
 /// Here only the child ignores SIGTERM.
-const HALF_DEAF: &str = "trap '' TERM; sleep 1000 & trap - TERM; echo $$ $!; wait";
+const HALF_DEAF: &str = "trap '' TERM; sleep 1000 >&- 2>&- & trap - TERM; echo $$ $!; wait";
 
 fn signal(pid: u32, signal: Signal) -> Result<()> {
     Ok(kill_process(Pid::from_raw(pid.cast_signed()).context("a process")?, signal)?)
