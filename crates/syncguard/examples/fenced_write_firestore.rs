@@ -99,7 +99,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     )?;
 
     // A holder stalls and does not notice that its lock expires. A successor takes over.
-    let config = LockConfig::new("profile:7").with_ttl(Duration::from_secs(4));
+    let config = LockConfig::new("profile:7").with_ttl(Duration::from_secs(3));
     let stalled = acquire(&backend, config).await?;
     let successor = acquire(&backend, "profile:7").await?;
 
