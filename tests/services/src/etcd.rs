@@ -295,7 +295,12 @@ impl EtcdCluster {
             .arg(format!("--initial-advertise-peer-urls={own_peers}"))
             .arg(format!("--initial-cluster={}", all.join(",")))
             // An election takes a quarter of the usual time, and a busy machine causes none.
-            .args(["--bcrypt-cost=4", "--heartbeat-interval=50", "--election-timeout=500", "--log-level=warn"])
+            .args([
+                "--bcrypt-cost=4",
+                "--heartbeat-interval=50",
+                "--election-timeout=500",
+                "--log-level=warn",
+            ])
             // Debian's package sets these for its own service.
             .env_clear()
             .args(&self.options.flags);
