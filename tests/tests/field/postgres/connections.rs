@@ -7,6 +7,7 @@ use syncguard_postgres::contract::{ExtendRequest, ReleaseRequest};
 use syncguard_postgres::{
     ErrorCode, LockBackend as _, LockError, LockId, PostgresBackend, PostgresOptions,
 };
+use syncguard_test_effort::either;
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 use syncguard_test_services::proxy::FaultProxy;
 use syncguard_tests::calls::{SOON, watch};
@@ -133,7 +134,7 @@ async fn short_limits_of_the_role_end_no_ordinary_wait() -> Result<()> {
 }
 
 /// As after a firewall has forgotten the connections: the statement that notices it costs a call, the others do not.
-/// A busy machine may cost another call.
+/// A busy machine may cost another call; the full run is exact.
 #[tokio::test]
 async fn a_pool_of_silent_connections_costs_one_call() -> Result<()> {
     const CONNECTIONS: usize = 6;
@@ -145,7 +146,7 @@ async fn a_pool_of_silent_connections_costs_one_call() -> Result<()> {
     drop(open(&backend, CONNECTIONS).await?);
     proxy.silence();
     let failures = failures_before_an_extend(&backend, lock).await?;
-    ensure!((1..CONNECTIONS).contains(&failures), "{failures} calls failed");
+    ensure!((1..=either(CONNECTIONS - 1, 1)).contains(&failures), "{failures} calls failed");
     release(&backend, lock).await
 }
 
