@@ -444,7 +444,7 @@ async fn a_release_that_meets_a_short_outage_is_tried_until_it_is_confirmed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_burst_of_dropped_locks_does_not_flood_the_store() {
-    const LOCKS: usize = 20_000;
+    const LOCKS: usize = 2_000;
     let backend = FaultyBackend::new();
     let mut most = 0;
     backend.on_release().before = ms(1);

@@ -42,7 +42,7 @@ async fn given_up(backend: &Direct, write: &str, held: &Acquired) -> Result<Lock
     Ok(error)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_comes_late_changes_nothing() -> Result<()> {
     for store in [Store::Redis, Store::Postgres] {
         let backend = Direct::new(store);

@@ -8,14 +8,14 @@ use syncguard_test_services::etcd::EtcdCluster;
 use crate::etcd_support::{Raw, backend_with, fresh, options, shared};
 use crate::net::Net;
 use crate::scenario::{
-    Change, Handles, all_fail, alone, locks, nothing_was_given_away, secret, suite,
+    Change, Handles, all_fail, locks, nothing_was_given_away, secret, suite, turn,
 };
 use crate::watched::watched;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_etcd_backend_says_nothing() {
     let net = Net::global();
-    let _alone = alone().await;
+    let _turn = turn().await;
     let prefix = fresh();
     let mut handles = Vec::new();
     for cleanup in [true, false] {

@@ -10,14 +10,14 @@ use syncguard_test_services::redis::{RedisCluster, RedisServer};
 
 use crate::net::Net;
 use crate::scenario::{
-    Change, Handles, all_fail, alone, locks, nothing_was_given_away, refused, secret, suite,
+    Change, Handles, all_fail, locks, nothing_was_given_away, refused, secret, suite, turn,
 };
 use crate::watched::watched;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_redis_backend_says_nothing() {
     let net = Net::global();
-    let _alone = alone().await;
+    let _turn = turn().await;
     let password = secret();
     let server = RedisServer::builder().password(&password).start().expect("a Redis server");
     let (url, port) = (server.url(), server.port());
@@ -75,7 +75,7 @@ async fn the_redis_backend_says_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_cluster_says_nothing() {
     let net = Net::global();
-    let _alone = alone().await;
+    let _turn = turn().await;
     let cluster = RedisCluster::start(3).expect("a Redis cluster");
     let options = RedisOptions::new().with_key_prefix("{canary}");
     let backend = RedisBackend::connect_with(&cluster.url(), options).await.expect("a backend");

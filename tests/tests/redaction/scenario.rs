@@ -12,6 +12,7 @@ use syncguard_core::{
 };
 use syncguard_test_effort::{either, is_full};
 use syncguard_tests::calls::all_at_once;
+use tokio::sync::Semaphore;
 
 use crate::net::Net;
 use crate::watched::{Watched, read_error, told, watched};
@@ -23,10 +24,10 @@ pub(crate) fn secret() -> String {
     secret
 }
 
-/// One store after the other, because reading all lines is enough work.
-pub(crate) async fn alone() -> impl Drop {
-    static BUSY: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-    BUSY.lock().await
+/// Two stores at a time, because reading all lines is enough work.
+pub(crate) async fn turn() -> impl Drop {
+    static TURNS: Semaphore = Semaphore::const_new(2);
+    TURNS.acquire().await.expect("the semaphore is never closed")
 }
 
 /// The suite on one store: each operation with each of its answers, and in a full run all groups but two, which only

@@ -31,14 +31,20 @@ async fn without_a_flaw_everything_passes_and_applies() {
 /// One flaw fails many cases, and the report says with which to start.
 #[test]
 fn the_report_starts_with_what_others_build_on() {
+    const ASK_ON: [&str; 4] = [
+        "locks_of_one_key_never_overlap",
+        "locked_work_never_overlaps",
+        "many_at_once_use_up_a_window_once",
+        "no_look_shows_the_holder_of_another_lock",
+    ];
     for (flaw, start) in [
         (Flaw::release_does_nothing, "release_frees_the_key"),
         (Flaw::drops_the_counter_on_release, "fences_grow_with_every_acquisition"),
         (Flaw::extend_does_nothing, "extend_prolongs_the_lock"),
     ] {
-        let report = paused()
-            .block_on(async { Suite::new().run(Reference::new(Some(flaw))).await })
-            .to_string();
+        // Without the cases whose contenders ask for three minutes of paused time.
+        let suite = Suite::new().only(|case| !ASK_ON.contains(&case.name));
+        let report = paused().block_on(suite.run(Reference::new(Some(flaw)))).to_string();
         let line = format!("start here, the others may follow from it:\n{start}: ");
         assert!(report.contains(&line), "{flaw:?}: {report}");
     }

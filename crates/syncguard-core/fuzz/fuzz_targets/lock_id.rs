@@ -1,4 +1,7 @@
 //! See `check_lock_id`.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| syncguard_core_fuzz::lock_id(input));
+
+#[cfg(not(fuzzing))]
+fn main() {}
