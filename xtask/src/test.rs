@@ -25,7 +25,7 @@ pub(crate) struct Options {
 
 /// Most tests wait for a lease to expire, so a machine of two cores has capacity for several at a time. With more, two cores
 /// are so busy that answers come late.
-const AT_ONCE: &str = "--test-threads=6";
+const AT_ONCE: &str = "--test-threads=8";
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let is_partial = !options.names.is_empty() || !options.package.is_empty();

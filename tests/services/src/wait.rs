@@ -17,8 +17,10 @@ pub fn until(what: &str, timeout: Duration, mut probe: impl FnMut() -> Result<bo
         if started.elapsed() >= timeout {
             return Err(seen.context(format!("waited {timeout:?} for {what}")));
         }
-        thread::sleep(PAUSE);
+        // Many probes start a program, so they become rare where the wait is long.
+        thread::sleep((started.elapsed() / 8).clamp(SHORTEST, LONGEST));
     }
 }
 
-const PAUSE: Duration = Duration::from_millis(10);
+const SHORTEST: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_millis(50);

@@ -1,6 +1,6 @@
 //! The authorities that TLS trusts, in the same way on every store: by rustls with aws-lc-rs.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject as _};
@@ -30,7 +30,7 @@ pub fn client_config(root_certificates: &[Vec<u8>]) -> Result<ClientConfig, Lock
 
 /// These authorities (X.509 in DER) and no others. If the list is empty: the authorities that the system trusts, or
 /// Mozilla's on a system that has none. The variables `SSL_CERT_FILE` and `SSL_CERT_DIR` replace the
-/// system's authorities.
+/// system's authorities. A process reads the system's authorities once.
 ///
 /// # Errors
 ///
@@ -89,6 +89,11 @@ fn chosen(root_certificates: &[Vec<u8>]) -> Result<RootCertStore, LockError> {
 
 /// The system's authorities, or Mozilla's if the system has none, as in a bare container.
 fn system() -> Result<RootCertStore, LockError> {
+    // Reading some hundred certificates takes longer than anything else that a connect does.
+    static READ: OnceLock<RootCertStore> = OnceLock::new();
+    if let Some(roots) = READ.get() {
+        return Ok(roots.clone());
+    }
     let system = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
     let (_, unusable) = roots.add_parsable_certificates(system.certs);
@@ -105,7 +110,7 @@ fn system() -> Result<RootCertStore, LockError> {
         }
         roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
     }
-    Ok(roots)
+    Ok(READ.get_or_init(|| roots).clone())
 }
 
 #[cfg(test)]
