@@ -58,7 +58,7 @@ impl Harness for Etcd {
     }
 
     async fn connect_late(&self) -> Option<Late<EtcdBackend>> {
-        const LIMIT: Duration = Duration::from_secs(2);
+        const LIMIT: Duration = Duration::from_secs(4);
         const SLACK: Duration = Duration::from_millis(500);
         let (gate, port) = ProxyGate::start(shared().port(0));
         let options = options().with_remembered_locks(self.remembered).without_clock_probe();
