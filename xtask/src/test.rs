@@ -50,7 +50,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         let mut doc = cargo(["test", "--doc", "--workspace", "--all-features", "--no-fail-fast"]);
         doc.args(options.release.then_some("--release"));
         for whole in [&mut tests, &mut doc] {
-            // The data for incremental builds would cost a quarter of the build.
+            // The data for incremental builds would cost a seventh of the build.
             totals.add(whole.env("CARGO_INCREMENTAL", "0"))?;
         }
     }
