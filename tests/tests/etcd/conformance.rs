@@ -11,19 +11,7 @@ use crate::support::gate::ProxyGate;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_suite_passes() {
-    all_pass(Etcd::new(100)).await;
-}
-
-mod long {
-    use super::{Etcd, all_pass};
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn the_suite_passes_without_a_memory_of_locks() {
-        all_pass(Etcd::new(0)).await;
-    }
-}
-
-async fn all_pass(harness: Etcd) {
+    let harness = Etcd { prefix: fresh(), connected: AtomicUsize::new(0) };
     // Most cases wait for an expiry, and do so side by side.
     let report = Suite::new().at_once(40).run(harness).await;
     assert!(report.is_success(), "{report}");
@@ -31,13 +19,14 @@ async fn all_pass(harness: Etcd) {
 
 struct Etcd {
     prefix: String,
-    remembered: usize,
     connected: AtomicUsize,
 }
 
 impl Etcd {
-    fn new(remembered: usize) -> Self {
-        Self { prefix: fresh(), remembered, connected: AtomicUsize::new(0) }
+    /// Half of the handles remove expired locks, and half remember no locks, which no case may notice.
+    fn kind(&self) -> (bool, usize) {
+        let number = self.connected.fetch_add(1, Ordering::Relaxed);
+        (number % 2 == 1, if number % 4 < 2 { 100 } else { 0 })
     }
 }
 
@@ -45,10 +34,9 @@ impl Harness for Etcd {
     type Backend = EtcdBackend;
 
     async fn connect(&self) -> EtcdBackend {
-        // Half of the handles remove expired locks, which no case may notice.
-        let cleanup = self.connected.fetch_add(1, Ordering::Relaxed) % 2 == 1;
-        let options =
-            options().with_cleanup_in_is_locked(cleanup).with_remembered_locks(self.remembered);
+        let (cleanup, remembered) = self.kind();
+        let options = options().with_cleanup_in_is_locked(cleanup);
+        let options = options.with_remembered_locks(remembered);
         backend_with(&self.prefix, options).await
     }
 
@@ -61,11 +49,12 @@ impl Harness for Etcd {
         const LIMIT: Duration = Duration::from_secs(4);
         const SLACK: Duration = Duration::from_millis(500);
         let (gate, port) = ProxyGate::start(shared().port(0));
-        let options = options().with_remembered_locks(self.remembered).without_clock_probe();
+        let (_, remembered) = self.kind();
+        let options = options().with_remembered_locks(remembered).without_clock_probe();
         let options = options.with_request_timeout(LIMIT).with_operation_timeout(LIMIT);
         // There is no time for another try, which would go over a new connection.
         // Without a memory each operation reads first, and its transaction is the late request.
-        let gate = gate.after(u64::from(self.remembered == 0));
+        let gate = gate.after(u64::from(remembered == 0));
         let backend = backend_at(port, &self.prefix, options).await;
         Some(Late::new(backend, LIMIT + SLACK, gate))
     }

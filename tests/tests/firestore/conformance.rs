@@ -11,29 +11,15 @@ use crate::support::gate::ProxyGate;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_suite_passes() {
-    all_pass(Firestore::new()).await;
-}
-
-mod long {
-    use super::{Firestore, all_pass};
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn the_suite_passes_without_a_memory_of_locks() {
-        all_pass(Firestore { remembered: 0, ..Firestore::new() }).await;
-    }
-}
-
-async fn all_pass(harness: Firestore) {
     // Enough that cases which wait for an expiry wait side by side, and so few that the emulator answers in time on a
     // busy machine.
-    let report = Suite::new().at_once(20).run(harness).await;
+    let report = Suite::new().at_once(20).run(Firestore::new()).await;
     assert!(report.is_success(), "{report}");
 }
 
 struct Firestore {
     url: String,
     raw: Raw,
-    remembered: usize,
     connected: AtomicUsize,
 }
 
@@ -41,7 +27,13 @@ impl Firestore {
     fn new() -> Self {
         let url = fresh();
         let raw = Raw::new(&url);
-        Self { url, raw, remembered: 100, connected: AtomicUsize::new(0) }
+        Self { url, raw, connected: AtomicUsize::new(0) }
+    }
+
+    /// Half of the handles remove expired locks, and half remember no locks, which no case may notice.
+    fn kind(&self) -> (bool, usize) {
+        let number = self.connected.fetch_add(1, Ordering::Relaxed);
+        (number % 2 == 1, if number % 4 < 2 { 100 } else { 0 })
     }
 }
 
@@ -49,10 +41,9 @@ impl Harness for Firestore {
     type Backend = FirestoreBackend;
 
     async fn connect(&self) -> FirestoreBackend {
-        // Half of the handles remove expired locks, which no case may notice.
-        let cleanup = self.connected.fetch_add(1, Ordering::Relaxed) % 2 == 1;
-        let options =
-            options().with_cleanup_in_is_locked(cleanup).with_remembered_locks(self.remembered);
+        let (cleanup, remembered) = self.kind();
+        let options = options().with_cleanup_in_is_locked(cleanup);
+        let options = options.with_remembered_locks(remembered);
         backend_with(&self.url, options).await
     }
 
@@ -65,10 +56,11 @@ impl Harness for Firestore {
         const LIMIT: Duration = Duration::from_secs(2);
         const SLACK: Duration = Duration::from_millis(500);
         let (gate, port) = ProxyGate::start(shared().port());
-        let options = options_at(port).with_remembered_locks(self.remembered);
+        let (_, remembered) = self.kind();
+        let options = options_at(port).with_remembered_locks(remembered);
         let options = options.with_request_timeout(LIMIT).with_operation_timeout(2 * LIMIT);
         // Without a memory each operation reads first, and its commit is the late request.
-        let gate = gate.after(u64::from(self.remembered == 0));
+        let gate = gate.after(u64::from(remembered == 0));
         let backend = backend_with(&self.url, options).await;
         Some(Late::new(backend, 2 * LIMIT + SLACK, gate))
     }

@@ -131,31 +131,44 @@ async fn a_release_gives_up_on_an_endless_transaction() -> Result<()> {
 /// If the lock expires meanwhile, the release comes too late, like any other, and raises no counter.
 #[tokio::test]
 async fn a_release_waits_for_the_commit() -> Result<()> {
-    for (older_ms, raised, expected) in [
-        (0, None, ReleaseResult::Released),
-        // Half a second before the end of the tolerance.
-        (60_500, None, ReleaseResult::NotHeld(NotHeld::Expired)),
-        (60_500, Some(Fence::new(9)?), ReleaseResult::NotHeld(NotHeld::Expired)),
-    ] {
-        let mut it = Fixture::new().await;
-        let options = it.tables.options().with_statement_timeout(MINUTE);
-        let backend = over_pool(it.backend.pool().clone(), options);
-        let lock = take(&backend, "key").await;
-        let transaction = it.user.transaction().await?;
-        it.backend.check_fence(&transaction, lock.lock_id, lock.fence).await?;
-        it.tables.age(&it.admin, "key", older_ms).await;
-        let mut request = ReleaseRequest::new(lock.lock_id);
-        if let Some(raised) = raised {
-            request = request.with_counter_at_least(Key::new("key")?, raised)?;
-        }
-        let release = tokio::spawn(async move { backend.release(request).await });
-        waiters(&it.admin, &it.tables.locks, 1).await;
-        tokio::time::sleep(Duration::from_millis(600)).await;
-        ensure!(!release.is_finished());
-        transaction.commit().await?;
-        assert_eq!(release.await??, expected);
-        assert_eq!(take(&it.backend, "key").await.fence.get(), 2);
+    let expired = ReleaseResult::NotHeld(NotHeld::Expired);
+    // The lock lasts for a minute, and the tolerance is a second.
+    let left = Duration::from_secs(3);
+    let later = left + Duration::from_millis(100);
+    tokio::try_join!(
+        releases_at_the_commit(MINUTE, None, Duration::from_millis(600), ReleaseResult::Released),
+        releases_at_the_commit(left, None, later, expired),
+        releases_at_the_commit(left, Some(Fence::new(9)?), later, expired),
+    )?;
+    Ok(())
+}
+
+/// Releases a lock that a transaction relies on, and commits so much later. `left` is what is left of TTL and tolerance.
+async fn releases_at_the_commit(
+    left: Duration,
+    raised: Option<Fence>,
+    commits_after: Duration,
+    expected: ReleaseResult,
+) -> Result<()> {
+    let mut it = Fixture::new().await;
+    let options = it.tables.options().with_statement_timeout(MINUTE);
+    let backend = over_pool(it.backend.pool().clone(), options);
+    let lock = take(&backend, "key").await;
+    let transaction = it.user.transaction().await?;
+    it.backend.check_fence(&transaction, lock.lock_id, lock.fence).await?;
+    let older = MINUTE + Duration::from_secs(1) - left;
+    it.tables.age(&it.admin, "key", i64::try_from(older.as_millis())?).await;
+    let mut request = ReleaseRequest::new(lock.lock_id);
+    if let Some(raised) = raised {
+        request = request.with_counter_at_least(Key::new("key")?, raised)?;
     }
+    let release = tokio::spawn(async move { backend.release(request).await });
+    waiters(&it.admin, &it.tables.locks, 1).await;
+    tokio::time::sleep(commits_after).await;
+    ensure!(!release.is_finished());
+    transaction.commit().await?;
+    assert_eq!(release.await??, expected);
+    assert_eq!(take(&it.backend, "key").await.fence.get(), 2);
     Ok(())
 }
 

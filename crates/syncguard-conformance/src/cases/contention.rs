@@ -136,7 +136,8 @@ pub(crate) async fn waiting_ends_with_the_time_limit(context: &Context<'_>) -> O
     let before = client.live(&key, lock.lock_id).await?;
     let found = client.find(LookupRequest::by_lock_id(lock.lock_id)).await?;
     let holder = found.and_then(|info| info.holder);
-    let short = AcquisitionOptions::new().with_timeout(Duration::from_secs(1));
+    // For several answers of a busy store.
+    let short = AcquisitionOptions::new().with_timeout(Duration::from_secs(3));
     // A caller that does not wait asks the store once, and is not told the holder.
     for (options, told) in [(short, holder.as_ref()), (short.with_max_retries(0), None)] {
         let impatient = LockConfig::new(&key).with_acquisition(options);
