@@ -498,6 +498,14 @@ impl Network {
         self.members[member].unreachable = self.now + lasts;
     }
 
+    /// From now on, nothing goes wrong. Connections that are silent stay so.
+    pub(crate) fn is_well_again(&mut self) {
+        self.odds = Odds::NONE;
+        for member in &mut self.members {
+            (member.unreachable, member.slow) = (0, 0);
+        }
+    }
+
     /// Returns the microseconds until a new connection is open; `None` if it is refused.
     pub(crate) fn opens(&mut self, member: usize, at: u64) -> Option<u64> {
         if self.away > at {

@@ -156,7 +156,7 @@ async fn releases_at_the_commit(
     let lock = take(&backend, "key").await;
     let transaction = it.user.transaction().await?;
     it.backend.check_fence(&transaction, lock.lock_id, lock.fence).await?;
-    let older = MINUTE + Duration::from_secs(1) - left;
+    let older = (MINUTE + Duration::from_secs(1)).saturating_sub(left);
     it.tables.age(&it.admin, "key", i64::try_from(older.as_millis())?).await;
     let mut request = ReleaseRequest::new(lock.lock_id);
     if let Some(raised) = raised {

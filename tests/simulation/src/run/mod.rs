@@ -240,7 +240,7 @@ impl<'a> Simulation<'a> {
             }
         }
         // The network is well again, and what is on its way still arrives.
-        self.net.state().odds = Odds::NONE;
+        self.net.state().is_well_again();
         // Background work ends with its locks, and delayed messages when they arrive.
         let locks = u64::try_from(LONGEST.as_micros()).unwrap_or(0) + SECOND;
         let end = self.now + LATEST.max(locks) + 15 * SECOND;
