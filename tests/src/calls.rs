@@ -37,12 +37,18 @@ pub async fn watch<B: LockBackend>(backend: &B, key: &str) -> Option<KeyWatch> {
 /// A wait with such long pauses that no poll can explain its end.
 #[must_use]
 pub fn unpolled(key: &str) -> LockConfig {
+    polled_every(HOUR, key)
+}
+
+/// A wait that polls in fixed pauses. Each poll also tries to watch the key again, if the store was too busy before.
+#[must_use]
+pub fn polled_every(pause: Duration, key: &str) -> LockConfig {
     let options = AcquisitionOptions::new()
         .with_max_retries(u32::MAX)
         .with_backoff(Backoff::Fixed)
         .with_jitter(Jitter::None)
-        .with_retry_delay(HOUR)
-        .with_max_retry_delay(HOUR)
+        .with_retry_delay(pause)
+        .with_max_retry_delay(pause)
         .with_timeout(HOUR);
     LockConfig::new(key).with_ttl(HOUR).with_acquisition(options)
 }

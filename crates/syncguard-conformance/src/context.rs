@@ -191,18 +191,25 @@ pub(crate) fn polling_every(pause: Duration) -> AcquisitionOptions {
         .with_timeout(LONG / 2)
 }
 
-/// Runs a future, and returns the largest delay of this runtime's timers meanwhile. The backend's background work was
-/// delayed as much.
-pub(crate) async fn with_lateness<T>(work: impl Future<Output = T>) -> (T, Duration) {
-    const TICK: Duration = Duration::from_millis(20);
-    let mut work = pin!(work);
+/// Runs a future, and returns the largest delay of this runtime's timers and of answers to the client meanwhile. The
+/// backend's background work was delayed as much.
+pub(crate) async fn with_lateness<T>(
+    client: &Client,
+    work: impl Future<Output = T>,
+) -> Checked<(T, Duration)> {
+    const TICK: Duration = Duration::from_millis(50);
+    let (mut work, key) = (pin!(work), fresh_key()?);
     let mut latest = Duration::ZERO;
     loop {
         let due = Instant::now() + TICK;
+        let asked = async {
+            tokio::time::sleep_until(due).await;
+            client.is_locked(&key).await
+        };
         tokio::select! {
             biased;
-            done = &mut work => return (done, latest.max(due.elapsed())),
-            () = tokio::time::sleep_until(due) => latest = latest.max(due.elapsed()),
+            done = &mut work => return Ok((done, latest.max(due.elapsed()))),
+            _ = asked => latest = latest.max(due.elapsed()),
         }
     }
 }
@@ -253,12 +260,12 @@ pub(crate) fn too_slow() -> Stop {
     ))
 }
 
-/// Stops the case if timers were late by a third of the TTL. A renewal is due then, so a missed renewal would prove
-/// nothing.
+/// Stops the case if timers or answers were as late as this. A renewal or a request that came too late would prove
+/// nothing then.
 #[track_caller]
-pub(crate) fn renewals_came_in_time(ttl: Duration, lateness: Duration) -> Outcome {
-    if lateness < ttl / 3 {
+pub(crate) fn in_time(limit: Duration, lateness: Duration) -> Outcome {
+    if lateness < limit {
         return Ok(());
     }
-    Err(Stop::too_slow(format!("a timer of the runtime was late by {lateness:?}")))
+    Err(Stop::too_slow(format!("a timer or an answer was late by {lateness:?}")))
 }

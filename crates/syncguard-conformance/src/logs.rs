@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::filter::DynFilterFn;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 
@@ -47,7 +48,9 @@ impl Watching {
         static INSTALLED: Once = Once::new();
         INSTALLED.call_once(|| {
             // Fails if the process has a subscriber already; the probe finds that out.
-            let _ = tracing::subscriber::set_global_default(Registry::default().with(LogWatch));
+            let only_if_watched = DynFilterFn::new(|_, _| WATCHING.load(Ordering::Relaxed) > 0);
+            let registry = Registry::default().with(only_if_watched).with(LogWatch);
+            let _ = tracing::subscriber::set_global_default(registry);
         });
         let probe = fresh_text()?;
         let watching = Self::add(vec![probe.clone()]);

@@ -7,8 +7,7 @@ use syncguard_core::{AutoExtend, Key, LockConfig, acquire};
 
 use crate::client::{Client, Granted};
 use crate::context::{
-    ATTEMPTS, CLOCK_SLACK, Context, Held, LONG, SHORT, fresh_key, renewals_came_in_time, too_slow,
-    with_lateness,
+    ATTEMPTS, CLOCK_SLACK, Context, Held, LONG, SHORT, fresh_key, in_time, too_slow, with_lateness,
 };
 use crate::outcome::{Checked, Outcome, Stop, ensure, ensure_eq};
 
@@ -204,9 +203,9 @@ pub(crate) async fn auto_extend_outlives_the_ttl(context: &Context<'_>) -> Outco
     let config = LockConfig::new(&key).with_ttl(TTL).with_auto_extend(AutoExtend::new());
     let guard = acquire(client.backend(), config).await?;
     let passes = context.pass(TTL + TIME_TOLERANCE + Duration::from_millis(300));
-    let ((), lateness) = with_lateness(passes).await;
+    let ((), lateness) = with_lateness(&rival, passes).await?;
     if guard.is_lost() {
-        renewals_came_in_time(TTL, lateness)?;
+        in_time(TTL / 3, lateness)?;
         return Err(Stop::failed("a guard that renews its lock has lost it"));
     }
     // The two looks are not compared, because a renewal may come between them.

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::Late;
 use crate::client::Client;
-use crate::context::{Context, LONG, SHORT, SOON, fresh_key};
+use crate::context::{Context, LONG, SHORT, SOON, fresh_key, in_time, with_lateness};
 use crate::outcome::{Checked, Outcome, Stop, ensure, ensure_eq};
 use crate::tasks::pause;
 
@@ -200,9 +200,17 @@ impl Gated {
 
     /// Delivers a request within its bound.
     async fn a_little_late<T>(&self, context: &Context<'_>, sent: Sent<T>) -> Result<T, Stop> {
-        context.pass(self.late.bound / 8).await;
-        self.late.gate.deliver();
-        Ok(answer(sent).await??)
+        let delivered = async {
+            context.pass(self.late.bound / 8).await;
+            self.late.gate.deliver();
+            answer(sent).await
+        };
+        let (answer, lateness) = with_lateness(&self.other, delivered).await?;
+        let answer = answer?;
+        if answer.as_ref().is_err_and(|error| error.code() == ErrorCode::NetworkTimeout) {
+            in_time(self.late.bound / 8, lateness)?;
+        }
+        Ok(answer?)
     }
 
     /// Waits until the backend has given up the request, and until the store may not carry it out any more.

@@ -6,7 +6,7 @@ use syncguard_core::contract::AcquireRequest;
 use syncguard_core::{AutoExtend, LockConfig, LockId, LossReason, NotHeld, acquire};
 
 use crate::context::{
-    ATTEMPTS, Context, Held, LONG, SHORT, fresh_key, renewals_came_in_time, too_slow, with_lateness,
+    ATTEMPTS, Context, Held, LONG, SHORT, fresh_key, in_time, too_slow, with_lateness,
 };
 use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 
@@ -143,11 +143,11 @@ pub(crate) async fn a_guard_learns_that_its_lock_is_gone(context: &Context<'_>) 
     other.released(guard.lock_id()).await?;
     // The first renewal, after a third of the TTL, learns of the loss.
     let lost = tokio::time::timeout(TTL * 2, guard.lost());
-    let (Ok(reason), lateness) = with_lateness(lost).await else {
+    let (Ok(reason), lateness) = with_lateness(&other, lost).await? else {
         return Err(Stop::failed("the loss of a lock was never noticed"));
     };
     if reason == LossReason::Expired {
-        renewals_came_in_time(TTL, lateness)?;
+        in_time(TTL / 3, lateness)?;
     }
     ensure_eq!(reason, LossReason::NotHeld, "the reason of the loss");
     Ok(())

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use syncguard_postgres::acquire;
 use syncguard_test_services::postgres::PostgresServer;
+use syncguard_tests::calls::polled_every;
 use syncguard_tests::polling::poll_times_and_linger;
 use tokio::task::JoinSet;
 
@@ -27,7 +28,8 @@ async fn a_hundred_keys_share_one_connection_and_leave_nothing() -> Result<()> {
     for number in 0..KEYS {
         let ours = ours.clone();
         waiting.spawn(async move {
-            acquire(&ours, unpolled(&format!("k{number}"))).await?.release().await
+            let patient = polled_every(Duration::from_secs(10), &format!("k{number}"));
+            acquire(&ours, patient).await?.release().await
         });
     }
     stage.watches(KEYS).await?;
