@@ -27,7 +27,7 @@ use syncguard::firestore::gcloud_sdk::google_cloud_auth::credentials::anonymous;
 use syncguard::firestore::gcloud_sdk::tonic::{Code, Status};
 use syncguard::firestore::gcloud_sdk::{GoogleApi, GoogleAuthMiddleware, RequestTimeouts, error};
 use syncguard::firestore::{FirestoreBackend, FirestoreOptions};
-use syncguard::{Fence, LockConfig, acquire};
+use syncguard::{AcquisitionOptions, Fence, LockConfig, acquire};
 
 type Client = FirestoreClient<GoogleAuthMiddleware>;
 
@@ -99,9 +99,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     )?;
 
     // A holder stalls and does not notice that its lock expires. A successor takes over.
-    let config = LockConfig::new("profile:7").with_ttl(Duration::from_secs(3));
-    let stalled = acquire(&backend, config).await?;
-    let successor = acquire(&backend, "profile:7").await?;
+    let patient = AcquisitionOptions::new().with_timeout(Duration::from_secs(60));
+    let config = LockConfig::new("profile:7").with_acquisition(patient);
+    let stalled = acquire(&backend, config.clone().with_ttl(Duration::from_secs(3))).await?;
+    let successor = acquire(&backend, config).await?;
 
     let path = format!("{database}/documents/profiles/7");
     let written = set(&mut client, &path, "new", successor.fence()).await?;
