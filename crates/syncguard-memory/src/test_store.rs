@@ -1,17 +1,19 @@
 //! A store that fails when a test says so.
 
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use syncguard_core::authoring::cancel;
+use syncguard_core::authoring::{LockInventory, cancel};
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, KeyWatch, LookupRequest,
     ReleaseRequest, WatchRequest,
 };
+use syncguard_core::inventory::{FenceCounter, Inventory, ListRequest, Page};
 use syncguard_core::{
-    ErrorCode, ExtendResult, Fence, IntoKey, LockBackend, LockError, LockInfo, ReleaseResult,
+    ErrorCode, ExtendResult, Fence, IntoKey, Key, LockBackend, LockError, LockInfo, ReleaseResult,
     forward,
 };
 
@@ -65,7 +67,7 @@ impl TestStore {
         self.faults.is_down.store(is_down, Ordering::Relaxed);
     }
 
-    /// While writes are denied, acquires, extends and releases fail with `AuthFailed` and change nothing.
+    /// While writes are denied, acquires, extends, releases and raises of counters fail with `AuthFailed` and change nothing.
     pub fn set_writes_denied(&self, are_denied: bool) {
         self.faults.denies_writes.store(are_denied, Ordering::Relaxed);
     }
@@ -109,6 +111,18 @@ impl TestStore {
         Duration::from_micros(self.faults.delay.load(Ordering::Relaxed)) / 2
     }
 
+    /// Carries a request out in the middle of the delay.
+    async fn ask<T>(
+        &self,
+        is_write: bool,
+        asked: impl Future<Output = Result<T, LockError>>,
+    ) -> Result<T, LockError> {
+        self.arrive(is_write).await?;
+        let answer = asked.await;
+        pause(self.half_of_the_delay()).await;
+        answer
+    }
+
     /// A request is on its way to the store.
     async fn arrive(&self, is_write: bool) -> Result<(), LockError> {
         pause(self.half_of_the_delay()).await;
@@ -119,12 +133,6 @@ impl TestStore {
             return Err(LockError::new(ErrorCode::AuthFailed, "the test store denies writes"));
         }
         Ok(())
-    }
-
-    /// An answer is on its way back.
-    async fn answer<T>(&self, answer: Result<T, LockError>) -> Result<T, LockError> {
-        pause(self.half_of_the_delay()).await;
-        answer
     }
 }
 
@@ -141,44 +149,31 @@ impl LockBackend for TestStore {
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
         let this = self.clone();
         cancel::finish_acquire(self, request, async move |request, _| {
-            this.arrive(true).await?;
-            this.answer(this.store.acquire(request.repeat()).await).await
+            this.ask(true, this.store.acquire(request.repeat())).await
         })
         .await
     }
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
-        let this = self.clone();
-        cancel::finish(request.cancellation.clone().as_ref(), async move {
-            this.arrive(true).await?;
-            this.answer(this.store.release(request).await).await
-        })
-        .await
+        let (this, token) = (self.clone(), request.cancellation.clone());
+        let released = async move { this.ask(true, this.store.release(request)).await };
+        cancel::finish(token.as_ref(), released).await
     }
 
     async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
-        let this = self.clone();
-        cancel::finish(request.cancellation.clone().as_ref(), async move {
-            this.arrive(true).await?;
-            this.answer(this.store.extend(request).await).await
-        })
-        .await
+        let (this, token) = (self.clone(), request.cancellation.clone());
+        let extended = async move { this.ask(true, this.store.extend(request)).await };
+        cancel::finish(token.as_ref(), extended).await
     }
 
     async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
-        cancel::read(request.cancellation.clone().as_ref(), async {
-            self.arrive(false).await?;
-            self.answer(self.store.is_locked(request).await).await
-        })
-        .await
+        let token = request.cancellation.clone();
+        cancel::read(token.as_ref(), self.ask(false, self.store.is_locked(request))).await
     }
 
     async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
-        cancel::read(request.cancellation.clone().as_ref(), async {
-            self.arrive(false).await?;
-            self.answer(self.store.lookup(request).await).await
-        })
-        .await
+        let token = request.cancellation.clone();
+        cancel::read(token.as_ref(), self.ask(false, self.store.lookup(request))).await
     }
 
     /// While the store is down, a waiter polls.
@@ -187,7 +182,34 @@ impl LockBackend for TestStore {
         self.store.watch(request).await
     }
 
-    forward!(store: inventory, capabilities, client_state);
+    fn inventory(&self) -> Option<Inventory> {
+        Some(Inventory::new(self.clone()))
+    }
+
+    forward!(store: capabilities, client_state);
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl LockInventory for TestStore {
+    async fn list_locks(&self, request: ListRequest) -> Result<Page<LockInfo>, LockError> {
+        self.ask(false, LockInventory::list_locks(&self.store, request)).await
+    }
+
+    async fn list_counters(&self, request: ListRequest) -> Result<Page<FenceCounter>, LockError> {
+        self.ask(false, LockInventory::list_counters(&self.store, request)).await
+    }
+
+    async fn fence_counter(&self, key: Key) -> Result<Option<Fence>, LockError> {
+        self.ask(false, LockInventory::fence_counter(&self.store, key)).await
+    }
+
+    async fn raise_counter(&self, key: Key, at_least: Fence) -> Result<Fence, LockError> {
+        let this = self.clone();
+        cancel::finish(None, async move {
+            this.ask(true, LockInventory::raise_counter(&this.store, key, at_least)).await
+        })
+        .await
+    }
 }
 
 impl fmt::Debug for TestStore {

@@ -113,11 +113,8 @@ impl Opener {
             let client = Client::new(self.config.clone(), None, None, None);
             return Ok(self.closed(&client).through(wire));
         }
-        let mut servers = resolve(&self.config.server.hosts()).await?;
-        if let Some(position) = servers.iter().position(|server| Some(server) == last) {
-            servers.rotate_left(position + 1);
-        }
-        first_to_open(servers, |server| self.open_at(server)).await
+        let servers = resolve(&self.config.server.hosts()).await?;
+        first_to_open(after(last, servers), |server| self.open_at(server)).await
     }
 
     async fn open_at(&self, server: Server) -> Result<Live, LockError> {
@@ -177,4 +174,28 @@ impl Opener {
 /// connection, and a [`Link`](crate::link::Link) opens the next one.
 fn reconnect_policy() -> ReconnectPolicy {
     ReconnectPolicy::new_exponential(0, 20, 1000, 2)
+}
+
+/// The servers in their order, beginning behind the last.
+fn after(last: Option<&Server>, mut servers: Vec<Server>) -> Vec<Server> {
+    if let Some(position) = servers.iter().position(|server| Some(server) == last) {
+        servers.rotate_left(position + 1);
+    }
+    servers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_was_the_wrong_one_comes_last() {
+        let all = ["a", "b", "c"].map(|name| Server::new(name, 6379));
+        for (last, expected) in [(0, [1, 2, 0]), (1, [2, 0, 1]), (2, [0, 1, 2])] {
+            let expected = expected.map(|index: usize| all[index].clone());
+            assert_eq!(after(Some(&all[last]), all.to_vec()), expected);
+        }
+        assert_eq!(after(Some(&Server::new("gone", 1)), all.to_vec()), all);
+        assert_eq!(after(None, all.to_vec()), all);
+    }
 }

@@ -87,3 +87,25 @@ impl Operation for Acquire {
         Ok(answer)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::operation::testing::with_a_lock;
+
+    #[test]
+    fn a_counter_that_fell_behind_its_lock_grants_no_fence_twice() {
+        with_a_lock(|store, lock, _, later| {
+            let request = AcquireRequest::new(&lock.key, Duration::from_secs(1)).unwrap();
+            let acquire = Acquire(request, Holder::unnamed());
+            for sql in ["UPDATE fences SET fence = 4", "DELETE FROM fences"] {
+                store.0.execute(sql, ()).unwrap();
+                assert!(matches!(acquire.write(store, later), Err(Failure::Refused(_))), "{sql}");
+            }
+            store.set_counter(&lock.key, lock.fence).unwrap();
+            assert!(acquire.write(store, later).unwrap().is_acquired());
+        });
+    }
+}

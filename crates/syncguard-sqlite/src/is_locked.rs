@@ -81,3 +81,19 @@ impl Operation for DeleteExpired {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::testing::with_a_lock;
+
+    #[test]
+    fn a_lock_that_was_taken_meanwhile_is_not_deleted() {
+        with_a_lock(|store, lock, now, later| {
+            for (at, stays) in [(now, true), (later, false)] {
+                DeleteExpired(lock.key.clone()).write(store, at).unwrap();
+                assert_eq!(store.by_key(&lock.key).unwrap().is_some(), stays);
+            }
+        });
+    }
+}

@@ -83,9 +83,20 @@ impl Operation for Counted {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operation::testing::with_a_lock;
 
     #[test]
     fn only_a_release_that_raises_a_counter_waits_for_the_disk() {
         assert_eq!((Counted::MATTERS_AFTER_REBOOT, Release::MATTERS_AFTER_REBOOT), (true, false));
+    }
+
+    #[test]
+    fn a_release_never_lowers_a_counter() {
+        with_a_lock(|store, lock, now, _| {
+            let lower = Fence::new(3).unwrap();
+            let counted = Counted(lock.lock_id, lock.key.clone(), lower);
+            assert_eq!(counted.write(store, now).unwrap(), ReleaseResult::Released);
+            assert_eq!(store.counter(&lock.key).unwrap(), Some(lock.fence));
+        });
     }
 }

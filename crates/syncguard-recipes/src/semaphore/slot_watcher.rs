@@ -79,3 +79,22 @@ impl SlotWatcher {
         }));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_watch_that_is_over_can_begin_again() {
+        let (signal, watch) = KeyWatch::new();
+        let mut watcher = SlotWatcher::default();
+        watcher.asked.insert(3);
+        watcher.listen(3, watch);
+        signal.signal();
+        assert_eq!(watcher.signal().await, 3);
+        assert!(watcher.asked.contains(&3), "it is watched still");
+        drop(signal);
+        assert_eq!(watcher.signal().await, 3);
+        assert!(watcher.asked.is_empty(), "nobody would watch it again");
+    }
+}

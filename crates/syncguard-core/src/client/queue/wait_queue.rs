@@ -308,3 +308,26 @@ impl<W> WaitQueue<W> {
         self.waiting.binary_search_by_key(&number, |(number, _)| *number)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A head that left without an answer says that the store is silent, until the next head gets one.
+    #[test]
+    fn an_answer_ends_the_silence_of_the_store() {
+        let (start, mut queue) = (Instant::now(), WaitQueue::<()>::new(false));
+        let [first, second] = [queue.next_number(), queue.next_number()];
+        queue.join(first, start);
+        queue.join(second, start);
+        queue.on_attempt(first, start);
+        assert!(queue.is_contended(start), "the answer is not due yet");
+        let overdue = start + ABANDONED_AFTER;
+        assert!(!queue.is_contended(overdue));
+        queue.leave(first, overdue);
+        assert!(!queue.is_contended(overdue));
+        queue.on_attempt(second, overdue);
+        queue.on_contended(second, overdue, false);
+        assert!(queue.is_contended(overdue));
+    }
+}
