@@ -142,18 +142,12 @@ mod tests {
 
     #[test]
     fn the_kernel_gives_up_a_silent_server_in_time_unless_the_url_says_when() {
-        let limits = |mut config: Config| {
-            let options = PostgresOptions::new();
-            let settings = Settings::new(options.clone()).unwrap();
-            set_defaults(&mut config, &options, &settings);
-            let seconds = |limit: Duration| limit.as_secs();
-            (
-                config.get_tcp_user_timeout().copied().map(seconds),
-                seconds(config.get_keepalives_idle()),
-            )
-        };
-        assert_eq!(limits(Config::new()), (Some(10), 30));
-        let url = "postgres://h?tcp_user_timeout=7&keepalives_idle=9";
-        assert_eq!(limits(url.parse().unwrap()), (Some(7), 9));
+        let given = "postgres://h?tcp_user_timeout=7&keepalives_idle=9";
+        for (url, user, idle) in [("postgres://h", 10, 30), (given, 7, 9)] {
+            let (mut config, options): (Config, _) = (url.parse().unwrap(), PostgresOptions::new());
+            set_defaults(&mut config, &options, &Settings::new(options.clone()).unwrap());
+            assert_eq!(config.get_tcp_user_timeout(), Some(&Duration::from_secs(user)));
+            assert_eq!(config.get_keepalives_idle(), Duration::from_secs(idle));
+        }
     }
 }

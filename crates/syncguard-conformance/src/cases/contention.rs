@@ -138,7 +138,6 @@ pub(crate) async fn a_waiting_contender_gets_its_turn(context: &Context<'_>) -> 
 }
 
 pub(crate) async fn waiting_ends_with_the_time_limit(context: &Context<'_>) -> Outcome {
-    const SLOW: Duration = Duration::from_millis(80);
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let request = AcquireRequest::new(&key, LONG)?.with_holder(Holder::new("the holder")?);
@@ -158,7 +157,8 @@ pub(crate) async fn waiting_ends_with_the_time_limit(context: &Context<'_>) -> O
                 return Err(Stop::failed("a held key was granted"));
             };
             // The caller asks for the holder for a quarter of a second, which can be too short for a busy store.
-            let is_slow = error.holder() != told && in_time(SLOW, lateness).is_err();
+            let is_slow =
+                error.holder() != told && in_time(Duration::from_millis(80), lateness).is_err();
             if !is_slow || again.next().is_none() {
                 break error;
             }
