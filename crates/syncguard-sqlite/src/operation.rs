@@ -26,25 +26,22 @@ pub(crate) trait Operation: Send + 'static {
 #[cfg(test)]
 pub(crate) mod testing {
     use rusqlite::Connection;
-    use syncguard_core::{Fence, Key, LockId, Timestamp, Ttl};
+    use syncguard_core::Fence;
 
     use super::{Moment, Store};
     use crate::record::Record;
+    use crate::record::tests::{moment, record};
     use crate::schema::{MIGRATIONS, migrate};
 
-    /// Calls `check` with a file that has this lock of a second and its counter, at the time of the acquisition and
-    /// long after the expiry. An operation that has read the file finds it so when it may write.
+    /// Calls `check` with a file that has this lock and its counter, at the time of the acquisition and long after the
+    /// expiry. An operation that has read the file finds it so when it may write.
     pub(crate) fn with_a_lock(check: impl FnOnce(Store<'_>, &Record, &Moment, &Moment)) {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection, MIGRATIONS).unwrap();
-        let store = Store(&connection);
-        let moment =
-            |at| Moment { boot: "a".into(), at: Timestamp::from_millis(at).unwrap(), offset: 0 };
-        let (now, later) = (moment(50_000), moment(90_000));
-        let (key, id) = (Key::new("key").unwrap(), LockId::generate().unwrap());
-        let (fence, ttl) = (Fence::new(5).unwrap(), Ttl::from_millis(1000).unwrap());
-        let lock = Record::new(key, id, fence, ttl, &now).unwrap();
-        store.set_counter(&lock.key, fence).unwrap();
+        let (now, later) = (moment("a", 50_000, 0), moment("a", 90_000, 0));
+        let (store, mut lock) = (Store(&connection), record(&now));
+        lock.fence = Fence::new(5).unwrap();
+        store.set_counter(&lock.key, lock.fence).unwrap();
         store.set_lock(&lock, None).unwrap();
         check(store, &lock, &now, &later);
     }

@@ -172,16 +172,16 @@ fn bytes<'r>(row: &'r Row<'_>, index: usize) -> Result<&'r [u8], rusqlite::Error
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     const WALL: i64 = 1_800_000_000_000;
 
-    fn moment(boot: &str, at: u64, offset: i64) -> Moment {
+    pub(crate) fn moment(boot: &str, at: u64, offset: i64) -> Moment {
         Moment { boot: boot.into(), at: Timestamp::from_millis(at).unwrap(), offset }
     }
 
-    fn record(now: &Moment) -> Record {
+    pub(crate) fn record(now: &Moment) -> Record {
         let ttl = Ttl::from_millis(10_000).unwrap();
         let (key, lock_id) = (Key::new("key").unwrap(), LockId::generate().unwrap());
         Record::new(key, lock_id, Fence::new(1).unwrap(), ttl, now).unwrap()
