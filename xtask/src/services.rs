@@ -46,11 +46,11 @@ impl Servers {
     /// The commands to type before an example, one line for each server.
     fn exports(&self) -> [String; 4] {
         [
-            format!("export SYNCGUARD_URL={}", self.redis.url()),
-            format!("export SYNCGUARD_URL={}", self.postgres.url()),
-            format!("export SYNCGUARD_URL={}", self.etcd.url()),
+            format!("export SYNCGUARD_STORE={}", self.redis.url()),
+            format!("export SYNCGUARD_STORE={}", self.postgres.url()),
+            format!("export SYNCGUARD_STORE={}", self.etcd.url()),
             format!(
-                "export SYNCGUARD_URL=firestore://demo-syncguard FIRESTORE_EMULATOR_HOST={}",
+                "export SYNCGUARD_STORE=firestore://demo-syncguard FIRESTORE_EMULATOR_HOST={}",
                 self.firestore.host_port()
             ),
         ]
@@ -72,10 +72,10 @@ mod tests {
     fn starts_each_server_and_says_how_to_use_it() {
         let servers = Servers::start().unwrap();
         let [redis, postgres, etcd, firestore] = servers.exports();
-        assert!(redis.starts_with("export SYNCGUARD_URL=redis://127.0.0.1:"), "{redis}");
-        let expected = "export SYNCGUARD_URL=postgres://postgres:";
+        assert!(redis.starts_with("export SYNCGUARD_STORE=redis://127.0.0.1:"), "{redis}");
+        let expected = "export SYNCGUARD_STORE=postgres://postgres:";
         assert!(postgres.starts_with(expected), "{postgres}");
-        assert!(etcd.starts_with("export SYNCGUARD_URL=etcd://127.0.0.1:"), "{etcd}");
+        assert!(etcd.starts_with("export SYNCGUARD_STORE=etcd://127.0.0.1:"), "{etcd}");
         let host = servers.firestore.host_port();
         assert!(firestore.ends_with(&format!(" FIRESTORE_EMULATOR_HOST={host}")), "{firestore}");
     }

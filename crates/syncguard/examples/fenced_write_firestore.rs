@@ -7,7 +7,7 @@
 //! $ cargo run -p syncguard --features firestore --example fenced_write_firestore
 //! ```
 //!
-//! A project of yours: `-- firestore://project`, or `SYNCGUARD_URL`, without the emulator's
+//! A project of yours: `-- firestore://project`, or `SYNCGUARD_STORE`, without the emulator's
 //! variable.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
@@ -88,7 +88,7 @@ fn is_conflict(code: Code) -> bool {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let url = env::args().nth(1).or_else(|| env::var("SYNCGUARD_URL").ok());
+    let url = env::args().nth(1).or_else(|| env::var("SYNCGUARD_STORE").ok());
     let url = url.as_deref().unwrap_or("firestore://demo-syncguard");
     let project = url.strip_prefix("firestore://").ok_or("the URL is firestore://project")?;
     let database = format!("projects/{project}/databases/(default)");

@@ -6,7 +6,7 @@
 //! $ cargo run -p syncguard --features postgres --example fenced_write_postgres
 //! ```
 //!
-//! Another server: `-- postgres://user:password@host/database`, or `SYNCGUARD_URL`.
+//! Another server: `-- postgres://user:password@host/database`, or `SYNCGUARD_STORE`.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -58,7 +58,7 @@ async fn transfer(backend: &PostgresBackend, db: &mut Client, held: &Held) -> Re
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let url = env::args().nth(1).or_else(|| env::var("SYNCGUARD_URL").ok());
+    let url = env::args().nth(1).or_else(|| env::var("SYNCGUARD_STORE").ok());
     let url = url.as_deref().unwrap_or("postgres://postgres:secret@127.0.0.1/postgres");
     let backend = PostgresBackend::connect(url).await?;
     backend.setup_schema().await?;

@@ -6,7 +6,7 @@
 //! $ cargo run -p syncguard --features redis --example fenced_write_redis
 //! ```
 //!
-//! Another server: `-- redis://user:password@host`, or `SYNCGUARD_URL`.
+//! Another server: `-- redis://user:password@host`, or `SYNCGUARD_STORE`.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -36,7 +36,7 @@ async fn set(client: &Client, name: &str, value: &str, fence: Fence) -> Result<b
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let url = env::args().nth(1).or_else(|| env::var("SYNCGUARD_URL").ok());
+    let url = env::args().nth(1).or_else(|| env::var("SYNCGUARD_STORE").ok());
     let client = connect(url.as_deref().unwrap_or("redis://127.0.0.1")).await?;
     // The locks share the program's connection. With `RedisBackend::connect` they have their own.
     let backend = RedisBackend::from_client(client.clone(), RedisOptions::new())?;

@@ -8,7 +8,7 @@
 //!
 //! Run the second line in several terminals. After Ctrl-C (or SIGTERM) on the leader, another
 //! process leads at once. After `kill -9`, another process leads when the TTL and a second of
-//! tolerance have passed. The store is the first argument, or `SYNCGUARD_URL`, or this process's
+//! tolerance have passed. The store is the first argument, or `SYNCGUARD_STORE`, or this process's
 //! own memory.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
@@ -27,7 +27,7 @@ const TTL: Duration = Duration::from_secs(5);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let url = env::args().nth(1).or_else(|| env::var("SYNCGUARD_URL").ok());
+    let url = env::args().nth(1).or_else(|| env::var("SYNCGUARD_STORE").ok());
     let backend = syncguard::connect(url.as_deref().unwrap_or("memory:")).await?;
     let me = process::id();
 

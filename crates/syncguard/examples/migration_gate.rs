@@ -6,7 +6,7 @@
 //! $ cargo run -p syncguard --features postgres --example migration_gate
 //! ```
 //!
-//! Another server: `-- postgres://user:password@host/database`, or `SYNCGUARD_URL`.
+//! Another server: `-- postgres://user:password@host/database`, or `SYNCGUARD_STORE`.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -32,7 +32,7 @@ const MIGRATIONS: &[&str] = &[
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let url = env::args().nth(1).or_else(|| env::var("SYNCGUARD_URL").ok());
+    let url = env::args().nth(1).or_else(|| env::var("SYNCGUARD_STORE").ok());
     let url = url.as_deref().unwrap_or("postgres://postgres:secret@127.0.0.1/postgres");
     let (backend, me) = (PostgresBackend::connect(url).await?, process::id());
     backend.setup_schema().await?;

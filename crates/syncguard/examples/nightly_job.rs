@@ -9,7 +9,7 @@
 //! $ cargo run -p syncguard --features postgres --example nightly_job
 //! ```
 //!
-//! Another server: `-- postgres://user:password@host/database`, or `SYNCGUARD_URL`. A date after
+//! Another server: `-- postgres://user:password@host/database`, or `SYNCGUARD_STORE`. A date after
 //! the URL repeats a missed night.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
@@ -32,7 +32,7 @@ const NIGHT: Duration = Duration::from_secs(4 * 3600);
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let url = env::args().nth(1).or_else(|| env::var("SYNCGUARD_URL").ok());
+    let url = env::args().nth(1).or_else(|| env::var("SYNCGUARD_STORE").ok());
     let url = url.as_deref().unwrap_or("postgres://postgres:secret@127.0.0.1/postgres");
     // The locks have a pool of their own, so that work with busy connections cannot delay a
     // renewal.

@@ -1,7 +1,7 @@
 //! Shows in a few seconds what a distributed lock does.
 //!
 //! `cargo run -p syncguard --example quickstart` needs no server. The URL of a store of yours can
-//! be an argument, or in the variable `SYNCGUARD_URL`:
+//! be an argument, or in the variable `SYNCGUARD_STORE`:
 //!
 //! ```text
 //! cargo run -p syncguard --features sqlite --example quickstart -- sqlite:quickstart.db
@@ -135,5 +135,5 @@ fn patient() -> AcquisitionOptions {
 /// The URL may contain a password: do not print it.
 fn backend_url() -> String {
     let argument = std::env::args().nth(1);
-    argument.or_else(|| std::env::var("SYNCGUARD_URL").ok()).unwrap_or_else(|| "memory:".to_owned())
+    argument.or_else(|| std::env::var("SYNCGUARD_STORE").ok()).unwrap_or_else(|| "memory:".to_owned())
 }

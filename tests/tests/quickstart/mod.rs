@@ -62,7 +62,7 @@ fn on_a_fresh_database_by_environment() -> Result<()> {
     let server = PostgresServer::start()?;
     let url =
         format!("{}?setup_schema=true&lock_table=quick&statement_timeout_ms=20000", server.url());
-    shows_what_locks_are_for("postgres", quickstart().env("SYNCGUARD_URL", url).output()?)?;
+    shows_what_locks_are_for("postgres", quickstart().env("SYNCGUARD_STORE", url).output()?)?;
     server.psql("SELECT count(*) FROM quick")?;
     ensure!(server.psql("SELECT count(*) FROM syncguard_fence_counters")? == "4");
     Ok(())
@@ -104,7 +104,7 @@ fn across_processes_without_a_server() -> Result<()> {
 fn quickstart() -> Command {
     let mut command = Command::new(QUICKSTART);
     // Variables that the machine may have set.
-    for variable in ["SYNCGUARD_URL", "FIRESTORE_EMULATOR_HOST", "SSL_CERT_FILE", "SSL_CERT_DIR"] {
+    for variable in ["SYNCGUARD_STORE", "FIRESTORE_EMULATOR_HOST", "SSL_CERT_FILE", "SSL_CERT_DIR"] {
         command.env_remove(variable);
     }
     command

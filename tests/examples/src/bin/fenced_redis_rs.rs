@@ -6,7 +6,7 @@
 //! $ cargo run -p syncguard-examples --bin fenced_redis_rs -- redis://127.0.0.1
 //! ```
 //!
-//! The URL may also be in `SYNCGUARD_URL`.
+//! The URL may also be in `SYNCGUARD_STORE`.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -63,7 +63,7 @@ async fn set_in_a_transaction(
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let url = env::args().nth(1).or_else(|| env::var("SYNCGUARD_URL").ok());
+    let url = env::args().nth(1).or_else(|| env::var("SYNCGUARD_STORE").ok());
     let url = url.as_deref().unwrap_or("redis://127.0.0.1");
     let backend = RedisBackend::connect(url).await?;
     let client = Client::open(url)?;

@@ -6,7 +6,7 @@
 //!     postgres://postgres:secret@127.0.0.1/postgres
 //! ```
 //!
-//! The URL may also be in `SYNCGUARD_URL`.
+//! The URL may also be in `SYNCGUARD_STORE`.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -63,7 +63,7 @@ async fn transfer(db: &PgPool, check_fence: &'static str, held: &Held) -> Result
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let url = env::args().nth(1).or_else(|| env::var("SYNCGUARD_URL").ok());
+    let url = env::args().nth(1).or_else(|| env::var("SYNCGUARD_STORE").ok());
     let url = url.as_deref().unwrap_or("postgres://postgres:secret@127.0.0.1/postgres");
     let backend = PostgresBackend::connect(url).await?;
     backend.setup_schema().await?;

@@ -17,7 +17,7 @@
 //! $ curl -d 'two books' -H 'webhook-id: evt_1' http://127.0.0.1:3000/webhook
 //! ```
 //!
-//! The URLs may also be in `SYNCGUARD_URL` and `DATABASE_URL`, the address in `LISTEN`.
+//! The URLs may also be in `SYNCGUARD_STORE` and `DATABASE_URL`, the address in `LISTEN`.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -47,7 +47,7 @@ async fn main() -> Result<()> {
         let given = env::args().nth(argument).or_else(|| env::var(name).ok());
         given.unwrap_or_else(|| default.to_owned())
     };
-    let locks = setting(1, "SYNCGUARD_URL", "redis://127.0.0.1");
+    let locks = setting(1, "SYNCGUARD_STORE", "redis://127.0.0.1");
     let database = setting(2, "DATABASE_URL", "postgres://postgres:secret@127.0.0.1/postgres");
     let patience = AcquisitionOptions::new()
         .with_backoff(Backoff::Fixed)
