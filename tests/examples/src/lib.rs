@@ -9,5 +9,9 @@
 pub mod readme {}
 
 #[cfg(doctest)]
+#[doc = include_str!("../../../crates/syncguard/README.md")]
+pub mod package_page {}
+
+#[cfg(doctest)]
 #[doc = include_str!("../../../crates/syncguard/src/guide/custom_backend.md")]
 pub mod custom_backend {}

@@ -18,7 +18,8 @@ pub enum TimeAuthority {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackendCapabilities {
-    /// The backend's short name: `"redis"`, `"postgres"`, `"firestore"`, `"sqlite"`, `"memory"` or an author's own.
+    /// The backend's short name: `"redis"`, `"postgres"`, `"etcd"`, `"firestore"`, `"sqlite"`, `"memory"` or an
+    /// author's own.
     pub backend: &'static str,
     /// True if every acquisition carries a fence.
     pub supports_fencing: bool,
@@ -36,7 +37,7 @@ impl BackendCapabilities {
     /// use syncguard_core::contract::{BackendCapabilities, TimeAuthority};
     /// use syncguard_core::Fence;
     ///
-    /// let capabilities = BackendCapabilities::new::<Fence>("etcd", TimeAuthority::Server);
+    /// let capabilities = BackendCapabilities::new::<Fence>("own", TimeAuthority::Server);
     /// assert!(capabilities.supports_fencing);
     /// ```
     #[must_use]
