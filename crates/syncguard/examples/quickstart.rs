@@ -135,5 +135,7 @@ fn patient() -> AcquisitionOptions {
 /// The URL may contain a password: do not print it.
 fn backend_url() -> String {
     let argument = std::env::args().nth(1);
-    argument.or_else(|| std::env::var("SYNCGUARD_STORE").ok()).unwrap_or_else(|| "memory:".to_owned())
+    argument
+        .or_else(|| std::env::var("SYNCGUARD_STORE").ok())
+        .unwrap_or_else(|| "memory:".to_owned())
 }

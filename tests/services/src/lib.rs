@@ -34,6 +34,7 @@ pub mod postgres;
 pub mod process;
 pub mod proxy;
 pub mod redis;
+pub mod store;
 pub mod tools;
 pub mod wait;
 

@@ -4,11 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use anyhow::{Result, ensure};
-use syncguard_test_services::firestore::FirestoreEmulator;
+use anyhow::{Context as _, Result, ensure};
 use syncguard_test_services::ports;
-use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::redis::RedisServer;
+use syncguard_test_services::store::Store;
 
 /// The same source as the example of the facade.
 const QUICKSTART: &str = env!("CARGO_BIN_EXE_example-quickstart");
@@ -19,11 +18,22 @@ fn without_a_url_in_memory() -> Result<()> {
 }
 
 #[test]
+fn on_each_store_by_environment() -> Result<()> {
+    for store in Store::ALL {
+        let running = store.start()?;
+        let url = store.with_timeouts(running.url("quick"), 20_000);
+        shows_what_locks_are_for(store.name(), quickstart().env("SYNCGUARD_STORE", url).output()?)
+            .with_context(|| store.name())?;
+    }
+    Ok(())
+}
+
+/// The options of the URL take effect, and its password shows nowhere.
+#[test]
 fn on_redis_by_argument() -> Result<()> {
     let server = RedisServer::builder().password("hunter2").start()?;
     let url = format!("{}?key_prefix=quick&command_timeout_ms=20000", server.url());
     shows_what_locks_are_for("redis", quickstart().arg(url).output()?)?;
-    // The options of the URL took effect.
     ensure!(server.cli(&["KEYS", "quick:fence:quick:*"])?.lines().count() == 4);
     Ok(())
 }
@@ -57,34 +67,6 @@ fn on_redis_over_tls() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn on_a_fresh_database_by_environment() -> Result<()> {
-    let server = PostgresServer::start()?;
-    let url =
-        format!("{}?setup_schema=true&lock_table=quick&statement_timeout_ms=20000", server.url());
-    shows_what_locks_are_for("postgres", quickstart().env("SYNCGUARD_STORE", url).output()?)?;
-    server.psql("SELECT count(*) FROM quick")?;
-    ensure!(server.psql("SELECT count(*) FROM syncguard_fence_counters")? == "4");
-    Ok(())
-}
-
-#[test]
-fn on_firestore() -> Result<()> {
-    let emulator = FirestoreEmulator::start()?;
-    let url = format!(
-        "firestore://quick?emulator={}&request_timeout_ms=20000&operation_timeout_ms=40000",
-        emulator.host_port()
-    );
-    shows_what_locks_are_for("firestore", quickstart().arg(url).output()?)
-}
-
-#[test]
-fn on_a_file() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let url = format!("sqlite:{}", folder.path().join("quick.db").display());
-    shows_what_locks_are_for("sqlite", quickstart().arg(url).output()?)
-}
-
 /// Three processes, one of which is killed during its work: the others get their turns, one after the other.
 #[test]
 fn across_processes_without_a_server() -> Result<()> {
@@ -104,7 +86,8 @@ fn across_processes_without_a_server() -> Result<()> {
 fn quickstart() -> Command {
     let mut command = Command::new(QUICKSTART);
     // Variables that the machine may have set.
-    for variable in ["SYNCGUARD_STORE", "FIRESTORE_EMULATOR_HOST", "SSL_CERT_FILE", "SSL_CERT_DIR"] {
+    for variable in ["SYNCGUARD_STORE", "FIRESTORE_EMULATOR_HOST", "SSL_CERT_FILE", "SSL_CERT_DIR"]
+    {
         command.env_remove(variable);
     }
     command

@@ -1,26 +1,25 @@
 //! `copy-fences`: between all pairs of stores, and of many counters.
 
 use anyhow::{Context as _, Result, ensure};
-use syncguard_test_services::firestore::FirestoreEmulator;
-use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::redis::RedisServer;
+use syncguard_test_services::store::Store;
 use syncguard_test_services::wait;
 
-use crate::emulator::emulator_url;
 use crate::harness::{Finished, Harness, LONG};
 
 #[test]
 fn fences_go_from_each_store_to_each_other_one() -> Result<()> {
-    let redis = RedisServer::start()?;
-    let postgres = PostgresServer::start()?;
-    let firestore = FirestoreEmulator::start()?;
-    let stores = [
-        Harness::file()?,
-        Harness::file()?,
-        Harness::at(redis.url(), None),
-        Harness::at(format!("{}?setup_schema=true", postgres.url()), None),
-        Harness::at(emulator_url(&firestore)?, None),
-    ];
+    // The command refuses a store that ends with its process.
+    let shared = Store::ALL.into_iter().filter(|store| store.is_shared());
+    let running = shared.map(|store| Ok((store, store.start()?)));
+    let running = running.collect::<Result<Vec<_>>>()?;
+    // One has a counterpart of its own kind.
+    let parts = running.iter().map(|running| (running, "cli")).chain([(&running[0], "other")]);
+    let stores: Vec<_> = parts
+        .map(|((store, running), part)| {
+            Harness::at(store.with_timeouts(running.url(part), 60_000), None)
+        })
+        .collect();
     for (number, from) in stores.iter().enumerate() {
         for (other, to) in stores.iter().enumerate().filter(|(other, _)| *other != number) {
             copy(from, to, &format!("copied:{number}:{other}"))

@@ -5,6 +5,8 @@ use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::postgres::{Authentication, PostgresServer};
 use syncguard_test_services::redis::RedisServer;
+use syncguard_test_services::store::Store;
+use syncguard_test_services::test_each_store;
 
 use crate::emulator::emulator_url;
 use crate::harness::{Harness, until_gone};
@@ -26,43 +28,37 @@ fn all(harness: &Harness) -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn sqlite() -> Result<()> {
-    all(&Harness::file()?)
-}
+test_each_store!(on);
 
-#[test]
-fn redis() -> Result<()> {
-    let server = RedisServer::builder().password("hunter2-redis").start()?;
-    let harness = Harness::at(server.url(), server.password());
-    all(&harness)
-}
-
-#[test]
-fn postgres() -> Result<()> {
-    let server = PostgresServer::builder().authentication(Authentication::Scram).start()?;
-    server.psql("CREATE ROLE me SUPERUSER LOGIN PASSWORD 'hunter2-postgres'")?;
-    let port = server.port();
-    let url = format!(
-        "postgres://me:hunter2-postgres@127.0.0.1:{port}/postgres?setup_schema=true&connect_timeout_ms=60000"
-    );
-    let harness = Harness::at(url, Some("hunter2-postgres"));
-    all(&harness)
-}
-
-#[test]
-fn etcd() -> Result<()> {
-    let server = EtcdCluster::start(1)?;
-    server.enable_users("hunter2-etcd")?;
-    let url = format!("etcd://root:hunter2-etcd@127.0.0.1:{}/apps/locks", server.port(0));
-    all(&Harness::at(url, Some("hunter2-etcd")))
-}
-
-#[test]
-fn firestore() -> Result<()> {
-    let server = FirestoreEmulator::start()?;
-    let harness = Harness::at(emulator_url(&server)?, None);
-    all(&harness)
+fn on(store: Store) -> Result<()> {
+    match store {
+        // The command refuses a store that ends with its process.
+        Store::Memory => Ok(()),
+        Store::Sqlite => all(&Harness::file()?),
+        Store::Redis => {
+            let server = RedisServer::builder().password("hunter2-redis").start()?;
+            all(&Harness::at(server.url(), server.password()))
+        }
+        Store::Postgres => {
+            let server = PostgresServer::builder().authentication(Authentication::Scram).start()?;
+            server.psql("CREATE ROLE me SUPERUSER LOGIN PASSWORD 'hunter2-postgres'")?;
+            let port = server.port();
+            let url = format!(
+                "postgres://me:hunter2-postgres@127.0.0.1:{port}/postgres?setup_schema=true&connect_timeout_ms=60000"
+            );
+            all(&Harness::at(url, Some("hunter2-postgres")))
+        }
+        Store::Etcd => {
+            let server = EtcdCluster::start(1)?;
+            server.enable_users("hunter2-etcd")?;
+            let url = format!("etcd://root:hunter2-etcd@127.0.0.1:{}/apps/locks", server.port(0));
+            all(&Harness::at(url, Some("hunter2-etcd")))
+        }
+        Store::Firestore => {
+            let server = FirestoreEmulator::start()?;
+            all(&Harness::at(emulator_url(&server)?, None))
+        }
+    }
 }
 
 /// If the store goes away while the command runs, the command is ended when its lock expires, and has its grace then.
