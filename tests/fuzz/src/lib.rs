@@ -3,12 +3,14 @@
 //!
 //! Each function panics on input that breaks a rule. The input is bytes, in the format of the corpus files.
 
+mod etcd_record;
 mod expected;
 mod firestore_document;
 mod postgres_row;
 mod redis_record;
 mod url;
 
+pub use etcd_record::check_etcd_record;
 pub use firestore_document::check_firestore_document;
 pub use postgres_row::check_postgres_row;
 pub use redis_record::check_redis_record;
@@ -18,7 +20,8 @@ pub use url::check_url;
 pub type Check = fn(&[u8]);
 
 /// Each target, by its name in `fuzz_targets` and `corpus`.
-pub const TARGETS: [(&str, Check); 4] = [
+pub const TARGETS: [(&str, Check); 5] = [
+    ("etcd_record", check_etcd_record),
     ("firestore_document", check_firestore_document),
     ("postgres_row", check_postgres_row),
     ("redis_record", check_redis_record),

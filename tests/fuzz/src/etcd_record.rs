@@ -1,0 +1,32 @@
+//! Records in etcd.
+
+use serde_json::Value as Json;
+use syncguard_etcd::fuzzing::{read_counter, read_lock};
+use syncguard_etcd::{ErrorCode, LockError};
+
+/// Any bytes as the record of a lock, and as a counter.
+pub fn check_etcd_record(input: &[u8]) {
+    let fields: Json = serde_json::from_slice(input).unwrap_or_default();
+    let key = fields["key"].as_str().unwrap_or("job");
+    match read_lock(key, input) {
+        Ok(info) => {
+            let lock = info.expose();
+            assert_eq!(fields["lockId"], lock.lock_id.expose());
+            assert_eq!(fields["key"], lock.key.expose());
+            assert_eq!(fields["fence"], info.fence.to_string());
+            assert_eq!(fields["expiresAtMs"], info.expires_at.as_millis());
+            assert_eq!(fields["acquiredAtMs"], info.acquired_at.as_millis());
+        }
+        Err(error) => is_corrupt(&error),
+    }
+    match read_counter(input) {
+        Ok(fence) => {
+            assert_eq!(fence.map(|fence| fence.to_string().into_bytes()), Some(input.to_vec()))
+        }
+        Err(error) => is_corrupt(&error),
+    }
+}
+
+fn is_corrupt(error: &LockError) {
+    assert_eq!(error.code(), ErrorCode::Internal, "{error:?}");
+}
