@@ -396,7 +396,8 @@ fn a_failed_attempt_says_how_the_next_one_comes_about() -> Result<()> {
     }
     let says = fail("last", &["--missed", "last"])?;
     ensure!(says.ends_with("another start of this command\n"), "{says}");
-    let says = run(&harness, &["--quiet", "--attempts", "2"], "exit 1")?.expect(1)?.stderr;
+    let line = [&["--quiet"][..], &arguments(&["--attempts", "2"], "exit 1")].concat();
+    let says = Harness::file()?.run(&line)?.expect(1)?.stderr;
     ensure!(says.is_empty(), "{says}");
     Ok(())
 }

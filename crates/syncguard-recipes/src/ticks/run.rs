@@ -79,6 +79,7 @@ impl<B: LockBackend> Ticks<B> {
         self.check()?;
         let Some(mut settled) = self.first_settled().await? else { return Ok(()) };
         let counter_ahead = OutageLog::default();
+        self.warn_if_ahead(settled, &counter_ahead).await?;
         let mut outage = Outage::new(SCHEDULE);
         let rules = self.rules(self.missed);
         // A tick that the store has called too early. If it were computed anew, it could be a later one.
@@ -121,10 +122,7 @@ impl<B: LockBackend> Ticks<B> {
                 Ok(TriedInWindow::Refused(Refusal::Taken { counter })) => {
                     outage.end();
                     let last = Counted::new(counter).map_or(tick, |counted| counted.tick);
-                    if last - now > LONGEST_SLEEP && counter_ahead.begins() {
-                        // It logs what it finds. A failure of the store shows in the next request.
-                        let _ = self.ahead(last).await;
-                    }
+                    self.warn_if_ahead(last, &counter_ahead).await?;
                     if in_doubt == Some(tick) {
                         tracing::warn!(
                             tick_ms = tick.as_millis(),
@@ -239,12 +237,7 @@ impl<B: LockBackend> Ticks<B> {
         let mut outage = Outage::new(SCHEDULE);
         loop {
             match self.settled().await {
-                Ok(Some(settled)) => {
-                    // It logs what it finds. A failure of the store shows in the next request.
-                    let _ = self.ahead(settled).await;
-                    return Ok(Some(settled));
-                }
-                Ok(None) => return Ok(Some(began)),
+                Ok(settled) => return Ok(settled.or(Some(began))),
                 Err(error) => {
                     if !sleep_unless(outage.pause(error)?, &self.shutdown).await {
                         return Ok(None);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use syncguard_core::authoring::TriedInWindow;
+use syncguard_core::authoring::{OutageLog, TriedInWindow};
 use syncguard_core::contract::{FenceToken, LookupRequest, Refusal};
 use syncguard_core::{Fence, LockBackend, LockError, LockInfo, Timestamp};
 
@@ -86,6 +86,19 @@ impl<B: LockBackend> Ticks<B> {
         }
         tracing::warn!("this machine's clock is behind the store's, so its ticks are late");
         Ok(None)
+    }
+
+    /// Logs at most once a minute that the last tick is ahead.
+    pub(super) async fn warn_if_ahead(
+        &self,
+        last: Timestamp,
+        log: &OutageLog,
+    ) -> Result<(), LockError> {
+        if last - self.now()? > LONGEST_SLEEP && log.begins() {
+            // A failure of the store shows in the next request.
+            let _ = self.ahead(last).await;
+        }
+        Ok(())
     }
 
     /// The store's time, which a request for a tick that never comes tells.
