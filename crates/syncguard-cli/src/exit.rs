@@ -34,7 +34,7 @@ impl Status {
     /// The tick was run before. `sysexits.h` has no numbers above 78.
     #[cfg(feature = "ticks")]
     pub(crate) const TAKEN: Self = Self(79);
-    /// The tick is too early by the store's clock.
+    /// A clock is wrong: the tick is too early by the store's, or the last one is in the future.
     #[cfg(feature = "ticks")]
     pub(crate) const EARLY: Self = Self(80);
     /// No tick is due.

@@ -16,17 +16,22 @@ use crate::args::Cli;
 use crate::messages::Messages;
 use crate::shell_messages::for_shell;
 
-/// Shows nothing, `INFO` and above, or everything. A loop shows warnings as well: it outlasts failures, of which no
-/// status tells. Logs of drivers stay hidden: they may contain keys.
+/// Shows errors, `INFO` and above, or everything. An error is shown to those who want errors only, too: it says that locks
+/// are not safe. A loop shows warnings as well: it outlasts failures, of which no status tells. Logs of drivers stay
+/// hidden: they may contain keys.
 pub(crate) fn init(cli: &Cli) {
     let level = match cli.global.verbose {
         0 if cli.is_loop() && !cli.global.quiet => Level::WARN,
-        0 => return,
+        0 => Level::ERROR,
         1 => Level::INFO,
         _ => Level::TRACE,
     };
     // Matches all crates whose names begin with `syncguard`.
-    let ours = Targets::new().with_target("syncguard", level);
+    let mut ours = Targets::new().with_target("syncguard", level);
+    // That a cron expression has other days than under cron is shown to all who do not want errors only.
+    if !cli.global.quiet {
+        ours = ours.with_target("syncguard_recipes::ticks::cron", level.max(Level::WARN));
+    }
     let lines = layer().with_writer(|| Messages).with_ansi(false);
     let registry = tracing_subscriber::registry();
     if level == Level::TRACE {

@@ -62,16 +62,6 @@ pub(crate) fn utc(time: Timestamp) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
-/// "2026-11-22T10:33:07+01:00" in a time zone that is known, such as Europe/Berlin.
-#[cfg(feature = "ticks")]
-pub(crate) fn in_zone(time: Timestamp, zone: &str) -> String {
-    let millis = i64::try_from(time.as_millis()).ok();
-    let there = millis
-        .and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok()?.in_tz(zone).ok())
-        .filter(|_| zone != "UTC");
-    there.map_or_else(|| utc(time), |there| there.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string())
-}
-
 /// The time of this machine's clock, as [`utc`] shows it.
 #[cfg(feature = "terminal")]
 pub(crate) fn utc_now() -> String {
@@ -118,21 +108,6 @@ mod tests {
         ] {
             assert_eq!(utc(Timestamp::from_millis(millis).unwrap()), text);
         }
-    }
-
-    #[cfg(feature = "ticks")]
-    #[test]
-    fn a_time_in_a_zone_shows_its_offset() {
-        let shown =
-            |seconds: u64, zone| in_zone(Timestamp::from_millis(seconds * 1000).unwrap(), zone);
-        // Around the end of summer time.
-        for (seconds, text) in [
-            (1_792_886_400, "2026-10-25T02:00:00+02:00"),
-            (1_792_890_000, "2026-10-25T02:00:00+01:00"),
-        ] {
-            assert_eq!(shown(seconds, "Europe/Berlin"), text);
-        }
-        assert_eq!(shown(1_792_886_400, "UTC"), "2026-10-25T00:00:00Z");
     }
 
     #[test]

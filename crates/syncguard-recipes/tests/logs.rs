@@ -109,7 +109,7 @@ async fn odd_counters_and_a_clock_that_is_ahead_are_logged_once() {
     for (counter, ahead, expected) in [
         (0, 0, None),
         (200_000, 0, Some("the key was used for plain locks")),
-        (4_000_000_000_000, 0, Some("the key's counter is ahead of this machine's clock")),
+        (4_000_000_000_000, 0, Some("the key's last tick is ahead of the store's time")),
         (0, 3_600, Some("this machine's clock is ahead of the store's")),
     ] {
         let (store, shutdown) = (MemoryBackend::new(), CancellationToken::new());

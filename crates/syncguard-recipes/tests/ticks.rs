@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use syncguard_conformance::LogLines;
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, FenceWindow, ReleaseRequest,
     TIME_TOLERANCE, TimeAuthority,
@@ -312,8 +313,8 @@ async fn a_tick_of_one_attempt_is_marked_as_done_by_its_release() {
     let connection = Connection::of(&store);
     let ticks = world.ticks(connection.clone(), 0);
     assert_eq!(ticks.try_once(async |_| ()).await.unwrap(), TickOutcome::Ran(()));
-    assert_eq!(ticks.status().await.unwrap().last.unwrap().attempts, None);
     assert_eq!(connection.counts.commands(), 2, "an acquire and a release");
+    assert_eq!(ticks.status().await.unwrap().last.unwrap().attempts, None);
     let more = world.ticks(store.clone(), 0).with_attempts(3);
     assert_eq!(more.try_once(async |_| ()).await.unwrap(), TickOutcome::Taken);
     // A tick that was given up is not done.
@@ -555,6 +556,64 @@ async fn the_status_shows_the_last_tick_its_holder_and_the_next_one() {
     assert_eq!(status.last.unwrap().attempts, None, "done");
     assert!(status.running.is_none());
     drop(running);
+}
+
+/// A machine whose clock is an hour off judges by the store's, as the ticks themselves do.
+#[tokio::test(start_paused = true)]
+async fn the_status_goes_by_the_stores_time() {
+    for hours in [-1, 0, 1] {
+        let (world, store) = World::new().await;
+        let ticks = world.ticks(store.clone(), hours * 3_600_000);
+        let status = ticks.status().await.unwrap();
+        assert_eq!(status.now.as_millis(), world.millis());
+        assert_eq!(status.next.unwrap().as_millis(), world.minute() + 60_000);
+        world.ticks(store, 0).try_once(async |_| ()).await.unwrap();
+        // Also while a tick holds the key.
+        let status = ticks.status().await.unwrap();
+        assert_eq!((status.now.as_millis(), status.ahead()), (world.millis(), None));
+    }
+}
+
+/// The ticks of an hour that a wrong clock has used up are not "run before", whatever is left of their attempts.
+#[tokio::test(start_paused = true)]
+async fn a_tick_of_the_future_is_told_apart() {
+    for (attempts, counted) in [(1, 999), (1, 0), (3, 999), (3, 0)] {
+        let (world, store) = World::new().await;
+        let hour = Duration::from_secs(3600);
+        let future = world.minute() + 3_600_000;
+        let inventory = store.inventory().unwrap();
+        inventory.raise_counter(KEY, Fence::new(future + counted).unwrap()).await.unwrap();
+        let ticks = |off| world.ticks(store.clone(), off).with_attempts(attempts);
+        for missed in [Missed::Skip, Missed::Last, Missed::Each] {
+            let once = ticks(0).with_missed(missed).try_once(async |_| ()).await.unwrap();
+            let TickOutcome::Ahead { by } = once else { panic!("{once:?}") };
+            assert_eq!(by.as_secs().div_ceil(60), 60, "{by:?}");
+        }
+        let by = ticks(0).status().await.unwrap().ahead().unwrap();
+        assert_eq!(by, Duration::from_secs(3590));
+        // A loop says so.
+        let (log, _subscriber) = LogLines::collect();
+        let says = || log.take().iter().filter(|it| it.text.contains("a clock was wrong")).count();
+        let running = Killed(world.run(ticks(0), Duration::ZERO));
+        sleep(2 * MINUTE).await;
+        assert!((1..=3).contains(&says()), "{attempts} {counted}");
+        // Then the hour has come, and its tick or the next one is run.
+        sleep(hour).await;
+        drop(running);
+        let first = if attempts > 1 && counted == 0 { 0 } else { 60_000 };
+        assert_eq!(world.starts().keys().next(), Some(&(future + first)), "{attempts} {counted}");
+    }
+}
+
+/// The counter is as it should be, and a process whose clock is an hour behind finds it ahead of its own.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_behind_finds_its_ticks_taken() {
+    let (world, store) = World::new().await;
+    world.ticks(store.clone(), 0).try_once(async |_| ()).await.unwrap();
+    let (log, _subscriber) = LogLines::collect();
+    let late = world.ticks(store, -3_600_000);
+    assert_eq!(late.try_once(async |_| ()).await.unwrap(), TickOutcome::Taken);
+    assert!(log.take().iter().any(|it| it.text.contains("clock is behind the store's")));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,7 @@
 //! `syncguard export`: the held locks as metrics for Prometheus.
 
+#[cfg(feature = "ticks")]
+use std::collections::HashSet;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
@@ -7,7 +9,7 @@ use clap::Args;
 use syncguard::LockInfo;
 #[cfg(feature = "ticks")]
 use syncguard::{
-    DynBackend, Timestamp,
+    DynBackend, Key, Timestamp,
     recipes::{Schedule, Ticks},
 };
 
@@ -107,8 +109,15 @@ fn as_metrics(listing: &Listing) -> String {
 /// The keys and the schedules of their ticks.
 #[cfg(feature = "ticks")]
 fn schedules(options: &Options) -> Result<Vec<(&str, Schedule)>, Failure> {
-    let given = options.tick.iter();
-    given.map(|(key, cron)| Ok((key.as_str(), schedule(cron, &options.tz)?))).collect()
+    let (mut keys, mut all) = (HashSet::new(), Vec::new());
+    for (key, cron) in &options.tick {
+        all.push((key.as_str(), schedule(cron, &options.tz)?));
+        // Prometheus refuses a text with two samples of one name and key as a whole.
+        if !keys.insert(Key::new(key.as_str())?) {
+            return Err(Failure::usage("--tick names a key twice; a key has one schedule"));
+        }
+    }
+    Ok(all)
 }
 
 /// Each metric has the time of a tick in the schedule, in seconds since 1970.
@@ -124,10 +133,11 @@ async fn ticks_as_metrics(
     for (key, schedule) in ticks {
         let label = format!("{{key={}}}", quoted(key));
         let value = |tick: Timestamp| format!("{label} {}", tick.as_millis() / 1000);
-        due.extend(tick::last_due(schedule, Duration::ZERO).map(value));
-        let last = Ticks::new(backend.clone(), *key, schedule.clone()).status().await?.last;
-        begun.extend(last.map(|last| value(last.scheduled_at)));
-        let last = last.filter(|last| last.attempts.is_none());
+        let status = Ticks::new(backend.clone(), *key, schedule.clone()).status().await?;
+        due.extend(tick::last_due(schedule, status.now, Duration::ZERO).map(value));
+        begun.extend(status.last.map(|last| value(last.scheduled_at)));
+        // A tick of the future hides that those before it do not run.
+        let last = status.last.filter(|last| last.attempts.is_none() && status.ahead().is_none());
         done.extend(last.map(|last| value(last.scheduled_at)));
     }
     let (of_begun, of_done) =

@@ -15,19 +15,23 @@ pub(crate) struct TickOptions {
     /// key
     ///
     /// The command runs for the tick that is due now, unless that tick was run before. The status
-    /// is then 79 (see --conflict-exit-code); 80 if the tick is too early by the store's clock, 81
-    /// if no tick is due, and otherwise 75 if an earlier tick or attempt still runs, or the pause
-    /// after a failed attempt lasts. The command finds the time of the
-    /// tick in `SYNCGUARD_TICK` and the number of the attempt in `SYNCGUARD_ATTEMPT`. An expression
-    /// has five fields, or six with the seconds before them.
+    /// is then 79 (see --conflict-exit-code); 80 if a clock is wrong, so that the tick is too early by
+    /// the store's clock or the last tick is in the future, 81 if no tick is due, and otherwise 75 if
+    /// an earlier tick or attempt still runs, or the pause after a failed attempt lasts. The command
+    /// finds the time of the tick in `SYNCGUARD_TICK` and the number of the attempt in
+    /// `SYNCGUARD_ATTEMPT`. An expression has five fields, or six with the seconds before them. If
+    /// both day fields are restricted, either has to fit; with a + before the day of the week, as in
+    /// `0 0 */2 * +1`, both.
     #[arg(long, value_name = "CRON")]
     #[arg(conflicts_with_all = ["wait", "max_hold", "at_least", "permits"])]
     pub(super) tick: Option<String>,
     /// The time zone of --tick, such as Europe/Berlin
     #[arg(long, value_name = "ZONE", default_value = "UTC", requires = "tick")]
     pub(super) tz: String,
-    /// How many attempts a tick has in all, 1 to 999, the same for all processes with this key; a
-    /// command that fails is followed by another attempt
+    /// How many attempts a tick has in all, 1 to 999, the same for all processes with this key
+    ///
+    /// If the command fails, --loop makes another attempt. Without it, each start of this program
+    /// makes one, so cron has to start it again within --max-lateness.
     #[arg(long, value_name = "N", default_value = "1", requires = "tick")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=999))]
     pub(super) attempts: u16,
@@ -45,6 +49,14 @@ pub(crate) struct TickOptions {
     /// Goes on with the next tick, until SIGTERM or SIGINT: no cron is needed
     #[arg(long = "loop", requires = "tick")]
     pub(super) is_loop: bool,
+}
+
+impl TickOptions {
+    /// How late a tick may begin; `None` if there is no limit.
+    pub(super) fn lateness(&self) -> Option<Duration> {
+        let is_skip = matches!(self.missed, MissedTicks::Skip);
+        self.max_lateness.or(is_skip.then_some(Duration::from_secs(60)))
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]

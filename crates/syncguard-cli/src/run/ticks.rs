@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::future::Future;
 use std::ops::ControlFlow;
 use std::pin::{Pin, pin};
+use std::time::Duration;
 
 use syncguard::recipes::{Tick, TickOutcome, Ticks};
 use syncguard::{CancellationToken, DynBackend, LockError, ReleaseResult};
@@ -16,13 +17,13 @@ use super::request::LockRequest;
 use super::ride_out::RideOut;
 use super::runner::Runner;
 use super::supervise::Ended;
-use super::tick_options::schedule;
+use super::tick_options::{TickOptions, schedule};
 use super::wait_display::WaitDisplay;
 use crate::exit::{Failure, Status};
 use crate::output::Output;
 use crate::signals::Signals;
 use crate::store::Store;
-use crate::time::{human, utc};
+use crate::time::{human, since, utc};
 
 /// A tick that has begun. It ends when the sender is dropped.
 struct Begun {
@@ -99,7 +100,13 @@ async fn run_one(
             let tick = begun.tick.clone();
             let ended = run_tick(runner, begun, signals).await;
             let released = released(tried.as_mut(), &tick, &shutdown, signals).await;
-            return runner.status(&ended?, released);
+            let ended = ended?;
+            let status = runner.status(&ended, released);
+            let is_done = matches!(&status, Ok(status) if *status == Status::SUCCESS);
+            if !is_done && tick.attempt() < runner.options.ticks.attempts {
+                runner.output.note(next_attempt(&tick, &runner.options.ticks));
+            }
+            return status;
         }
     };
     let waiting = &runner.options.waiting;
@@ -123,6 +130,13 @@ async fn run_one(
             let says = "by the store's clock: this machine's clock is ahead";
             (Status::EARLY, format!("the tick is due in {} {says}", human(wait)))
         }
+        TickOutcome::Ahead { by } => {
+            let by = human(by);
+            let says = "a clock was wrong when it began. No tick of this key begins until then; give all processes another key, or wait";
+            let message =
+                format!("the last tick of this key is {by} ahead of the store's clock: {says}");
+            (Status::EARLY, message)
+        }
         TickOutcome::NotDue => {
             let says = "no tick is due: the last one is too late, see --max-lateness";
             (Status::MISSED, says.to_owned())
@@ -130,6 +144,23 @@ async fn run_one(
     };
     runner.output.note(message);
     Ok(status)
+}
+
+/// How another attempt comes about: this program makes one.
+fn next_attempt(tick: &Tick, options: &TickOptions) -> String {
+    let these = format!("attempt {} of {} has failed", tick.attempt(), options.attempts);
+    let Some(lateness) = options.lateness() else {
+        return format!("{these}; the next one needs another start of this command");
+    };
+    match lateness.saturating_sub(since(tick.scheduled_at())) {
+        Duration::ZERO => {
+            format!("{these}, and the tick is too late for another, see --max-lateness")
+        }
+        left => format!(
+            "{these}; the next one needs another start of this command within {}, see --max-lateness",
+            human(left)
+        ),
+    }
 }
 
 /// Runs the command for each tick, until a signal asks this program to end. A tick that was granted by then is still

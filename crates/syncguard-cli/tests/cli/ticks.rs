@@ -5,9 +5,10 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
 use serde_json::Value;
+use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::redis::RedisServer;
 use syncguard_test_services::{install, tools, wait};
 
@@ -291,6 +292,8 @@ fn an_overdue_tick_is_a_status() -> Result<()> {
         ensure!(shown["overdueSinceMs"].is_u64() == (status == 75), "{shown}");
         Ok(())
     };
+    seen(75, "no tick of this key has ever begun")?;
+    harness.run(&["fence", "raise", "job", "1579046400999"])?.expect(0)?;
     seen(75, "it has not begun)")?;
     let run = |line| {
         let lateness = ["--max-lateness", "9years", "--attempts", "2", "--retry-after", "0"];
@@ -306,21 +309,129 @@ fn an_overdue_tick_is_a_status() -> Result<()> {
     harness.run(&["tick", "job", "--exit-code"])?.expect(64).map(drop)
 }
 
+/// The command on a machine whose wall clock is off.
+#[cfg(target_os = "linux")]
+fn with_clock(harness: &Harness, off: &str, arguments: &[&str]) -> Result<Command> {
+    let right = harness.command(arguments);
+    let mut command = Command::new(install::require(&tools::FAKETIME)?);
+    command
+        .args(["--exclude-monotonic", "-f", off])
+        .arg(right.get_program())
+        .args(right.get_args());
+    command.env("SYNCGUARD_STORE", &harness.url).stdin(Stdio::null());
+    Ok(command)
+}
+
+/// The store's time decides what is overdue, on a machine whose clock is behind or ahead.
+#[cfg(target_os = "linux")]
+#[test]
+fn monitoring_goes_by_the_stores_time() -> Result<()> {
+    let (redis, postgres) = (RedisServer::start()?, PostgresServer::start()?);
+    for url in [redis.url(), format!("{}?setup_schema=true", postgres.url())] {
+        let harness = Harness::at(url, None);
+        harness.run(&["run", "--tick", "* * * * * *", "job", "--", "true"])?.expect(0)?;
+        let tick = ["tick", "job", "--tick", "* * * * * *", "--grace", "2s"];
+        let is_overdue = || Ok(harness.run(&[&tick[..], &["-e"]].concat())?.status == 75);
+        wait::until("the grace", LONG, is_overdue)?;
+        for off in ["-1h", "+1h"] {
+            let seen = with_clock(&harness, off, &[&tick[..], &["-e"]].concat())?.output()?;
+            let seen = Finished::of(&seen).expect(75)?;
+            let is_soon = seen.stdout.contains("(in 0s)") || seen.stdout.contains("ms)");
+            ensure!(is_soon && seen.stdout.contains("it has not begun"), "{off}: {seen:?}");
+            let seen =
+                with_clock(&harness, off, &["export", "--tick", "job=* * * * *"])?.output()?;
+            let text = Finished::of(&seen).expect(0)?.stdout;
+            let of = |name: &str| -> Result<u64> {
+                let name = format!("syncguard_tick_{name}_timestamp_seconds{{key=\"job\"}} ");
+                let line = text.lines().find_map(|line| line.strip_prefix(&name));
+                Ok(line.context("a sample")?.parse()?)
+            };
+            let (due, done) = (of("due")?, of("done")?);
+            ensure!(due <= done + 60 && done <= due + 60, "{off}: {text}");
+        }
+    }
+    Ok(())
+}
+
+/// One run with a clock that is an hour ahead, on the store that goes by the machine's clock.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_tick_of_the_future_is_an_alert() -> Result<()> {
+    let harness = Harness::file()?;
+    let run = ["run", "--tick", "* * * * *", "job", "--", "echo", "ran"];
+    let ran = with_clock(&harness, "+1h", &run)?.output()?;
+    Finished::of(&ran).expect(0)?;
+    let refused = harness.run(&run)?.expect(80)?;
+    ensure!(
+        refused.stdout.is_empty() && refused.stderr.contains("a clock was wrong"),
+        "{refused:?}"
+    );
+    for tick in [&["-e", "--tick", "* * * * *"][..], &[]] {
+        let seen = harness.run(&[&["tick", "job"], tick].concat())?;
+        ensure!(seen.status == if tick.is_empty() { 0 } else { 75 }, "{seen:?}");
+        ensure!(seen.stdout.contains("\nahead     by 5"), "{seen:?}");
+    }
+    ensure!(state(&harness)?["aheadMs"].as_u64() > Some(3_000_000));
+    let text = harness.run(&["export", "--tick", "job=* * * * *"])?.expect(0)?.stdout;
+    ensure!(text.contains("\nsyncguard_tick_begun_timestamp_seconds{"), "{text}");
+    ensure!(!text.contains("\nsyncguard_tick_done_timestamp_seconds{"), "{text}");
+    Ok(())
+}
+
+/// Each call of the command makes one attempt.
+#[test]
+fn a_failed_attempt_says_how_the_next_one_comes_about() -> Result<()> {
+    let harness = Harness::file()?;
+    let fail = |key, lateness: &[&str]| -> Result<String> {
+        let tick = ["run", "--attempts", "2", "--retry-after", "0", "--tick", "* * * * *"];
+        let failed = harness.run(&[&tick[..], lateness, &[key, "--", "false"]].concat())?;
+        Ok(failed.expect(1)?.stderr)
+    };
+    // Another minute may begin meanwhile.
+    for _ in 0..2 {
+        let says = fail("job", &[])?;
+        let hint =
+            "attempt 1 of 2 has failed; the next one needs another start of this command within";
+        ensure!(says.contains(hint) || says.is_empty(), "{says}");
+    }
+    let says = fail("last", &["--missed", "last"])?;
+    ensure!(says.ends_with("another start of this command\n"), "{says}");
+    let line = [&["--quiet"][..], &arguments(&["--attempts", "2"], "exit 1")].concat();
+    let says = Harness::file()?.run(&line)?.expect(1)?.stderr;
+    ensure!(says.is_empty(), "{says}");
+    Ok(())
+}
+
+/// Day fields of which cron makes something else are told to people.
+#[test]
+fn an_expression_with_other_days_than_under_cron_is_warned_of() -> Result<()> {
+    let harness = Harness::file()?;
+    for (cron, is_warned) in [("0 0 */2 * 1", true), ("0 0 */2 * +1", false)] {
+        let exported = format!("job={cron}");
+        for line in [&["tick", "job", "--tick", cron][..], &["export", "--tick", &exported]] {
+            let warned = harness.run(line)?.expect(0)?.stderr;
+            ensure!(warned.contains("warning: one day field") == is_warned, "{line:?}: {warned}");
+            let quiet = harness.run(&[&["--quiet"], line].concat())?.expect(0)?.stderr;
+            ensure!(quiet.is_empty(), "{quiet}");
+        }
+    }
+    let shown = harness.run(&["tick", "job", "--tick", "@midnight", "--tz", "Asia/Tokyo"])?;
+    let shown = shown.expect(0)?.stdout;
+    ensure!(
+        shown.contains("T00:00:00+09:00") && shown.contains("\nzone      Asia/Tokyo"),
+        "{shown}"
+    );
+    Ok(())
+}
+
 /// A machine whose clock is an hour ahead uses up no coming tick. Redis keeps its own clock.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_clock_that_is_ahead_runs_nothing() -> Result<()> {
-    let faketime = install::require(&tools::FAKETIME)?;
     let server = RedisServer::start()?;
     let harness = Harness::at(server.url(), None);
     let arguments = ["run", "--tick", "* * * * *", "job", "--", "echo", "ran"];
-    let right = harness.command(&arguments);
-    let mut ahead = Command::new(faketime);
-    ahead
-        .args(["--exclude-monotonic", "-f", "+1h"])
-        .arg(right.get_program())
-        .args(right.get_args());
-    ahead.env("SYNCGUARD_STORE", &harness.url).stdin(Stdio::null());
+    let mut ahead = with_clock(&harness, "+1h", &arguments)?;
     let done = Finished::of(&ahead.output()?).expect(80)?;
     ensure!(done.stdout.is_empty() && done.stderr.contains("clock is ahead"), "{done:?}");
     ensure!(state(&harness)?["last"].is_null());

@@ -54,6 +54,7 @@ const DIFFERENT: &[(&str, &str)] = &[
     (r"\b[0-9a-f]{12}\b", "<holder>    "),
     (r"p50 [\d.]+ ms, p99 [\d.]+ ms", "p50 <n> ms, p99 <n> ms"),
     (r#"("p\d\dMicros":)\d+"#, "$1<n>"),
+    (r"zone data are \w+", "zone data are <version>"),
     (r"clock is \d+ ms (ahead of|behind)", "clock is <n> ms off"),
     (r#"(old store: |"counters":)\d+"#, "$1<n>"),
     (r"\b\d+(ms|s|m|h)( \d+(ms|s|m))?\b", "<duration>"),

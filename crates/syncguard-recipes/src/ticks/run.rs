@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use syncguard_core::authoring::pause::jittered;
 use syncguard_core::authoring::{OutageLog, Parting, TriedInWindow, try_acquire_in_window};
-use syncguard_core::contract::{Refusal, TIME_STEP};
+use syncguard_core::contract::{FenceWindow, Refusal, TIME_STEP};
 use syncguard_core::{Contention, LockBackend, LockError, LockGuard, ReleaseResult, Timestamp};
 use tokio::time::Instant;
 
@@ -30,6 +30,12 @@ pub enum TickOutcome<T> {
     TooEarly {
         /// How long until the tick, by the store's clock.
         wait: Duration,
+    },
+    /// The last tick of the key is in the future by the store's clock: a clock was wrong when it began. Until then no tick
+    /// of the key begins, because a counter never falls. Another key has ticks at once.
+    Ahead {
+        /// How far the last tick is ahead of the store's clock.
+        by: Duration,
     },
     /// No tick is due: the last tick is too late. With [`Missed::Each`](super::Missed::Each) it may also be over.
     NotDue,
@@ -72,6 +78,8 @@ impl<B: LockBackend> Ticks<B> {
     {
         self.check()?;
         let Some(mut settled) = self.first_settled().await? else { return Ok(()) };
+        let counter_ahead = OutageLog::default();
+        self.warn_if_ahead(settled, &counter_ahead).await?;
         let mut outage = Outage::new(SCHEDULE);
         let rules = self.rules(self.missed);
         // A tick that the store has called too early. If it were computed anew, it could be a later one.
@@ -111,8 +119,10 @@ impl<B: LockBackend> Ticks<B> {
                         None => jittered(PAUSES.longest),
                     }
                 }
-                Ok(TriedInWindow::Refused(Refusal::Taken { .. })) => {
+                Ok(TriedInWindow::Refused(Refusal::Taken { counter })) => {
                     outage.end();
+                    let last = Counted::new(counter).map_or(tick, |counted| counted.tick);
+                    self.warn_if_ahead(last, &counter_ahead).await?;
                     if in_doubt == Some(tick) {
                         tracing::warn!(
                             tick_ms = tick.as_millis(),
@@ -186,6 +196,9 @@ impl<B: LockBackend> Ticks<B> {
         let tick = match rules.due(settled, now) {
             Due::Now(tick) => tick,
             Due::Later(_) => {
+                if let Some(by) = self.ahead(settled).await? {
+                    return Ok(TickOutcome::Ahead { by });
+                }
                 let last = self.schedule.last_until(now);
                 let is_taken = last.is_some_and(|last| last <= settled);
                 return Ok(if is_taken { TickOutcome::Taken } else { TickOutcome::NotDue });
@@ -237,14 +250,6 @@ impl<B: LockBackend> Ticks<B> {
     /// The last tick that is over, by the key's counter; `None` for a key that was never used for ticks.
     async fn settled(&self) -> Result<Option<Timestamp>, LockError> {
         let Some(counter) = self.counter().await? else { return Ok(None) };
-        // A fence of a tick is a time in milliseconds.
-        let ahead_ms = counter.get().saturating_sub(self.now()?.as_millis());
-        if u128::from(ahead_ms) > LONGEST_SLEEP.as_millis() {
-            tracing::warn!(
-                ahead_ms,
-                "the key's counter is ahead of this machine's clock; ticks before it count as started"
-            );
-        }
         match Counted::new(counter) {
             Some(counted) if counted.is_over(self.attempts) => Ok(Some(counted.tick)),
             Some(counted) => before(counted.tick).map(Some),
@@ -258,7 +263,10 @@ impl<B: LockBackend> Ticks<B> {
     }
 
     async fn try_tick(&self, tick: Timestamp) -> Result<TriedInWindow<B>, LockError> {
-        let window = window(tick, self.attempts)?;
+        self.try_in(window(tick, self.attempts)?).await
+    }
+
+    pub(super) async fn try_in(&self, window: FenceWindow) -> Result<TriedInWindow<B>, LockError> {
         let config = self.config.clone();
         // Boxed: otherwise the driver's future would be part of every caller's future.
         Box::pin(try_acquire_in_window(&self.backend, config, window)).await

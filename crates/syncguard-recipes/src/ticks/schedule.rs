@@ -51,8 +51,17 @@ impl Schedule {
     /// The times of a cron expression in a time zone, such as `0 3 * * *` in `Europe/Berlin`.
     ///
     /// An expression has five fields (minute, hour, day of the month, month, day of the week), or six with the seconds
-    /// before them. Names such as `MON` and `@daily` are allowed. The zone is a name of the IANA database, such as `UTC`.
-    /// The database of the system is used; if there is none, a copy inside this crate is.
+    /// before them. Names such as `MON`, `@daily` and `@midnight` are allowed, and no field for a year.
+    ///
+    /// If both day fields are restricted, a day counts that fits **either** of them: `0 0 13 * 5` is due on each 13th and
+    /// on each Friday. With a `+` before the day of the week, `0 0 13 * +5`, a day has to fit both. The cron of Debian and
+    /// others means both without a `+`, if one of the fields begins with `*`, as in `0 0 */2 * 1`. This function logs a
+    /// warning for such an expression: write `+1` for what cron does, and `1-31/2` for either.
+    ///
+    /// The zone is a name of the IANA database, such as `UTC`. Its data are part of the program, in the version that
+    /// [`time_zone_data`](Self::time_zone_data) tells; those of the machine are not read. So processes of one build have
+    /// the same ticks on all machines. Builds with different data may differ in zones whose rules have changed since,
+    /// and then run a tick twice, at both of its times. In `UTC` nothing ever changes.
     ///
     /// When clocks change, the times are due as cron runs them. An expression without `*` in the hours, minutes and seconds,
     /// such as `0,30 2 * * *`, names fixed times. If clocks are set forward over fixed times, they are due at the end of the
@@ -75,6 +84,24 @@ impl Schedule {
     #[cfg(feature = "cron")]
     pub fn cron(expression: &str, zone: &str) -> Result<Self, LockError> {
         Cron::new(expression, zone).map(Kind::Cron).map(Self)
+    }
+
+    /// The version of the IANA time zone database in this program, such as `2026e`.
+    #[cfg(feature = "cron")]
+    #[must_use]
+    pub fn time_zone_data() -> &'static str {
+        super::cron::zone_data()
+    }
+
+    /// A time in the zone of the schedule, for people: `2026-11-22T10:33:07+01:00`. `None` after the year 9999, and for a
+    /// schedule without a zone.
+    #[cfg(feature = "cron")]
+    #[must_use]
+    pub fn local_time(&self, time: Timestamp) -> Option<String> {
+        match &self.0 {
+            Kind::Every(_) => None,
+            Kind::Cron(cron) => cron.local(time.as_millis() / 1000),
+        }
     }
 
     /// The first tick after this time; `None` if there is none before the year 9999.

@@ -25,6 +25,12 @@ pub(super) fn window(tick: Timestamp, attempts: u16) -> Result<FenceWindow, Lock
     Ok(window.with_not_before(tick))
 }
 
+/// A window that opens 28 000 years from now.
+pub(super) fn never() -> Result<FenceWindow, LockError> {
+    let window = FenceWindow::new(Fence::new(1)?, Fence::MAX)?;
+    Ok(window.with_not_before(Timestamp::from_millis(Fence::MAX.get())?))
+}
+
 /// The counter of a tick that is done.
 pub(super) fn done(tick: Timestamp) -> Result<Fence, LockError> {
     Fence::new(tick.as_millis() + FENCES - 1)

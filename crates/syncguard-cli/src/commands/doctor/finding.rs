@@ -95,6 +95,16 @@ impl Finding {
         Self::red("pooler", says, "add unprepared_statements=true to the URL")
     }
 
+    /// The finding for the zones of `--tz`.
+    #[cfg(feature = "ticks")]
+    pub(super) fn of_zones() -> Self {
+        let data = syncguard::recipes::Schedule::time_zone_data();
+        let says = format!(
+            "the time zone data are {data}, a part of this program: programs with the same data agree on the ticks of --tz"
+        );
+        Self::green("zones", says)
+    }
+
     /// The same finding with this mend, if there is one.
     pub(super) fn with_mend(self, mend: Option<String>) -> Self {
         Self { mend: mend.or(self.mend), ..self }

@@ -80,6 +80,8 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
                     cost::measure(&examination.backend, options.rounds, examination.round_trips);
                 report.cost = Some(cost.await?);
             }
+            #[cfg(feature = "ticks")]
+            report.findings.push(Finding::of_zones());
         }
         // An unreachable store is not reported as a finding: a script that waits for the store expects the usual
         // status.
