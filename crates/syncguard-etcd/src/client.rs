@@ -71,15 +71,29 @@ impl Client {
         deadline: Instant,
         call: impl Fn(&dyn Service, Token) -> Calling<Result<T, Status>>,
     ) -> Result<T, Fault> {
-        let loan = self.members.current.lend();
-        let calling = self.logged_in(rpc, &*loan.service.service, call);
-        let answer = timeout_at(deadline, calling).await;
-        let answer = answer.unwrap_or_else(|_| Err(Fault::timed_out(rpc == Rpc::Write)));
-        match &answer {
-            Ok(_) => self.members.current.hears(),
-            Err(fault) => self.members.act_on(fault, &loan),
+        let mut explained = 0;
+        loop {
+            let loan = self.members.current.lend();
+            let calling = self.logged_in(rpc, &*loan.service.service, &call);
+            let answer = timeout_at(deadline, calling).await;
+            let fault = match answer.unwrap_or_else(|_| Err(Fault::timed_out(rpc == Rpc::Write))) {
+                Ok(answer) => {
+                    self.members.current.hears();
+                    return Ok(answer);
+                }
+                Err(fault) => fault,
+            };
+            let Some(error) = self.members.explain(&fault, &loan, explained > 0).await else {
+                self.members.act_on(&fault, &loan);
+                return Err(fault);
+            };
+            // Another member may have a better certificate.
+            self.members.leave(&loan);
+            explained += 1;
+            if explained >= self.members.count() {
+                return Err(error.into());
+            }
         }
-        answer
     }
 
     /// Makes a call, once more if the token has expired or the member has forgotten it in a restart.
@@ -91,10 +105,10 @@ impl Client {
     ) -> Result<T, Fault> {
         let (token, number) = self.token(service).await?;
         let mut answer = call(service, token).await;
-        if let (Err(status), Some(login)) = (&answer, &self.login)
+        if let (Err(status), Some(_)) = (&answer, &self.login)
             && error::is_token_refused(status)
         {
-            login.forget(number).await;
+            self.forget(number).await;
             answer = call(service, self.token(service).await?.0).await;
         }
         answer.map_err(|status| error::from_status(&status, rpc))
@@ -112,6 +126,15 @@ impl Client {
         }
         Ok((token.clone().flatten(), *number))
     }
+
+    /// Forgets the token of this login.
+    pub(crate) async fn forget(&self, number: u64) {
+        let Some(login) = &self.login else { return };
+        let mut known = login.token.lock().await;
+        if known.1 == number {
+            known.0 = None;
+        }
+    }
 }
 
 impl Login {
@@ -128,14 +151,6 @@ impl Login {
         let mut token = token.map_err(|_| error::unintelligible("the token is not ASCII"))?;
         token.set_sensitive(true);
         Ok(Some(token))
-    }
-
-    /// Forgets the token of this login.
-    async fn forget(&self, number: u64) {
-        let mut known = self.token.lock().await;
-        if known.1 == number {
-            known.0 = None;
-        }
     }
 }
 
