@@ -167,3 +167,66 @@ pub(crate) fn request<M>(message: M, token: Token, deadline: Option<Instant>) ->
     }
     request
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use syncguard_core::LockBackend as _;
+    use syncguard_core::LockError;
+    use syncguard_core::contract::IsLockedRequest;
+    use tonic::Code;
+
+    use super::*;
+    use crate::service::{Answers, Cluster, Requests};
+    use crate::wire::{RangeResponse, ResponseOp};
+    use crate::{EtcdBackend, EtcdOptions};
+
+    /// A member that answers the first call with this status, and finds no records.
+    #[derive(Clone)]
+    struct Falters(Status, Arc<AtomicBool>);
+
+    impl Cluster for Falters {
+        fn members(&self) -> usize {
+            1
+        }
+
+        fn connect(&self, _: usize) -> Result<Arc<dyn Service>, LockError> {
+            Ok(Arc::new(self.clone()))
+        }
+
+        fn get(&self, _: usize, _: &'static str) -> Calling<Option<String>> {
+            Box::pin(async { None })
+        }
+    }
+
+    impl Service for Falters {
+        fn txn(&self, _: Request<TxnRequest>) -> Calling<Result<TxnResponse, Status>> {
+            let falters = !self.1.swap(true, Ordering::Relaxed);
+            let found = ResponseOp { range: Some(RangeResponse::default()) };
+            let answer = TxnResponse { responses: vec![found], ..TxnResponse::default() };
+            let answer = if falters { Err(self.0.clone()) } else { Ok(answer) };
+            Box::pin(async { answer })
+        }
+
+        fn watch(&self, _: Request<Requests>) -> Calling<Result<Answers, Status>> {
+            Box::pin(async { Err(Status::unimplemented("no watches")) })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_internal_error_ends_no_read() {
+        for (code, text, is_over) in [
+            (Code::Internal, "x", false),
+            (Code::Unknown, "x", false),
+            (Code::Unknown, "raft proposal dropped", false),
+            (Code::PermissionDenied, "etcdserver: permission denied", true),
+        ] {
+            let member = Falters(Status::new(code, text), Arc::default());
+            let options = EtcdOptions::new().without_clock_probe();
+            let backend = EtcdBackend::over(Members::new(Arc::new(member)).unwrap(), options);
+            let read = backend.unwrap().is_locked(IsLockedRequest::new("k").unwrap()).await;
+            assert_eq!(read.is_err(), is_over, "{code:?} {text}: {read:?}");
+        }
+    }
+}
