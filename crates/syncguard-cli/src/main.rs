@@ -122,7 +122,7 @@ async fn dispatch(cli: Cli, output: Output) -> Result<Status, Failure> {
         Command::Release(options) => commands::release::run(&options, &store()?, output).await,
         Command::Ls(options) => commands::ls::run(&options, &store()?, output).await,
         Command::Watch(options) => commands::watch::run(&options, &store()?).await,
-        Command::Export(options) => commands::export::run(&options, &store()?).await,
+        Command::Export(options) => commands::export::run(&options, &store()?, output).await,
         Command::Fence(options) => commands::fence::run(&options, &store()?).await,
         Command::CopyFences(options) => {
             cli.global.expect_no_store("copy-fences takes --from and --to")?;

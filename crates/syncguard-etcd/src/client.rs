@@ -71,15 +71,29 @@ impl Client {
         deadline: Instant,
         call: impl Fn(&dyn Service, Token) -> Calling<Result<T, Status>>,
     ) -> Result<T, Fault> {
-        let loan = self.members.current.lend();
-        let calling = self.logged_in(rpc, &*loan.service.service, call);
-        let answer = timeout_at(deadline, calling).await;
-        let answer = answer.unwrap_or_else(|_| Err(Fault::timed_out(rpc == Rpc::Write)));
-        match &answer {
-            Ok(_) => self.members.current.hears(),
-            Err(fault) => self.members.act_on(fault, &loan),
+        let mut explained = 0;
+        loop {
+            let loan = self.members.current.lend();
+            let calling = self.logged_in(rpc, &*loan.service.service, &call);
+            let answer = timeout_at(deadline, calling).await;
+            let fault = match answer.unwrap_or_else(|_| Err(Fault::timed_out(rpc == Rpc::Write))) {
+                Ok(answer) => {
+                    self.members.current.hears();
+                    return Ok(answer);
+                }
+                Err(fault) => fault,
+            };
+            let Some(error) = self.members.explain(&fault, &loan, explained > 0).await else {
+                self.members.act_on(&fault, &loan);
+                return Err(fault);
+            };
+            // Another member may have a better certificate.
+            self.members.leave(&loan);
+            explained += 1;
+            if explained >= self.members.count() {
+                return Err(error.into());
+            }
         }
-        answer
     }
 
     /// Makes a call, once more if the token has expired or the member has forgotten it in a restart.
@@ -91,10 +105,10 @@ impl Client {
     ) -> Result<T, Fault> {
         let (token, number) = self.token(service).await?;
         let mut answer = call(service, token).await;
-        if let (Err(status), Some(login)) = (&answer, &self.login)
+        if let (Err(status), Some(_)) = (&answer, &self.login)
             && error::is_token_refused(status)
         {
-            login.forget(number).await;
+            self.forget(number).await;
             answer = call(service, self.token(service).await?.0).await;
         }
         answer.map_err(|status| error::from_status(&status, rpc))
@@ -111,6 +125,15 @@ impl Client {
             *number += 1;
         }
         Ok((token.clone().flatten(), *number))
+    }
+
+    /// Forgets the token of this login.
+    pub(crate) async fn forget(&self, number: u64) {
+        let Some(login) = &self.login else { return };
+        let mut known = login.token.lock().await;
+        if known.1 == number {
+            known.0 = None;
+        }
     }
 }
 
@@ -129,14 +152,6 @@ impl Login {
         token.set_sensitive(true);
         Ok(Some(token))
     }
-
-    /// Forgets the token of this login.
-    async fn forget(&self, number: u64) {
-        let mut known = self.token.lock().await;
-        if known.1 == number {
-            known.0 = None;
-        }
-    }
 }
 
 /// A request that only a member with a leader serves. The member stops at the deadline as well.
@@ -151,4 +166,67 @@ pub(crate) fn request<M>(message: M, token: Token, deadline: Option<Instant>) ->
         metadata.insert("token", token);
     }
     request
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use syncguard_core::LockBackend as _;
+    use syncguard_core::LockError;
+    use syncguard_core::contract::IsLockedRequest;
+    use tonic::Code;
+
+    use super::*;
+    use crate::service::{Answers, Cluster, Requests};
+    use crate::wire::{RangeResponse, ResponseOp};
+    use crate::{EtcdBackend, EtcdOptions};
+
+    /// A member that answers the first call with this status, and finds no records.
+    #[derive(Clone)]
+    struct Falters(Status, Arc<AtomicBool>);
+
+    impl Cluster for Falters {
+        fn members(&self) -> usize {
+            1
+        }
+
+        fn connect(&self, _: usize) -> Result<Arc<dyn Service>, LockError> {
+            Ok(Arc::new(self.clone()))
+        }
+
+        fn get(&self, _: usize, _: &'static str) -> Calling<Option<String>> {
+            Box::pin(async { None })
+        }
+    }
+
+    impl Service for Falters {
+        fn txn(&self, _: Request<TxnRequest>) -> Calling<Result<TxnResponse, Status>> {
+            let falters = !self.1.swap(true, Ordering::Relaxed);
+            let found = ResponseOp { range: Some(RangeResponse::default()) };
+            let answer = TxnResponse { responses: vec![found], ..TxnResponse::default() };
+            let answer = if falters { Err(self.0.clone()) } else { Ok(answer) };
+            Box::pin(async { answer })
+        }
+
+        fn watch(&self, _: Request<Requests>) -> Calling<Result<Answers, Status>> {
+            Box::pin(async { Err(Status::unimplemented("no watches")) })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_internal_error_ends_no_read() {
+        for (code, text, is_over) in [
+            (Code::Internal, "x", false),
+            (Code::Unknown, "x", false),
+            (Code::Unknown, "raft proposal dropped", false),
+            (Code::PermissionDenied, "etcdserver: permission denied", true),
+        ] {
+            let member = Falters(Status::new(code, text), Arc::default());
+            let options = EtcdOptions::new().without_clock_probe();
+            let backend = EtcdBackend::over(Members::new(Arc::new(member)).unwrap(), options);
+            let read = backend.unwrap().is_locked(IsLockedRequest::new("k").unwrap()).await;
+            assert_eq!(read.is_err(), is_over, "{code:?} {text}: {read:?}");
+        }
+    }
 }

@@ -13,6 +13,8 @@ use tonic::transport::Endpoint;
 
 use crate::config::EtcdOptions;
 use crate::service::{Calling, Cluster, Service};
+#[cfg(feature = "tls")]
+use crate::tls_probe;
 
 /// Makes channels to the members of a cluster.
 pub(crate) struct Connector {
@@ -92,6 +94,18 @@ impl Cluster for Connector {
                 return exchange(tls.connect(name, stream).await.ok()?, &request).await;
             }
             exchange(stream, &request).await
+        })
+    }
+
+    #[cfg(feature = "tls")]
+    fn explain(&self, member: usize) -> Calling<Option<LockError>> {
+        let member = self.members.get(member).map(|member| (member.host.clone(), member.port));
+        let tls = self.tls.clone();
+        Box::pin(async move {
+            let ((host, port), is_plain) = (member?, tls.is_none());
+            let any = || Some(Arc::new(tls::client_config(&[]).ok()?).into());
+            let tls = tls.or_else(any)?;
+            tls_probe::explain(host.trim_matches(['[', ']']), port, &tls, is_plain).await
         })
     }
 }

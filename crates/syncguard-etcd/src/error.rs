@@ -40,47 +40,68 @@ enum Outcome {
 #[derive(Clone, Copy)]
 struct Meaning(ErrorCode, Outcome, FailureSubject, &'static str);
 
-/// etcd's own errors, by the beginning of their texts, and that of a channel.
+/// Errors of etcd's server and of the channel, by the beginnings of their texts. etcd puts `etcdserver: ` before the text or,
+/// where it has forgotten to give the error a code, `auth: ` or nothing. Its proxy passes texts on and loses the codes.
 #[rustfmt::skip]
 const ANSWERS: &[(&str, Meaning)] = &[
     (NOT_READY, Meaning(ServiceUnavailable, Refused, Connection, UNREACHABLE)),
-    ("etcdserver: no leader", Meaning(ServiceUnavailable, Refused, Server, "the member of etcd knows no leader")),
-    // Two texts more begin so: "…, possibly due to previous leader failure" and "… to connection lost".
-    ("etcdserver: request timed out", Meaning(NetworkTimeout, Unknown, Server, "etcd's members did not agree in time")),
-    ("etcdserver: leader changed", Meaning(ServiceUnavailable, Unknown, Server, "etcd's leader has changed")),
-    ("etcdserver: server stopped", Meaning(ServiceUnavailable, Unknown, Server, "the member of etcd stops")),
-    ("etcdserver: too many requests", Meaning(RateLimited, Refused, Request, "etcd lags behind and takes no more requests")),
+    ("no leader", Meaning(ServiceUnavailable, Refused, Server, "the member of etcd knows no leader")),
+    ("not leader", Meaning(ServiceUnavailable, Refused, Server, "the member of etcd knows no leader")),
+    // More texts begin so, with a reason.
+    ("request timed out", Meaning(NetworkTimeout, Unknown, Server, "etcd's members did not agree in time")),
+    ("leader changed", Meaning(ServiceUnavailable, Unknown, Server, "etcd's leader has changed")),
+    // Raft drops a proposal during an election, and while the leadership moves.
+    ("raft proposal dropped", Meaning(ServiceUnavailable, Refused, Server, "etcd has no leader that takes writes")),
+    ("server stopped", Meaning(ServiceUnavailable, Unknown, Server, STOPS)),
+    ("raft: stopped", Meaning(ServiceUnavailable, Unknown, Server, STOPS)),
+    // Also "cancelled".
+    ("request cancel", Meaning(ServiceUnavailable, Unknown, Connection, CUT_OFF)),
+    ("too many requests", Meaning(RateLimited, Refused, Request, "etcd lags behind and takes no more requests")),
     // The write that crosses the quota is carried out.
-    ("etcdserver: mvcc: database space exceeded", Meaning(ServiceUnavailable, Unknown, Request, "etcd's database has reached its quota and refuses writes")),
-    ("etcdserver: rpc not supported for learner", Meaning(ServiceUnavailable, Refused, Server, "the member of etcd is a learner")),
-    ("etcdserver: not capable", Meaning(ServiceUnavailable, Refused, Server, "the member of etcd is not ready yet")),
-    ("etcdserver: unhealthy cluster", Meaning(ServiceUnavailable, Refused, Server, "etcd's cluster is not healthy")),
-    ("etcdserver: corrupt", Meaning(ServiceUnavailable, Unknown, Request, "etcd has found its data corrupt")),
-    ("etcdserver: permission denied", Meaning(AuthFailed, Refused, Request, "the user may not use the records of locks in etcd")),
-    ("etcdserver: authentication failed", Meaning(AuthFailed, Refused, Request, "etcd refused the user name or the password")),
+    ("mvcc: database space exceeded", Meaning(ServiceUnavailable, Unknown, Request, FULL)),
+    ("no space", Meaning(ServiceUnavailable, Unknown, Request, FULL)),
+    ("rpc not supported for learner", Meaning(ServiceUnavailable, Refused, Server, "the member of etcd is a learner")),
+    ("not capable", Meaning(ServiceUnavailable, Refused, Server, "the member of etcd is not ready yet")),
+    ("unhealthy cluster", Meaning(ServiceUnavailable, Refused, Server, "etcd's cluster is not healthy")),
+    ("corrupt", Meaning(ServiceUnavailable, Unknown, Request, "etcd has found its data corrupt")),
+    ("permission denied", Meaning(AuthFailed, Refused, Request, "the user may not use the records of locks in etcd")),
+    ("authentication failed", Meaning(AuthFailed, Refused, Request, "etcd refused the user name or the password")),
+    ("user name not found", Meaning(AuthFailed, Refused, Request, "etcd refused the user name or the password")),
     (NO_USER, Meaning(AuthFailed, Refused, Request, "etcd wants a user name and a password")),
-    (OLD_TOKEN, Meaning(AuthFailed, Refused, Request, TOKEN)),
-    (OLD_REVISION, Meaning(AuthFailed, Refused, Request, TOKEN)),
+    (OLD_TOKEN, Meaning(AuthFailed, Refused, Request, "etcd does not know the user's token any more")),
+    // After a new login users or roles were changed once more.
+    (OLD_REVISION, Meaning(ServiceUnavailable, Refused, Server, CHANGING)),
+    (OLD_HEADER, Meaning(ServiceUnavailable, Refused, Server, CHANGING)),
     (NO_USERS, Meaning(AuthFailed, Refused, Request, "etcd's cluster has no users")),
-    ("etcdserver: too many operations in txn request", Meaning(InvalidArgument, Refused, Request, "etcd allows too few operations in a transaction; locks need --max-txn-ops of 4 or more")),
+    ("too many operations in txn request", Meaning(InvalidArgument, Refused, Request, "etcd allows too few operations in a transaction; locks need --max-txn-ops of 4 or more")),
+    ("request is too large", Meaning(InvalidArgument, Refused, Request, "--max-request-bytes of etcd is too small for the records of a lock")),
+    // This client's limit for an answer, and that of a proxy.
+    ("Error, decoded message length too large", Meaning(Internal, Unknown, Request, TOO_LARGE)),
+    ("grpc: received message larger than max", Meaning(Internal, Unknown, Request, TOO_LARGE)),
 ];
 
 /// The token has expired, or the member was started again since.
-const OLD_TOKEN: &str = "etcdserver: invalid auth token";
+const OLD_TOKEN: &str = "invalid auth token";
 /// Users were changed since the login.
-const OLD_REVISION: &str = "etcdserver: revision of auth store is old";
+const OLD_REVISION: &str = "revision of auth store is old";
+/// The same, from etcd up to 3.5.1.
+const OLD_HEADER: &str = "revision in header is old";
 /// Users were turned on since the login that was not needed, or there was no login.
-const NO_USER: &str = "etcdserver: user name is empty";
-const NO_USERS: &str = "etcdserver: authentication is not enabled";
-const TOKEN: &str = "etcd does not know the user's token any more";
+const NO_USER: &str = "user name is empty";
+const NO_USERS: &str = "authentication is not enabled";
+const STOPS: &str = "the member of etcd stops";
+const CUT_OFF: &str = "the call was cut off";
+const FULL: &str = "etcd's database has reached its quota and refuses writes";
+const CHANGING: &str = "etcd's users or roles are changed all the time, which ends each login";
+const TOO_LARGE: &str = "a record of locks in etcd is too large to be read";
 
 /// The table of codes, for texts that are not known.
 #[rustfmt::skip]
 fn by_code(code: Code) -> Meaning {
     match code {
         Code::Unavailable => Meaning(ServiceUnavailable, Unknown, Server, UNREACHABLE),
-        Code::Internal | Code::Unknown | Code::Aborted => Meaning(ServiceUnavailable, Unknown, Request, "etcd reported an internal error"),
-        Code::Cancelled => Meaning(ServiceUnavailable, Unknown, Connection, "the call was cut off"),
+        Code::Internal | Code::Unknown | Code::Aborted => Meaning(ServiceUnavailable, Unknown, Server, "etcd reported an internal error"),
+        Code::Cancelled => Meaning(ServiceUnavailable, Unknown, Connection, CUT_OFF),
         Code::DeadlineExceeded => Meaning(NetworkTimeout, Unknown, Server, Fault::TIMED_OUT),
         Code::PermissionDenied | Code::Unauthenticated => Meaning(AuthFailed, Refused, Request, "etcd refused the user"),
         Code::ResourceExhausted => Meaning(RateLimited, Unknown, Request, "etcd has reached a limit"),
@@ -95,7 +116,7 @@ const UNREACHABLE: &str = "etcd cannot be reached";
 
 /// Makes the fault for a status, which the server sent or tonic made.
 pub(crate) fn from_status(status: &Status, rpc: Rpc) -> Fault {
-    let known = || ANSWERS.iter().find(|(text, _)| status.message().starts_with(text));
+    let known = || ANSWERS.iter().find(|(text, _)| says(status, text));
     let Meaning(code, outcome, subject, message) = match status.source() {
         Some(_) => by_sources(status),
         None => known().map_or_else(|| by_code(status.code()), |(_, meaning)| *meaning),
@@ -133,12 +154,29 @@ fn by_sources(status: &Status) -> Meaning {
 
 /// The member does not know the user's token any more, or there was none; nothing was carried out.
 pub(crate) fn is_token_refused(status: &Status) -> bool {
-    [OLD_TOKEN, OLD_REVISION, NO_USER].iter().any(|text| status.message().starts_with(text))
+    [OLD_TOKEN, OLD_REVISION, OLD_HEADER, NO_USER].iter().any(|text| says(status, text))
 }
 
 /// The cluster has no users, so none can log in.
 pub(crate) fn has_no_users(status: &Status) -> bool {
-    status.message().starts_with(NO_USERS)
+    says(status, NO_USERS)
+}
+
+/// An answer was larger than this client takes.
+pub(crate) fn is_too_large(fault: &Fault) -> bool {
+    fault.error.message() == TOO_LARGE
+}
+
+/// The error of a member that has refused a watch.
+pub(crate) fn watch_refused() -> LockError {
+    LockError::new(AuthFailed, "etcd refused a watch")
+}
+
+/// True if the text of a status begins so, behind the part of etcd that it names.
+fn says(status: &Status, text: &str) -> bool {
+    let message = status.message();
+    let rest = ["etcdserver: ", "auth: "].iter().find_map(|part| message.strip_prefix(part));
+    rest.unwrap_or(message).starts_with(text)
 }
 
 /// The error for an answer that lacks a required part.
@@ -169,32 +207,53 @@ mod tests {
     #[test]
     fn every_answer_of_etcd_is_what_the_table_says() {
         let rows = [
+            ("syncguard: the channel is not ready", ServiceUnavailable, Connection, false),
             ("no leader", ServiceUnavailable, Server, false),
+            ("not leader", ServiceUnavailable, Server, false),
             ("request timed out", NetworkTimeout, Server, true),
             ("request timed out, possibly due to connection lost", NetworkTimeout, Server, true),
+            ("request timed out, leader transfer took too long", NetworkTimeout, Server, true),
             ("leader changed", ServiceUnavailable, Server, true),
+            ("raft proposal dropped", ServiceUnavailable, Server, false),
             ("server stopped", ServiceUnavailable, Server, true),
+            ("raft: stopped", ServiceUnavailable, Server, true),
+            ("request cancelled", ServiceUnavailable, Connection, true),
+            ("request canceled", ServiceUnavailable, Connection, true),
             ("too many requests", RateLimited, Request, false),
             ("mvcc: database space exceeded", ServiceUnavailable, Request, true),
+            ("no space", ServiceUnavailable, Request, true),
             ("rpc not supported for learner", ServiceUnavailable, Server, false),
             ("not capable", ServiceUnavailable, Server, false),
             ("unhealthy cluster", ServiceUnavailable, Server, false),
             ("corrupt cluster", ServiceUnavailable, Request, true),
             ("permission denied", AuthFailed, Request, false),
             ("authentication failed, invalid user ID or password", AuthFailed, Request, false),
+            ("user name not found", AuthFailed, Request, false),
             ("user name is empty", AuthFailed, Request, false),
             ("invalid auth token", AuthFailed, Request, false),
-            ("revision of auth store is old", AuthFailed, Request, false),
+            ("revision of auth store is old", ServiceUnavailable, Server, false),
+            ("revision in header is old", ServiceUnavailable, Server, false),
             ("authentication is not enabled", AuthFailed, Request, false),
             ("too many operations in txn request", InvalidArgument, Request, false),
+            ("request is too large", InvalidArgument, Request, false),
+            ("Error, decoded message length too large: found 5", Internal, Request, true),
+            ("grpc: received message larger than max (5 vs. 4)", Internal, Request, true),
         ];
         for (text, code, subject, unknown) in rows {
-            let status = Status::new(Code::Unavailable, format!("etcdserver: {text}"));
-            assert_eq!(meaning(&status), (code, subject, unknown), "{text}");
-            let is_token = [OLD_TOKEN, OLD_REVISION, NO_USER].contains(&status.message());
-            assert_eq!(is_token_refused(&status), is_token, "{text}");
+            for part in ["etcdserver: ", "auth: ", ""] {
+                let status = Status::new(Code::Unknown, format!("{part}{text}"));
+                assert_eq!(meaning(&status), (code, subject, unknown), "{text}");
+                let is_token = [OLD_TOKEN, OLD_REVISION, OLD_HEADER, NO_USER].contains(&text);
+                assert_eq!(is_token_refused(&status), is_token, "{text}");
+                let is_too_large = is_too_large(&from_status(&status, Rpc::Read));
+                assert_eq!(
+                    is_too_large,
+                    text.contains("message le") || text.contains("message la"),
+                    "{text}"
+                );
+            }
         }
-        for text in ANSWERS.iter().filter_map(|(text, _)| text.strip_prefix("etcdserver: ")) {
+        for (text, _) in ANSWERS {
             assert!(rows.iter().any(|(row, ..)| row.starts_with(text)), "{text}");
         }
     }
@@ -203,7 +262,7 @@ mod tests {
     fn every_code_is_what_the_table_says() {
         let rows = [
             (Code::Cancelled, ServiceUnavailable, Connection, true),
-            (Code::Unknown, ServiceUnavailable, Request, true),
+            (Code::Unknown, ServiceUnavailable, Server, true),
             (Code::InvalidArgument, InvalidArgument, Request, false),
             (Code::DeadlineExceeded, NetworkTimeout, Server, true),
             (Code::NotFound, Internal, Request, true),
@@ -211,10 +270,10 @@ mod tests {
             (Code::PermissionDenied, AuthFailed, Request, false),
             (Code::ResourceExhausted, RateLimited, Request, true),
             (Code::FailedPrecondition, ServiceUnavailable, Server, true),
-            (Code::Aborted, ServiceUnavailable, Request, true),
+            (Code::Aborted, ServiceUnavailable, Server, true),
             (Code::OutOfRange, Internal, Request, true),
             (Code::Unimplemented, InvalidArgument, Request, false),
-            (Code::Internal, ServiceUnavailable, Request, true),
+            (Code::Internal, ServiceUnavailable, Server, true),
             (Code::Unavailable, ServiceUnavailable, Server, true),
             (Code::DataLoss, Internal, Request, true),
             (Code::Unauthenticated, AuthFailed, Request, false),

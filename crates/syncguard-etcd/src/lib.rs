@@ -121,6 +121,8 @@ mod signals;
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub mod simulated;
+#[cfg(feature = "tls")]
+mod tls_probe;
 mod txn;
 mod url;
 #[cfg(not(feature = "test-util"))]

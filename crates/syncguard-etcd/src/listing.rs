@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use syncguard_core::authoring::{Attempt, Fault, LockInventory, cancel, corrupt_record};
+use syncguard_core::authoring::{Attempt, Fault, LockInventory, cancel};
 use syncguard_core::inventory::{FenceCounter, ListRequest, Page};
 use syncguard_core::{Fence, Key, LockError, LockInfo, Timestamp};
 
 use crate::backend::EtcdBackend;
-use crate::error::Rpc;
+use crate::error::{self, Rpc};
 use crate::inner::Inner;
 use crate::layout::Layout;
 use crate::record::{self, Held};
@@ -27,9 +27,8 @@ impl LockInventory for EtcdBackend {
 
     async fn list_counters(&self, request: ListRequest) -> Result<Page<FenceCounter>, LockError> {
         list(&self.0, Layout::counter, &request, |name, key, stored, _| {
-            let key = Key::new(key).map_err(|_| corrupt_record(name, "its name has no key"))?;
             let counter = record::counter(name, Some(&stored))?;
-            Ok(counter.map(|counter| FenceCounter::new(key, counter)))
+            counter.map(|last| FenceCounter::stored(key, last)).transpose()
         })
         .await
     }
@@ -63,26 +62,34 @@ async fn list<T>(
     entry: Entry<T>,
 ) -> Result<Page<T>, LockError> {
     let once = async |attempt: Attempt| {
-        let (layout, start) = (&inner.layout, request.expose_start());
-        let mut from = name(layout, start);
-        if request.expose_place() == Some(start) {
-            // The first name behind this one.
-            from.push('\0');
-        }
-        let read = txn::read_range(RangeRequest {
-            key: from.into_bytes(),
+        let layout = &inner.layout;
+        let first = || name(layout, request.expose_start()).into_bytes();
+        let mut wanted = RangeRequest {
+            // A stranger's name may be no text, so the place is kept as bytes.
+            key: request.kept::<Vec<u8>>().map_or_else(first, |from| from.to_vec()),
             range_end: name(layout, &request.expose_end()).into_bytes(),
             limit: i64::try_from(request.page_size()).unwrap_or(i64::MAX),
-            revision: 0,
+            ..RangeRequest::default()
+        };
+        let found = loop {
+            match inner.txn(Rpc::Read, &txn::read_range(wanted.clone()), &attempt).await {
+                // Half of the page, and in the end the name of one record, which is corrupt without its value.
+                Err(fault) if error::is_too_large(&fault) && !wanted.keys_only => {
+                    wanted.keys_only = wanted.limit == 1;
+                    wanted.limit = (wanted.limit / 2).max(1);
+                }
+                answer => break txn::range(answer?)?,
+            }
+        };
+        let next = found.kvs.last().filter(|_| found.more).map(|last| {
+            let behind = [&*last.key, &[0]].concat();
+            request.behind(String::from_utf8_lossy(&last.key)).keeping(Arc::new(behind))
         });
-        let range = txn::range(inner.txn(Rpc::Read, &read, &attempt).await?)?;
-        let last = range.kvs.last().filter(|_| range.more);
-        let next = last.and_then(|last| Some(request.behind(layout.key_in(&last.key)?)));
         let (mut page, now) = (Page::new(next), inner.now()?);
-        for stored in range.kvs {
+        for stored in found.kvs {
             let name = String::from_utf8_lossy(&stored.key).into_owned();
-            let key = layout.key_in(name.as_bytes()).unwrap_or_default();
-            if let Some(entry) = entry(&name, key, stored, now).transpose() {
+            let key = layout.key_in(&stored.key).unwrap_or_default().to_owned();
+            if let Some(entry) = entry(&name, &key, stored, now).transpose() {
                 page.push(&name, entry);
             }
         }

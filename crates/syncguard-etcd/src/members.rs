@@ -21,6 +21,7 @@ pub(crate) struct Members {
     /// When each member was left aside last.
     aside: Mutex<Vec<Option<Instant>>>,
     looks: LookLimit,
+    explained: LookLimit,
 }
 
 #[derive(Clone)]
@@ -42,6 +43,7 @@ impl Members {
             cluster,
             aside: Mutex::new(vec![None; count]),
             looks: LookLimit::new(),
+            explained: LookLimit::new(),
         })
     }
 
@@ -63,9 +65,32 @@ impl Members {
         self.cluster.get(self.current.lend().service.index, path).await
     }
 
+    /// The number of members.
+    pub(crate) fn count(&self) -> usize {
+        self.cluster.members()
+    }
+
+    /// The reason why a call that was not carried out found no connection, if it is a mistake in the URL or in a certificate.
+    /// `goes_on` is true if another member has just been explained; else the question is asked at most once a second.
+    pub(crate) async fn explain(
+        &self,
+        fault: &Fault,
+        loan: &Loan,
+        goes_on: bool,
+    ) -> Option<LockError> {
+        let may_be = fault.subject == FailureSubject::Connection
+            && fault.finding.is_none()
+            && !fault.is_timeout()
+            && !fault.error.is_outcome_unknown();
+        if !may_be || !(goes_on || self.explained.permits()) {
+            return None;
+        }
+        self.cluster.explain(loan.service.index).await
+    }
+
     /// Leaves a member aside: the next one is the member that has not failed, or failed longest ago. A single member gets a
     /// new channel, at most once a second.
-    fn leave(&self, loan: &Loan) {
+    pub(crate) fn leave(&self, loan: &Loan) {
         if !self.current.is_current(loan) {
             return;
         }

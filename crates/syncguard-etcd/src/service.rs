@@ -39,6 +39,11 @@ pub trait Cluster: Send + Sync {
 
     /// The answer to `GET path` over HTTP, with its head.
     fn get(&self, member: usize, path: &'static str) -> Calling<Option<String>>;
+
+    /// The reason why no connection can be made to a member, if it is a mistake in the URL or in a certificate.
+    fn explain(&self, _member: usize) -> Calling<Option<LockError>> {
+        Box::pin(async { None })
+    }
 }
 
 /// A connection to a member.

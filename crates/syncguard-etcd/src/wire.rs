@@ -38,6 +38,8 @@ messages! {
         limit: i64 = [int64, tag = "3"],
         /// 0 for the present one.
         revision: i64 = [int64, tag = "4"],
+        /// Without the values.
+        keys_only: bool = [bool, tag = "8"],
     }
 
     RangeResponse {
@@ -86,13 +88,12 @@ messages! {
     }
 
     WatchRequest {
-        request_union: Option<WatchUnion> = [oneof = "WatchUnion", tags = "1, 2, 3"],
+        request_union: Option<WatchUnion> = [oneof = "WatchUnion", tags = "1, 2"],
     }
 
     WatchCreateRequest {
         key: Vec<u8> = [bytes = "vec", tag = "1"],
         filters: Vec<i32> = [int32, repeated, tag = "5"],
-        watch_id: i64 = [int64, tag = "7"],
     }
 
     WatchCancelRequest {
@@ -175,9 +176,6 @@ pub enum WatchUnion {
     Create(WatchCreateRequest),
     #[prost(message, tag = "2")]
     Cancel(WatchCancelRequest),
-    /// Asks for a sign of life.
-    #[prost(message, tag = "3")]
-    Progress(()),
 }
 
 /// A filter: no events of writes.

@@ -50,12 +50,12 @@ struct Meaning(ErrorCode, Outcome, FailureSubject, &'static str);
 fn by_code(code: Code) -> Meaning {
     match code {
         Code::Unavailable => Meaning(ServiceUnavailable, Unknown, Server, UNREACHABLE),
-        Code::Internal => Meaning(ServiceUnavailable, Unknown, Request, "Firestore reported an internal error"),
+        Code::Internal => Meaning(ServiceUnavailable, Unknown, Server, "Firestore reported an internal error"),
         Code::Aborted => Meaning(ServiceUnavailable, Conflict, Request, "Firestore gave up on a conflict"),
         // A call that is cut off while its connection lives on gets only a status. This library has not given it up: a
         // call that it gives up gets no status.
         Code::Cancelled => Meaning(ServiceUnavailable, Unknown, Connection, "the call was cut off"),
-        Code::Unknown => Meaning(ServiceUnavailable, Unknown, Request, "the connection to Firestore failed"),
+        Code::Unknown => Meaning(ServiceUnavailable, Unknown, Server, "the connection to Firestore failed"),
         Code::DeadlineExceeded => Meaning(NetworkTimeout, Unknown, Request, Fault::TIMED_OUT),
         Code::PermissionDenied => Meaning(AuthFailed, Refused, Request, "the credentials lack the permission for Firestore"),
         Code::Unauthenticated => Meaning(AuthFailed, Refused, Request, "Firestore refused the credentials"),
@@ -163,7 +163,7 @@ mod tests {
     fn every_code_is_what_the_table_says() {
         let rows = [
             (Code::Cancelled, ServiceUnavailable, Connection, Unknown),
-            (Code::Unknown, ServiceUnavailable, Request, Unknown),
+            (Code::Unknown, ServiceUnavailable, Server, Unknown),
             (Code::InvalidArgument, InvalidArgument, Request, Refused),
             (Code::DeadlineExceeded, NetworkTimeout, Request, Unknown),
             (Code::NotFound, InvalidArgument, Request, Conflict),
@@ -174,7 +174,7 @@ mod tests {
             (Code::Aborted, ServiceUnavailable, Request, Conflict),
             (Code::OutOfRange, Internal, Request, Refused),
             (Code::Unimplemented, InvalidArgument, Request, Refused),
-            (Code::Internal, ServiceUnavailable, Request, Unknown),
+            (Code::Internal, ServiceUnavailable, Server, Unknown),
             (Code::Unavailable, ServiceUnavailable, Server, Unknown),
             (Code::DataLoss, Internal, Request, Unknown),
             (Code::Unauthenticated, AuthFailed, Request, Refused),

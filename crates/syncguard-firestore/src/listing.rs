@@ -13,9 +13,9 @@ use crate::inner::Inner;
 use crate::names::{Layout, storage_key_of};
 use crate::query;
 
-/// A page is one query in the order of the keys. It uses the index that Firestore makes automatically for
-/// the field `key` of locks and `keyDebug` of counters. The query misses documents without this field. It
-/// also reads the documents of expired locks.
+/// A page is one query: of all keys in the order of the documents' names, and of a prefix in the order of the keys. The latter
+/// uses the index that Firestore makes automatically for the field `key` of locks and `keyDebug` of counters, and misses
+/// documents without this field. A page also reads the documents of expired locks.
 #[deny(clippy::missing_trait_methods)]
 impl LockInventory for FirestoreBackend {
     async fn list_locks(&self, request: ListRequest) -> Result<Page<LockInfo>, LockError> {
@@ -28,8 +28,8 @@ impl LockInventory for FirestoreBackend {
 
     async fn list_counters(&self, request: ListRequest) -> Result<Page<FenceCounter>, LockError> {
         list(&self.0, Layout::fence_parent, KEY_DEBUG, &request, |document, _| {
-            let key = Key::new(key_of(&document, KEY_DEBUG).unwrap_or_default())?;
-            Ok(Some(FenceCounter::new(key, Counter::read(document)?.last)))
+            let key = key_of(&document, KEY_DEBUG).unwrap_or_default().to_owned();
+            FenceCounter::stored(&key, Counter::read(document)?.last).map(Some)
         })
         .await
     }
@@ -73,7 +73,7 @@ async fn list<T>(
         let query = query::page(collection, field, request);
         let documents = inner.client.query(parent, query, attempt.call_deadline()).await?;
         let last = documents.last().filter(|_| documents.len() >= request.page_size());
-        let next = last.and_then(|last| Some(request.behind(key_of(last, field)?)));
+        let next = last.and_then(|last| query::behind(last, field, request));
         let (mut page, now) = (Page::new(next), inner.now()?);
         for document in documents {
             let name = storage_key_of(&document.name).to_owned();

@@ -73,8 +73,8 @@ async fn list_counters(
 }
 
 fn read_counter(name: &str, last: i64) -> Result<FenceCounter, LockError> {
-    let key = Key::new(name.strip_prefix(names::FENCE_PREFIX).unwrap_or_default())?;
-    Ok(FenceCounter::new(key, Fence::try_from(last)?))
+    let key = name.strip_prefix(names::FENCE_PREFIX).unwrap_or_default();
+    FenceCounter::stored(key, Fence::try_from(last)?)
 }
 
 async fn rows(

@@ -75,10 +75,9 @@ async fn list_counters(
     let (names, next) = page(inner, RecordKind::Counter, request).await?;
     let mut page = Page::new(next);
     for (record, answer) in read(inner, &scripts::COUNTERS, &names).await? {
-        match (Key::new(record.user_key()), reply::counter(&answer)) {
-            (_, Ok(None)) => {}
-            (Ok(key), Ok(Some(last))) => page.entries.push(FenceCounter::new(key, last)),
-            _ => page.corrupt.push(hash_key(&record.name)),
+        if let Some(last) = reply::counter(&answer).transpose() {
+            let counter = last.and_then(|last| FenceCounter::stored(record.user_key(), last));
+            page.push(&record.name, counter);
         }
     }
     Ok(page)

@@ -100,11 +100,9 @@ impl Store<'_> {
     pub(crate) fn counters(self, request: &ListRequest) -> Result<Page<FenceCounter>, Failure> {
         let mut page = Page::new(None);
         page.next = self.rows(include_str!("sql/list_counters.sql"), request, |row| {
-            let key = row.get_ref(0)?.as_str().ok().and_then(|key| Key::new(key).ok());
-            match (key, Fence::try_from(row.get::<_, i64>(1)?)) {
-                (Some(key), Ok(last)) => page.entries.push(FenceCounter::new(key, last)),
-                _ => page.corrupt.push(hash_key(&name(row)?)),
-            }
+            let last = Fence::try_from(row.get::<_, i64>(1)?);
+            let key = row.get_ref(0)?.as_str().unwrap_or_default();
+            page.push(&name(row)?, last.and_then(|last| FenceCounter::stored(key, last)));
             Ok(())
         })?;
         Ok(page)

@@ -193,3 +193,62 @@ async fn corrupt_records_are_errors_that_show_nothing() -> Result<()> {
     assert_eq!(inventory.list_counters(ListRequest::new()).await?.corrupt.len(), 1);
     Ok(())
 }
+
+/// Names that are no text and records that are larger than an answer may be hide no other record, wherever pages end.
+#[tokio::test]
+async fn strange_records_hide_nothing_in_a_listing() -> Result<()> {
+    let prefix = fresh();
+    let (ours, raw) = (backend(&prefix).await, Raw(shared()));
+    let _first = take(&ours, "alpha", 60_000).await;
+    let _last = take(&ours, "zeta", 60_000).await;
+    for number in 0..3 {
+        for kind in ["l", "f"] {
+            let name = [format!("{prefix}/{kind}/m").as_bytes(), &[0xff, number]].concat();
+            raw.put_bytes(&name, b"000000000000001");
+            // In NFD, so no acquire uses it.
+            raw.put(&format!("{prefix}/{kind}/n{number}e\u{301}"), "000000000000007");
+            raw.put(&format!("{prefix}/{kind}/o{number}"), &"0".repeat(1_500_000));
+        }
+    }
+    let inventory = ours.inventory().context("an inventory")?;
+    for page_size in [1, 2, 3, 1000] {
+        let mut next = Some(ListRequest::new().with_page_size(page_size));
+        let (mut locks, mut counters, mut corrupt) = (Vec::new(), Vec::new(), 0);
+        while let Some(request) = next {
+            let page = inventory.list_locks(request).await?;
+            locks
+                .extend(page.entries.into_iter().map(|info| info.expose().key.expose().to_owned()));
+            corrupt += page.corrupt.len();
+            next = page.next;
+        }
+        let mut next = Some(ListRequest::new().with_page_size(page_size));
+        while let Some(request) = next {
+            let page = inventory.list_counters(request).await?;
+            counters
+                .extend(page.entries.into_iter().map(|counter| counter.key.expose().to_owned()));
+            corrupt += page.corrupt.len();
+            next = page.next;
+        }
+        assert_eq!(locks, ["alpha", "zeta"], "{page_size}");
+        assert_eq!(counters, ["alpha", "zeta"], "{page_size}");
+        assert_eq!(corrupt, 18, "{page_size}");
+    }
+    Ok(())
+}
+
+/// A record that is larger than any answer is named without its value.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_that_no_answer_can_hold_hides_nothing() -> Result<()> {
+    let cluster = EtcdCluster::builder().flag("--max-request-bytes=8000000").start(1)?;
+    let ours = backend_at(cluster.port(0), "p", options()).await;
+    let _lock = take(&ours, "zeta", 60_000).await;
+    Raw(&cluster).put("p/l/m", &"0".repeat(5_000_000));
+    let inventory = ours.inventory().context("an inventory")?;
+    let page = inventory.list_locks(ListRequest::new().with_page_size(1)).await?;
+    assert_eq!((page.entries.len(), page.corrupt.len()), (0, 1), "{page:?}");
+    let page = inventory.list_locks(page.next.context("a page")?).await?;
+    assert_eq!((page.entries.len(), page.corrupt.len()), (1, 0), "{page:?}");
+    let error = ours.acquire(request("m", 1)).await.unwrap_err();
+    assert!(error.message().contains("too large"), "{error:?}");
+    Ok(())
+}

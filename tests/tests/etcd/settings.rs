@@ -4,11 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use syncguard_etcd::contract::{IsLockedRequest, ReleaseRequest};
+use syncguard_etcd::contract::{IsLockedRequest, ReleaseRequest, SignalStatus};
 use syncguard_etcd::{ErrorCode, EtcdBackend, LockBackend as _, LockError};
 use syncguard_test_services::etcd::EtcdCluster;
+use syncguard_tests::calls::{until, watch};
 
-use crate::etcd::support::{options, request, take};
+use crate::etcd::support::{options, request, shared, take};
 
 async fn is_locked(backend: &EtcdBackend) -> Result<bool, LockError> {
     backend.is_locked(IsLockedRequest::new("k")?).await
@@ -62,19 +63,60 @@ async fn tls_trusts_whom_it_is_told_to() -> Result<()> {
     let by_code = options().with_root_certificate(made.cert.der().to_vec());
     assert!(!is_locked(&EtcdBackend::connect_with(&url, by_code).await?).await?);
 
-    let soon = Duration::from_secs(1);
-    let hasty = options().with_request_timeout(soon).with_operation_timeout(soon);
-    for wrong in [url.clone(), url.replace("etcds", "etcd")] {
-        let backend = EtcdBackend::connect_with(&wrong, hasty.clone()).await?;
-        let mut error = backend.acquire(request("k", 1)).await.unwrap_err();
-        // The end of the time may have cut off the last attempt.
-        for _ in 0..5 {
-            if error.code() == ErrorCode::NetworkTimeout {
-                error = backend.acquire(request("k", 1)).await.unwrap_err();
-            }
-        }
-        assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error:?}");
+    // Each mistake is named, at once and for good.
+    let wants_ours = format!("--trusted-ca-file={}", certificate.display());
+    let wants_ours = EtcdCluster::builder().flag("--client-cert-auth").flag(wants_ours);
+    let wants_ours = wants_ours.tls(&certificate, &key).start(1)?;
+    let expired = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?.signing_key;
+    let mut parameters = rcgen::CertificateParams::new(vec!["localhost".to_owned()])?;
+    parameters.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    let (old, old_key) = (folder.path().join("old.pem"), folder.path().join("old-key.pem"));
+    std::fs::write(&old, parameters.self_signed(&expired)?.pem())?;
+    std::fs::write(&old_key, expired.serialize_pem())?;
+    let expired = EtcdCluster::builder().tls(&old, &old_key).start(1)?;
+    let plain = shared().url();
+    let with = |url: &str, path: &Path| format!("{url}?sslrootcert={}", path.display());
+    let (auth, argument) = (ErrorCode::AuthFailed, ErrorCode::InvalidArgument);
+    for (wrong, code, words) in [
+        (url.clone(), auth, "sslrootcert"),
+        (trusting(&certificate).replace("localhost", "127.0.0.1"), auth, "other names"),
+        (with(&expired.url(), &old), auth, "expired"),
+        (with(&wants_ours.url(), &certificate), auth, "client certificate"),
+        (url.replace("etcds", "etcd"), argument, "etcds:// in the place of etcd://"),
+        (plain.replace("etcd", "etcds"), argument, "etcd:// in the place of etcds://"),
+    ] {
+        let backend = EtcdBackend::connect_with(&wrong, options()).await?;
+        let error = backend.acquire(request("k", 1)).await.unwrap_err();
+        assert_eq!(error.code(), code, "{words}: {error:?}");
+        assert!(error.message().contains(words), "{words}: {error:?}");
+        assert!(!error.is_retryable() && !error.is_outcome_unknown(), "{error:?}");
     }
+    // A member with a better certificate serves.
+    let better = format!("localhost:{},localhost:{}", wants_ours.port(0), cluster.port(0));
+    for _ in 0..6 {
+        let both = with(&format!("etcds://{better}"), &certificate);
+        assert!(!is_locked(&EtcdBackend::connect_with(&both, options()).await?).await?);
+    }
+    Ok(())
+}
+
+/// The stream keeps the token with which it was opened. When that has expired, a new stream takes its place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watches_go_on_when_a_token_has_expired() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let secret = folder.path().join("secret");
+    std::fs::write(&secret, "any bytes")?;
+    let token = format!("--auth-token=jwt,priv-key={},sign-method=HS256,ttl=1s", secret.display());
+    let cluster = EtcdCluster::builder().flag(token).start(1)?;
+    cluster.enable_users("hunter2")?;
+    let url = format!("etcd://root:hunter2@127.0.0.1:{}/p", cluster.port(0));
+    let user = EtcdBackend::connect_with(&url, options()).await?;
+    // It keeps the stream.
+    let _first = watch(&user, "first").await.context("a watch")?;
+    // The token ends in its second.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    until("a watch", async || watch(&user, "second").await.is_some()).await;
+    assert_eq!(user.signals(), SignalStatus::Working);
     Ok(())
 }
 

@@ -60,7 +60,12 @@ pub(crate) struct Raw<'c>(pub(crate) &'c EtcdCluster);
 
 impl Raw<'_> {
     pub(crate) fn put(self, name: &str, value: &str) {
-        let put = json!({ "key": encoded(name), "value": encoded(value) });
+        self.put_bytes(name.as_bytes(), value.as_bytes());
+    }
+
+    pub(crate) fn put_bytes(self, name: &[u8], value: &[u8]) {
+        let base64 = Base64::encode_string;
+        let put = json!({ "key": base64(name), "value": base64(value) });
         self.0.post(0, "kv/put", &put.to_string()).expect("a put");
     }
 

@@ -27,7 +27,7 @@ const ALWAYS: u32 = 1000;
 /// Status codes of each kind: the error of a read, that of a commit, whether the outcome of the commit is unknown, and
 /// how often it is tried again. A unit test of the crate has all codes.
 const CODES: [(Code, ErrorCode, ErrorCode, bool, u32); 10] = [
-    // A broken connection, or a call that was cut off.
+    // A broken connection, a call that was cut off, or an internal error.
     (Code::Cancelled, ServiceUnavailable, ServiceUnavailable, true, 6),
     (Code::Unavailable, ServiceUnavailable, ServiceUnavailable, true, 6),
     // A conflict.
@@ -36,7 +36,7 @@ const CODES: [(Code, ErrorCode, ErrorCode, bool, u32); 10] = [
     (Code::AlreadyExists, Internal, ServiceUnavailable, false, 3),
     (Code::NotFound, InvalidArgument, ServiceUnavailable, false, 3),
     (Code::DeadlineExceeded, NetworkTimeout, NetworkTimeout, true, 0),
-    (Code::Internal, ServiceUnavailable, ServiceUnavailable, true, 0),
+    (Code::Internal, ServiceUnavailable, ServiceUnavailable, true, 6),
     (Code::PermissionDenied, AuthFailed, AuthFailed, false, 0),
     (Code::ResourceExhausted, RateLimited, RateLimited, false, 0),
 ];

@@ -3,9 +3,10 @@
 use clap::Args;
 use serde_json::json;
 use syncguard::DynBackend;
+use syncguard::contract::HashId;
 use syncguard::inventory::ListRequest;
 
-use super::listing;
+use super::listing::{self, Listing};
 use crate::exit::{Failure, Status};
 use crate::output::{Output, print_as};
 use crate::store::{Store, warn_of_password};
@@ -46,20 +47,28 @@ pub(crate) async fn run(options: &Options, output: Output) -> Result<Status, Fai
         expect_no_locks(&from).await?;
     }
     let (counters, corrupt) = copy(&from, &to).await?;
-    if !options.while_held {
+    let locks = if options.while_held {
+        Vec::new()
+    } else {
         // A lock acquired meanwhile has a fence that may not have been copied.
-        expect_no_locks(&from).await?;
-    }
+        expect_no_locks(&from).await?
+    };
     print_as(
         options.json,
-        || json!({ "counters": counters, "corrupt": corrupt }),
+        || json!({ "counters": counters, "corrupt": corrupt.len() }),
         || format!("fence counters that are at least as high as on the old store: {counters}"),
     )?;
-    if corrupt > 0 {
-        output.error(format!("corrupt counters, which were not copied: {corrupt}"));
-        return Ok(Status::INTERNAL);
+    let mut status = Status::SUCCESS;
+    for (what, corrupt) in [
+        ("locks on the old store that cannot be read, and may be held", locks),
+        ("counters on the old store that cannot be read, and were not copied", corrupt),
+    ] {
+        if let Some(first) = corrupt.first() {
+            output.error(format!("{what}: {}, the first with the hash {first}", corrupt.len()));
+            status = Status::INTERNAL;
+        }
     }
-    Ok(Status::SUCCESS)
+    Ok(status)
 }
 
 fn store(
@@ -78,23 +87,25 @@ fn store(
     }
 }
 
-async fn expect_no_locks(from: &DynBackend) -> Result<(), Failure> {
-    let held = listing::read(from, "").await?.locks.len();
-    if held == 0 {
-        return Ok(());
+/// Returns the hashes of corrupt locks.
+async fn expect_no_locks(from: &DynBackend) -> Result<Vec<HashId>, Failure> {
+    let Listing { locks, corrupt } = listing::read(from, "").await?;
+    if locks.is_empty() {
+        return Ok(corrupt);
     }
     let message = format!(
-        "locks are held on the old store ({held}): stop the programs that take them and run this again (--while-held \
-         copies all the same)"
+        "locks are held on the old store ({}): stop the programs that take them and run this again (--while-held \
+         copies all the same)",
+        locks.len()
     );
     Err(Failure::new(Status::CONFLICT, message))
 }
 
-/// Returns the number of counters that were copied, and of corrupt ones.
-async fn copy(from: &DynBackend, to: &DynBackend) -> Result<(u64, usize), Failure> {
+/// Returns the number of counters that were copied, and the hashes of corrupt ones.
+async fn copy(from: &DynBackend, to: &DynBackend) -> Result<(u64, Vec<HashId>), Failure> {
     let (from, to) = (listing::inventory(from)?, listing::inventory(to)?);
     let mut next = Some(ListRequest::new().with_page_size(ListRequest::MAX_PAGE_SIZE));
-    let (mut copied, mut corrupt) = (0, 0);
+    let (mut copied, mut corrupt) = (0, Vec::new());
     while let Some(request) = next {
         let page = from.list_counters(request).await?;
         for counter in page.entries {
@@ -104,7 +115,7 @@ async fn copy(from: &DynBackend, to: &DynBackend) -> Result<(u64, usize), Failur
                 copied += 1;
             }
         }
-        corrupt += page.corrupt.len();
+        corrupt.extend(page.corrupt);
         next = page.next;
     }
     Ok((copied, corrupt))

@@ -20,6 +20,7 @@ use super::tick;
 use crate::escape::escape_for_terminal;
 use crate::exit::{Failure, Status};
 use crate::holder;
+use crate::output::Output;
 #[cfg(feature = "ticks")]
 use crate::run::schedule;
 use crate::store::Store;
@@ -57,12 +58,20 @@ fn parse_tick(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), cron.trim().to_owned()))
 }
 
-pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Failure> {
+pub(crate) async fn run(
+    options: &Options,
+    store: &Store,
+    output: Output,
+) -> Result<Status, Failure> {
     let prefix = listing::prefix(&options.prefix)?;
     #[cfg(feature = "ticks")]
     let ticks = schedules(options)?;
     let backend = store.connect().await?;
-    let metrics = as_metrics(&listing::read(&backend, prefix).await?);
+    let listing = listing::read(&backend, prefix).await?;
+    if let Some(message) = listing::corrupt_message(&listing.corrupt) {
+        output.error(message);
+    }
+    let metrics = as_metrics(&listing);
     #[cfg(feature = "ticks")]
     let metrics = metrics + &ticks_as_metrics(&ticks, &backend).await?;
     // A terminal obeys some characters, and a program must see the key as it is.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use syncguard::inventory::ListRequest;
 use syncguard::{Fence, Key};
 
 use super::listing;
@@ -95,21 +94,14 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
 
 /// Two keys whose hashes begin alike are both printed.
 async fn find(options: &Find, store: &Store) -> Result<Status, Failure> {
-    let inventory = listing::inventory(&store.connect().await?)?;
-    let mut next = Some(ListRequest::new().with_page_size(ListRequest::MAX_PAGE_SIZE));
-    // On Redis a scan may show a counter twice.
-    let (mut found, mut corrupt) = (BTreeMap::new(), 0);
-    while let Some(request) = next {
-        let page = inventory.list_counters(request).await?;
-        corrupt += page.corrupt.len();
-        next = page.next;
-        for counter in page.entries {
-            let hash = counter.key.hash_id().to_string();
-            if hash.starts_with(&options.hash) {
-                found.insert(counter.key.expose().to_owned(), (hash, counter.last));
-            }
+    let mut found = BTreeMap::new();
+    let corrupt = listing::counters(&store.connect().await?, |counter| {
+        let hash = counter.key.hash_id().to_string();
+        if hash.starts_with(&options.hash) {
+            found.insert(counter.key.expose().to_owned(), (hash, counter.last));
         }
-    }
+    })
+    .await?;
     for (key, (hash, fence)) in &found {
         let json = || json!({ "key": key, "keyHash": hash, "fence": fence.to_string() });
         print_as(options.json, json, || escape_for_terminal(key))?;
@@ -117,7 +109,7 @@ async fn find(options: &Find, store: &Store) -> Result<Status, Failure> {
     if !found.is_empty() {
         return Ok(Status::SUCCESS);
     }
-    if corrupt > 0 {
+    if !corrupt.is_empty() {
         let message =
             "no counter that can be read has a key with this hash, and some cannot be read";
         return Err(Failure::new(Status::INTERNAL, message));

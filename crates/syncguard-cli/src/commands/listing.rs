@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use syncguard::contract::HashId;
-use syncguard::inventory::{Inventory, ListRequest};
+use syncguard::inventory::{FenceCounter, Inventory, ListRequest};
 use syncguard::{DynBackend, LockBackend as _, LockInfo};
 
 use super::lock_key::{key_for_terminal, key_of};
@@ -37,6 +37,23 @@ pub(super) async fn read(backend: &DynBackend, prefix: &str) -> Result<Listing, 
         next = page.next;
     }
     Ok(Listing { locks: locks.into_values().collect(), corrupt })
+}
+
+/// Reads all pages of counters, and returns the hashes of corrupt ones. On Redis a scan may show a counter twice.
+pub(super) async fn counters(
+    backend: &DynBackend,
+    mut take: impl FnMut(FenceCounter),
+) -> Result<Vec<HashId>, Failure> {
+    let inventory = inventory(backend)?;
+    let mut next = Some(ListRequest::new().with_page_size(ListRequest::MAX_PAGE_SIZE));
+    let mut corrupt = Vec::new();
+    while let Some(request) = next {
+        let page = inventory.list_counters(request).await?;
+        page.entries.into_iter().for_each(&mut take);
+        corrupt.extend(page.corrupt);
+        next = page.next;
+    }
+    Ok(corrupt)
 }
 
 /// The prefix that an argument means: a `*` at its end is understood, as people type it.

@@ -82,7 +82,7 @@ fn all_counters_are_copied() -> Result<()> {
     copy.env("SYNCGUARD_FROM", &from.url).env("SYNCGUARD_TO", &to.url);
     let done = Finished::of(&copy.output()?).expect(70)?;
     ensure!(done.stdout.ends_with(" old store: 100\n"), "{done:?}");
-    ensure!(done.stderr.ends_with(" not copied: 1000\n"), "{done:?}");
+    ensure!(done.stderr.contains(" not copied: 1000, "), "{done:?}");
     from.run(&["fence", "find", "0123456789"])?.expect(70)?;
     for number in [1, 50, 100] {
         // Each counter is equal to the old one, so each first fence is one above it.

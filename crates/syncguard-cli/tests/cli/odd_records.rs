@@ -28,15 +28,17 @@ fn a_record_that_makes_no_sense() -> Result<()> {
     let listed = harness.run(&["ls"])?;
     ensure!(listed.stdout.contains("sound"), "{listed:?}");
     ensure!(listed.stderr.contains("corrupt records: 1"), "{listed:?}");
-    let exported = harness.run(&["export"])?.expect(0)?.stdout;
-    ensure!(exported.contains("\nsyncguard_lock_records_corrupt 1\n"), "{exported}");
+    let exported = harness.run(&["export"])?.expect(0)?;
+    ensure!(exported.stdout.contains("\nsyncguard_lock_records_corrupt 1\n"), "{exported:?}");
+    ensure!(exported.stderr.contains("corrupt records: 1"), "{exported:?}");
     holder.end()?.expect(0)?;
 
     let to = Harness::file()?;
     let mut copy = harness.command(&["copy-fences"]);
     copy.env("SYNCGUARD_FROM", &harness.url).env("SYNCGUARD_TO", &to.url);
     let done = Finished::of(&copy.output()?).expect(70)?;
-    ensure!(done.stderr.contains("not copied: 1"), "{done:?}");
+    ensure!(done.stderr.contains("not copied: 1, "), "{done:?}");
+    ensure!(done.stderr.contains("may be held: 1, "), "{done:?}");
     ensure!(to.run(&["fence", "show", "sound"])?.expect(0)?.stdout == "000000000000001\n");
     ensure!(server.cli(&["GET", "syncguard:hunter7"])? == "{");
     Ok(())

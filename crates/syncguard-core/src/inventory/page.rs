@@ -1,7 +1,7 @@
 //! The answers of an inventory.
 
 use super::request::ListRequest;
-use crate::value::{Fence, HashId, Key, hash_key};
+use crate::value::{Fence, HashId, Key, LockError, hash_key};
 
 /// A page of a listing: of live locks, or of fence counters.
 #[derive(Clone, Debug)]
@@ -50,5 +50,18 @@ impl FenceCounter {
     #[must_use]
     pub fn new(key: Key, last: Fence) -> Self {
         Self { key, last }
+    }
+
+    /// For authors of backends: the counter of the key with this text in the store.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a text that is no key, or that is not in NFC: no acquire uses the counter under that name.
+    pub fn stored(text: &str, last: Fence) -> Result<Self, LockError> {
+        let key = Key::new(text)?;
+        if key.expose() != text {
+            return Err(LockError::invalid_argument("the name of a counter is not in NFC"));
+        }
+        Ok(Self::new(key, last))
     }
 }

@@ -190,8 +190,9 @@ impl Records {
         let watches = self.watches.entry(stream).or_default();
         let answer = match request.request_union.expect("a request") {
             WatchUnion::Create(create) => {
-                watches.insert(create.watch_id, create.key);
-                let (watch_id, created) = (create.watch_id, true);
+                let watch_id = watches.keys().next_back().map_or(0, |last| last + 1);
+                watches.insert(watch_id, create.key);
+                let created = true;
                 WatchResponse { watch_id, created, ..WatchResponse::default() }
             }
             WatchUnion::Cancel(cancel) => {
@@ -199,7 +200,6 @@ impl Records {
                 let (watch_id, canceled) = (cancel.watch_id, true);
                 WatchResponse { watch_id, canceled, ..WatchResponse::default() }
             }
-            WatchUnion::Progress(()) => WatchResponse { watch_id: -1, ..WatchResponse::default() },
         };
         vec![(stream, Told::Etcd(answer))]
     }

@@ -7,11 +7,12 @@ use syncguard::{DynBackend, ErrorCode};
 use super::clock;
 use super::examination::Examination;
 use super::finding::Finding;
+use crate::commands::listing;
 use crate::exit::Failure;
 
 pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
     let backend = EtcdBackend::connect(url).await?;
-    let findings = match backend.report().await {
+    let mut findings = match backend.report().await {
         Ok(report) => findings(&report),
         // A user may be allowed to lock and not to ask.
         Err(error) if error.code() == ErrorCode::AuthFailed => {
@@ -20,12 +21,9 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
         }
         Err(error) => return Err(error.into()),
     };
-    Ok(Examination {
-        backend: DynBackend::new(backend),
-        findings,
-        round_trips: (1, 1),
-        access: Some(access(url)),
-    })
+    let backend = DynBackend::new(backend);
+    findings.extend(records(&backend).await);
+    Ok(Examination { backend, findings, round_trips: (1, 1), access: Some(access(url)) })
 }
 
 /// The role that gives a user the rights that locks need.
@@ -42,6 +40,22 @@ fn access(url: &str) -> String {
 fn findings(report: &ClusterReport) -> Vec<Finding> {
     let certain = [version(report), members(report), history(report), time(report)];
     certain.into_iter().chain(quota(report)).collect()
+}
+
+/// Records of locks and of counters that cannot be read. If nothing can be listed, the access says so.
+async fn records(backend: &DynBackend) -> Option<Finding> {
+    let mut corrupt = listing::read(backend, "").await.ok()?.corrupt;
+    corrupt.extend(listing::counters(backend, |_| {}).await.ok()?);
+    let first = corrupt.first()?;
+    let says = format!(
+        "{} records cannot be read, or are too large; the first has the hash {first}",
+        corrupt.len()
+    );
+    Some(Finding::yellow(
+        "records",
+        says,
+        "find out what else writes below the prefix, and delete its records",
+    ))
 }
 
 fn version(report: &ClusterReport) -> Finding {

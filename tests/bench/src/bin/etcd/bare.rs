@@ -58,7 +58,7 @@ impl Bare {
 
     /// Hears of each deletion of a key.
     pub(crate) async fn deletions(&self, key: &str) -> Result<Streaming<WatchResponse>> {
-        let create = WatchCreateRequest { key: key.into(), filters: vec![NO_PUT], watch_id: 1 };
+        let create = WatchCreateRequest { key: key.into(), filters: vec![NO_PUT] };
         let create = WatchRequest { request_union: Some(WatchUnion::Create(create)) };
         let mut grpc = Grpc::new(self.channel.clone());
         grpc.ready().await?;
