@@ -4,9 +4,11 @@ use std::fmt;
 use std::time::Duration;
 
 use futures_util::future::{join_all, select_all};
+use syncguard_core::authoring::{answer_patience, owes_a_pause, unanswered};
+use syncguard_core::contract::Holder;
 use syncguard_core::{
     AutoExtend, ErrorCode, IntoKey, Key, LockBackend, LockConfig, LockError, LockGuard, LossReason,
-    ReleaseResult, acquire, try_acquire,
+    ReleaseResult, TryAcquired, acquire, try_acquire,
 };
 use tokio::time::Instant;
 
@@ -28,8 +30,9 @@ const MOST_AT_ONCE: usize = 16;
 /// before. Locks with a [minimum hold](LockConfig::with_min_hold) are asked for one by one.
 ///
 /// All locks are kept alive: a configuration without a plan gets [`AutoExtend::new`]. The longest time limit among the
-/// configurations is the limit for the whole wait. Put a cancellation token into each configuration, because each lock
-/// may have to be waited for.
+/// configurations is the limit for all of the waiting: for the time in which others hold a lock of the set, and not for
+/// requests for locks that are free. A lock whose configuration has no retries is not waited for. Put a cancellation token
+/// into each configuration, because each lock may have to be waited for.
 ///
 /// ```
 /// use syncguard_core::{LockBackend, LockError};
@@ -46,7 +49,9 @@ const MOST_AT_ONCE: usize = 16;
 ///
 /// - `InvalidArgument` for no keys, for a key that is there twice, and for a bad key or setting, before
 ///   anything is sent.
-/// - The errors of [`acquire`], for each of the locks.
+/// - `AcquisitionTimeout` if a lock was still held when the limit was over. The message says how many locks of the set
+///   were held, and [`LockError::key`] is the key of the missing one.
+/// - The other errors of [`acquire`], for each of the locks.
 /// - `ServiceUnavailable` if a lock was lost while the next one was waited for.
 ///
 /// After an error no lock of the set is held: the locks that were taken already are released in the background. A lock
@@ -64,26 +69,31 @@ where
     let limit = configs.iter().map(|(_, config)| config.acquisition().timeout).max();
     let has_min_hold = configs.iter().any(|(_, config)| config.min_hold().is_some());
     let most = if has_min_hold { 1 } else { MOST_AT_ONCE };
-    let started = Instant::now();
-    let mut locks = Vec::with_capacity(configs.len());
-    let (mut rest, mut at_once) = (configs.as_slice(), 1);
-    while let [(key, config), behind @ ..] = rest {
-        let next = &rest[..at_once.min(rest.len())];
-        if next.len() > 1 {
-            let free = take_free(backend, next).await;
-            at_once = if free.len() == next.len() { most.min(at_once * 2) } else { 1 };
-            rest = &rest[free.len()..];
-            locks.extend(free);
-            continue;
-        }
-        let left = limit.unwrap_or_default().saturating_sub(started.elapsed());
-        let acquisition = config.acquisition().with_timeout(left.max(Duration::from_millis(1)));
-        let acquire = acquire(backend, config.clone().with_acquisition(acquisition));
-        // Boxed: otherwise the driver's future would be part of every caller's future.
-        locks.push((key.clone(), Box::pin(acquire).await?));
-        (rest, at_once) = (behind, most.min(2));
+    let mut taking = Taking {
+        backend,
+        size: configs.len(),
+        limit: limit.unwrap_or_default(),
+        waited: Duration::ZERO,
+        longest_answer: Duration::ZERO,
+        locks: Vec::with_capacity(configs.len()),
+    };
+    let mut at_once = 1;
+    while let rest @ [_, ..] = &configs[taking.locks.len()..] {
+        let asked = &rest[..at_once.min(rest.len())];
+        at_once = match taking.take_free(asked).await {
+            Ok(()) => most.min(at_once * 2),
+            // Asked for alone, it gets its lock, or its error.
+            Err(Gap::Failed(_)) if asked.len() > 1 => 1,
+            Err(gap) => {
+                // Boxed: otherwise the driver's future would be part of every caller's future.
+                let missing = &configs[taking.locks.len()];
+                let guard = Box::pin(taking.wait_for(missing, gap)).await?;
+                taking.locks.push((missing.0.clone(), guard));
+                most.min(2)
+            }
+        };
     }
-    let set = LockSet { locks };
+    let set = LockSet { locks: taking.locks };
     if set.is_lost() {
         return Err(LockError::new(
             ErrorCode::ServiceUnavailable,
@@ -93,18 +103,108 @@ where
     Ok(set)
 }
 
-/// Asks for all of these locks at once, and keeps those before the first that is not free, or whose request has failed:
-/// the caller waits for that one, or gets its error.
-async fn take_free<B: LockBackend>(
-    backend: &B,
-    configs: &[(Key, LockConfig)],
-) -> Vec<(Key, LockGuard<B>)> {
-    let tries = configs.iter().map(|(key, config)| async move {
-        let tried = Box::pin(try_acquire(backend, config.clone())).await;
-        Some((key.clone(), tried.ok()?.acquired()?))
-    });
-    // The guards behind the first gap are dropped.
-    join_all(tries).await.into_iter().map_while(std::convert::identity).collect()
+/// The set while its locks are taken.
+struct Taking<'a, B: LockBackend> {
+    backend: &'a B,
+    size: usize,
+    /// How long the caller waits in all while others hold a lock of the set.
+    limit: Duration,
+    waited: Duration,
+    /// The longest time that an answer took.
+    longest_answer: Duration,
+    locks: Vec<(Key, LockGuard<B>)>,
+}
+
+/// Why a lock was not taken at the first try.
+enum Gap {
+    Busy,
+    Failed(LockError),
+}
+
+impl<B: LockBackend> Taking<'_, B> {
+    /// Asks for all of these locks at once, and keeps those before the first that is not free, or whose request has
+    /// failed.
+    async fn take_free(&mut self, configs: &[(Key, LockConfig)]) -> Result<(), Gap> {
+        if let [(key, config)] = configs
+            && self.can_wait(config)
+            && owes_a_pause(self.backend.client_state(), key)
+        {
+            return Err(Gap::Busy);
+        }
+        let (sent, backend) = (Instant::now(), self.backend);
+        let tries = configs.iter().map(|(key, config)| async move {
+            (key, Box::pin(try_acquire(backend, config.clone())).await)
+        });
+        let answers = join_all(tries).await;
+        self.longest_answer = self.longest_answer.max(sent.elapsed());
+        // The guards behind the first gap are dropped.
+        for (key, answer) in answers {
+            match answer.map_err(Gap::Failed)? {
+                TryAcquired::Acquired(guard) => self.locks.push((key.clone(), guard)),
+                TryAcquired::Busy(_) => return Err(Gap::Busy),
+            }
+        }
+        Ok(())
+    }
+
+    fn left(&self) -> Duration {
+        self.limit.saturating_sub(self.waited)
+    }
+
+    /// Whether a caller may wait for this lock, and has the time to ask for it again.
+    fn can_wait(&self, config: &LockConfig) -> bool {
+        let shortest = self.longest_answer.max(Duration::from_millis(1));
+        config.acquisition().max_retries > 0 && self.left() >= shortest
+    }
+
+    /// Takes a lock that was not taken at the first try.
+    async fn wait_for(
+        &mut self,
+        (key, config): &(Key, LockConfig),
+        gap: Gap,
+    ) -> Result<LockGuard<B>, LockError> {
+        let (limit, counts) = match gap {
+            Gap::Busy if self.can_wait(config) => (self.left(), true),
+            Gap::Busy => return Err(self.timeout_error(key, config, None)),
+            // An outage is no wait, and after it there is the whole time for one.
+            Gap::Failed(_) if !config.ride_out().is_zero() => (self.limit, false),
+            Gap::Failed(error) => return Err(error),
+        };
+        let began = Instant::now();
+        let acquisition = config.acquisition().with_timeout(limit);
+        let result = acquire(self.backend, config.clone().with_acquisition(acquisition)).await;
+        let took = began.elapsed();
+        if counts {
+            self.waited += took;
+        }
+        result.map_err(|error| match error.code() {
+            ErrorCode::AcquisitionTimeout => self.timeout_error(key, config, error.holder()),
+            // The limit has cut off the last request.
+            ErrorCode::NetworkTimeout if took >= limit => {
+                if limit <= answer_patience(self.longest_answer) {
+                    self.timeout_error(key, config, None)
+                } else {
+                    unanswered(key, self.limit)
+                }
+            }
+            _ => error,
+        })
+    }
+
+    /// The error for a lock that others still have.
+    fn timeout_error(&self, key: &Key, config: &LockConfig, holder: Option<&Holder>) -> LockError {
+        let retries = match config.acquisition().max_retries {
+            u32::MAX => String::new(),
+            retries => format!(" and {retries} retries"),
+        };
+        let (held, size, limit) = (self.locks.len(), self.size, self.limit);
+        let message = format!(
+            "a lock of the set was still held by another caller, and {held} of the {size} locks of the set were taken; the \
+             limit for all of the waiting is {limit:?}{retries} (with_wait_up_to)"
+        );
+        let error = LockError::new(ErrorCode::AcquisitionTimeout, message).with_key(key);
+        holder.cloned().into_iter().fold(error, LockError::with_holder)
+    }
 }
 
 /// The configurations with their keys, in the order in which every caller takes them.

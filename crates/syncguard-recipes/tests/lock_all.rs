@@ -10,8 +10,8 @@ use crate::common::{Connection, is_locked, ms};
 use proptest::prelude::*;
 use syncguard_core::contract::ReleaseRequest;
 use syncguard_core::{
-    AcquisitionOptions, AutoExtend, DynBackend, ErrorCode, LockBackend, LockConfig, LossReason,
-    ReleaseResult, try_acquire,
+    AcquisitionOptions, AutoExtend, DynBackend, ErrorCode, Key, LockBackend, LockConfig,
+    LossReason, ReleaseResult, try_acquire,
 };
 use syncguard_memory::TestStore;
 use syncguard_recipes::lock_all;
@@ -179,6 +179,96 @@ async fn one_limit_is_for_all() {
     let (code, took) = waiting.await.unwrap();
     assert_eq!(code, ErrorCode::AcquisitionTimeout);
     assert!((ms(2_990)..=ms(3_100)).contains(&took), "{took:?}");
+}
+
+/// Requests for free locks do not count as waiting, and none of them is cut off by the rest of the limit.
+#[tokio::test(start_paused = true)]
+async fn the_limit_counts_waiting_alone() {
+    let store = TestStore::new();
+    store.set_delay(ms(50));
+    let set = |most: usize, min_hold: Option<Duration>| {
+        let keys = (0..most).map(move |number| LockConfig::new(format!("k{number:03}")));
+        let keys =
+            keys.map(move |key| min_hold.map_or(key.clone(), |time| key.with_min_hold(time)));
+        let store = store.clone();
+        async move { lock_all(&store, keys).await.map(|set| set.len()) }
+    };
+    let started = Instant::now();
+    assert_eq!(set(120, Some(ms(1))).await.unwrap(), 120);
+    assert!(started.elapsed() >= ms(6_000), "one by one, {:?}", started.elapsed());
+
+    // Two waits of 4.5 s and 0.2 s, and more than 5 s in all.
+    let held = async |key| try_acquire(&store, key).await.unwrap().acquired().unwrap();
+    sleep(ms(2_000)).await;
+    let (middle, late) = (held("k050").await, held("k090").await);
+    let (started, waiting) = (Instant::now(), tokio::spawn(set(100, None)));
+    sleep(ms(4_900)).await;
+    middle.release().await.unwrap();
+    sleep(ms(450)).await;
+    late.release().await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap(), 100);
+    assert!(started.elapsed() > ms(5_400));
+}
+
+/// However long the store takes to answer, and whatever is left of the limit for the last wait.
+#[tokio::test(start_paused = true)]
+async fn the_error_at_the_end_names_the_set() {
+    for (delay, first_wait) in [(0, 0), (5, 2_997), (40, 2_900), (60, 2_960), (90, 2_850)] {
+        let store = TestStore::new();
+        let held = async |key| try_acquire(&store, key).await.unwrap().acquired().unwrap();
+        let (first, _last) = (held("c").await, held("d").await);
+        store.set_delay(ms(delay));
+        let limits = KEYS.map(|key| LockConfig::new(key).with_wait_up_to(ms(3_000)));
+        let waiting = tokio::spawn({
+            let store = store.clone();
+            async move { lock_all(&store, limits).await.map(drop) }
+        });
+        sleep(ms(first_wait)).await;
+        first.release().await.unwrap();
+        let error = waiting.await.unwrap().unwrap_err();
+        assert_eq!(error.code(), ErrorCode::AcquisitionTimeout, "{delay}, {first_wait}: {error}");
+        let words = "3 of the 5 locks of the set were taken; the limit for all of the waiting is 3s (with_wait_up_to)";
+        assert!(error.message().contains(words), "{delay}, {first_wait}: {error}");
+        assert_eq!(error.key().map(Key::expose), Some("d"));
+    }
+    // A set that does not wait.
+    let line = Connection::new();
+    let _held = try_acquire(&line, "c").await.unwrap().acquired().unwrap();
+    let never = AcquisitionOptions::new().with_max_retries(0);
+    let before = line.counts.commands();
+    let error = lock_all(&line, KEYS.map(|key| LockConfig::new(key).with_acquisition(never)));
+    let error = error.await.unwrap_err();
+    assert_eq!(
+        (error.code(), error.key().map(Key::expose)),
+        (ErrorCode::AcquisitionTimeout, Some("c"))
+    );
+    assert!(
+        error.message().contains("2 of the 5 locks") && error.message().contains("0 retries"),
+        "{error}"
+    );
+    sleep(ms(10)).await;
+    assert_eq!(line.counts.acquires.load(Ordering::Relaxed), before + 3);
+}
+
+/// A store that fails is told from one that takes its time, and is ridden out if the caller wishes so.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_fails_is_reported_or_ridden_out() {
+    let line = Connection::new();
+    line.cut(true);
+    let started = Instant::now();
+    let error = lock_all(&line, KEYS).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ServiceUnavailable);
+    assert_eq!((line.counts.commands(), started.elapsed()), (1, line.takes / 2));
+    tokio::spawn({
+        let line = line.clone();
+        async move {
+            sleep(ms(8_000)).await;
+            line.cut(false);
+        }
+    });
+    let patient = KEYS.map(|key| LockConfig::new(key).with_ride_out(ms(20_000)));
+    assert_eq!(lock_all(&line, patient).await.unwrap().len(), 5);
+    assert!(started.elapsed() >= ms(8_000));
 }
 
 /// Polls a future up to `polls` times, then drops it.

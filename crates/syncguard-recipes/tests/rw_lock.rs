@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use crate::common::{Connection, is_locked, ms};
 use syncguard_core::inventory::ListRequest;
-use syncguard_core::{DynBackend, ErrorCode, Fence, IntoKey as _, LockBackend, LossReason};
+use syncguard_core::{
+    DynBackend, ErrorCode, Fence, IntoKey as _, LockBackend, LossReason, try_acquire,
+};
 use syncguard_memory::{MemoryBackend, TestStore};
-use syncguard_recipes::RwLock;
+use syncguard_recipes::{ReadGuard, RwLock, WriteGuard};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -282,6 +284,57 @@ async fn an_upgrade_is_refused_at_once() {
     drop(lock.write().await.unwrap());
 }
 
+/// In another branch of the same task, and in the hands of another task.
+#[tokio::test(start_paused = true)]
+async fn a_read_belongs_to_the_task_that_asked_for_it() {
+    let lock = process(&MemoryBackend::new());
+    let reads_for = async |time| {
+        let read = lock.read().await.unwrap();
+        sleep(time).await;
+        drop(read);
+    };
+    let writes = async |after| {
+        sleep(after).await;
+        lock.write().await.map(drop)
+    };
+    let ((), written) = tokio::join!(reads_for(ms(100)), writes(ms(50)));
+    assert_eq!(written.unwrap_err().code(), ErrorCode::InvalidArgument);
+    let in_a_task = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.write().await.map(drop) }
+    });
+    let ((), written) = tokio::join!(reads_for(ms(100)), in_a_task);
+    written.unwrap().unwrap();
+
+    let read = lock.read().await.unwrap();
+    let reader = tokio::spawn(async move {
+        sleep(ms(100)).await;
+        drop(read);
+    });
+    assert_eq!(writes(ms(50)).await.unwrap_err().code(), ErrorCode::InvalidArgument);
+    reader.await.unwrap();
+    writes(ms(0)).await.unwrap();
+
+    let (read, brief) = (lock.read().await.unwrap(), lock.clone().with_wait_up_to(ms(300)));
+    let written = tokio::spawn(async move {
+        let _read = read;
+        brief.write().await.map(drop)
+    });
+    assert_eq!(written.await.unwrap().unwrap_err().code(), ErrorCode::AcquisitionTimeout);
+    writes(ms(0)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_plain_lock_of_the_key_is_another_lock() {
+    let store = MemoryBackend::new();
+    let lock = process(&store);
+    let write = lock.write().await.unwrap();
+    let plain = try_acquire(&store, KEY).await.unwrap().acquired().expect("beside a writer");
+    drop(write.downgrade());
+    drop(lock.write().await.expect("beside the plain lock"));
+    drop(plain);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_leaves_no_gap() {
     let store = MemoryBackend::new();
@@ -352,6 +405,67 @@ async fn processes_with_different_numbers_are_safe() {
     store.set_fence_counter(&"it:rw:gate".into_key().unwrap(), raised);
     let _write = small.write().await.unwrap();
     assert_eq!(locks(&store).await.len(), 65, "the gate and the most slots");
+}
+
+/// What a process has at the moment.
+enum Use {
+    Nothing,
+    Read(ReadGuard<MemoryBackend>),
+    Write(WriteGuard<MemoryBackend>),
+}
+
+/// All orders of five steps of three processes with different numbers of slots. A process that has nothing reads or writes;
+/// one that reads or writes ends that, goes on as a reader, or dies and starts again.
+#[tokio::test(start_paused = true)]
+async fn no_order_lets_readers_and_writers_with_different_numbers_meet() {
+    const STEPS: u32 = 5;
+    let mut orders = 0;
+    'orders: for order in 0..9_usize.pow(STEPS) {
+        let store = MemoryBackend::new();
+        let start = |slots| (RwLock::new(store.clone(), KEY, slots).unwrap(), Use::Nothing);
+        let mut processes = [4, 1, 2].map(start);
+        let mut of_the_dead = Vec::new();
+        for step in 0..STEPS {
+            let (number, what) = (order / 9_usize.pow(step) % 9 / 3, order / 9_usize.pow(step) % 3);
+            let (lock, present) = &mut processes[number];
+            *present = match (std::mem::replace(present, Use::Nothing), what) {
+                (Use::Nothing, 0) => lock.try_read().await.unwrap().map_or(Use::Nothing, Use::Read),
+                (Use::Nothing, 1) => {
+                    lock.try_write().await.unwrap().map_or(Use::Nothing, Use::Write)
+                }
+                (Use::Write(write), 0) => Use::Read(write.downgrade()),
+                (Use::Write(write), 1) => {
+                    assert!(write.release().await.unwrap().is_released());
+                    Use::Nothing
+                }
+                (Use::Read(read), 0) => {
+                    assert!(read.release().await.unwrap().is_released());
+                    Use::Nothing
+                }
+                (held @ (Use::Read(_) | Use::Write(_)), 2) => {
+                    of_the_dead.push(held);
+                    *lock = start(1 + step).0;
+                    Use::Nothing
+                }
+                // No such step.
+                _ => continue 'orders,
+            };
+            // What was dropped is given back in the background.
+            sleep(ms(1)).await;
+            let all = of_the_dead.iter().chain(processes.iter().map(|(_, present)| present));
+            let (mut readers, mut writers) = (0, 0);
+            for held in all {
+                match held {
+                    Use::Nothing => {}
+                    Use::Read(read) => readers += u32::from(!read.valid_for().is_zero()),
+                    Use::Write(write) => writers += u32::from(!write.valid_for().is_zero()),
+                }
+            }
+            assert!(writers == 0 || (writers, readers) == (1, 0), "{order}: {readers}, {writers}");
+        }
+        orders += 1;
+    }
+    assert!(orders > 5_000, "{orders}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use crate::common::{Connection, is_locked, ms};
-use syncguard_core::contract::TIME_TOLERANCE;
+use syncguard_core::contract::{KeySignal, TIME_TOLERANCE};
 use syncguard_core::{
     AcquisitionOptions, ErrorCode, Jitter, LockError, LockGuard, ReleaseResult, try_acquire,
 };
@@ -392,6 +392,32 @@ async fn each_slot_is_polled() {
         assert!(started.elapsed() <= ms(1_600), "{:?}", started.elapsed());
         drop((own, others));
     }
+}
+
+/// Anybody who may signal could otherwise make a waiter ask as fast as the store answers. A release is heard nevertheless.
+#[tokio::test(start_paused = true)]
+async fn signals_that_bring_nothing_cost_few_requests() {
+    let line = Connection::new();
+    line.counts.is_deaf.store(true, Ordering::Relaxed);
+    let mut others = held_elsewhere(&line.store, 0..4).await;
+    let waiter = waiter(&semaphore(&line, 4));
+    sleep(ms(100)).await;
+    let counts = Arc::clone(&line.counts);
+    let flood = tokio::spawn(async move {
+        loop {
+            counts.unsent.lock().unwrap().iter().for_each(KeySignal::signal);
+            sleep(ms(1)).await;
+        }
+    });
+    let before = line.counts.commands();
+    sleep(ms(10_000)).await;
+    let requests = line.counts.commands() - before;
+    assert!((100..=260).contains(&requests), "20 a second, and polls: {requests}");
+    let released = Instant::now();
+    let _ = others.remove(2).release().await.unwrap();
+    assert_eq!(waiter.await.unwrap().unwrap().slot(), 2);
+    assert!(released.elapsed() <= ms(300), "{:?}", released.elapsed());
+    flood.abort();
 }
 
 /// A time limit that ends in the middle of a request is no failure of the store.

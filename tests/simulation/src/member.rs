@@ -64,11 +64,11 @@ impl Member {
             let real = setting.store.backend(&link);
             let queue = FlawedQueue::new(real.clone(), setting.flaw);
             let backend = Recording::new(queue, recorder.clone());
-            let mut shared = readers_and_writers(&backend);
+            let mut shared = readers_and_writers(&backend, random);
             for worker in 0..setting.workers {
                 // A store in memory has one member, which stands for several.
                 if setting.store == Store::Memory && worker % 8 == 0 {
-                    shared = readers_and_writers(&backend);
+                    shared = readers_and_writers(&backend, random);
                 }
                 let worker = Worker {
                     shared: shared.clone(),

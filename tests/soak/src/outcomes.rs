@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use syncguard_history::{Answer, Call, Entry, Line};
 
-use crate::recipes::{ACCOUNT, DOWNLOADS, INDEX, LEADER, MIN_HOLD, NIGHTLY};
+use crate::recipes::{ACCOUNT, DOWNLOADS, INDEX, LEADER, MIN_HOLD, NIGHTLY, REBUILT};
 
 /// The grants and ticks of the recipes.
 #[derive(Default)]
@@ -29,7 +29,7 @@ struct Asked {
     ttl: u64,
 }
 
-const RECIPES: [&str; 5] = [LEADER, DOWNLOADS, NIGHTLY, ACCOUNT, INDEX];
+const RECIPES: [&str; 6] = [LEADER, DOWNLOADS, NIGHTLY, ACCOUNT, INDEX, REBUILT];
 
 impl Outcomes {
     pub(crate) fn note(&mut self, line: &Line) {

@@ -20,6 +20,8 @@ pub(crate) const DOWNLOADS: &str = "downloads";
 pub(crate) const NIGHTLY: &str = "nightly";
 pub(crate) const ACCOUNT: &str = "account-";
 pub(crate) const INDEX: &str = "index";
+/// As the index, but its processes begin to read by a downgrade alone, so none announces its number of slots.
+pub(crate) const REBUILT: &str = "rebuilt";
 
 /// The minimum hold of the nightly job.
 pub(crate) const MIN_HOLD: Duration = Duration::from_millis(1_300);
@@ -59,18 +61,20 @@ impl Recipes {
         let moving = Random::new(random.number());
         // As during a roll-out: some processes use a smaller number.
         let permits = *random.choose(&[3, 3, 2]);
-        let slots = *random.choose(&[2, 3]);
+        let (slots, slots_of_rebuilt) = (*random.choose(&[2, 3]), *random.choose(&[1, 2, 4]));
         let off = *random.choose(&OFF);
-        let sharing = [(); 4].map(|()| Random::new(random.number()));
-        let (election, semaphore, nightly, sets, index, ticks) = tokio::join!(
+        let [sharing, rebuilding] = [4, 2]
+            .map(|tasks| (0..tasks).map(|_| Random::new(random.number())).collect::<Vec<_>>());
+        let (election, semaphore, nightly, sets, index, rebuilt, ticks) = tokio::join!(
             self.election(resigning),
             self.semaphore(permits),
             self.nightly(random.below(300)),
             self.sets(moving),
-            self.index(slots, sharing),
+            self.uses(INDEX, slots, sharing),
+            self.uses(REBUILT, slots_of_rebuilt, rebuilding),
             self.ticks(off),
         );
-        election.and(semaphore).and(nightly).and(sets).and(index).and(ticks)
+        election.and(semaphore).and(nightly).and(sets).and(index).and(rebuilt).and(ticks)
     }
 
     /// Leads again and again, and resigns after some time.
@@ -194,18 +198,18 @@ impl Recipes {
         Ok(())
     }
 
-    /// Four tasks read and write. Some processes use a smaller number of slots than others.
-    async fn index(&self, slots: u32, randoms: [Random; 4]) -> Result<()> {
-        let index = RwLock::new(self.backend.clone(), INDEX, slots)?
+    /// A task for each of these reads and writes. Some processes use a smaller number of slots than others.
+    async fn uses(&self, key: &'static str, slots: u32, randoms: Vec<Random>) -> Result<()> {
+        let lock = RwLock::new(self.backend.clone(), key, slots)?
             .with_ttl(self.ttl)
             .with_wait_up_to(Duration::from_secs(20));
         let mut tasks = JoinSet::new();
         for mut random in randoms {
-            let (index, recorder, stop) = (index.clone(), self.recorder.clone(), self.stop.clone());
+            let (lock, recorder, stop) = (lock.clone(), self.recorder.clone(), self.stop.clone());
             tasks.spawn(async move {
                 while !stop.is_cancelled() {
                     tokio::select! {
-                        () = use_once(&index, &recorder, &mut random) => {}
+                        () = use_once(key, &lock, &recorder, &mut random) => {}
                         () = stop.cancelled() => return,
                     }
                     sleep(random.millis(2, 25)).await;
@@ -255,12 +259,17 @@ impl Recipes {
 }
 
 /// One read, or one write of which some go on as a read.
-async fn use_once(index: &RwLock<Recording<DynBackend>>, recorder: &Recorder, random: &mut Random) {
+async fn use_once(
+    key: &'static str,
+    lock: &RwLock<Recording<DynBackend>>,
+    recorder: &Recorder,
+    random: &mut Random,
+) {
     let work = random.millis(1, 15);
     let mut read = None;
-    if random.percent(30) {
-        let Ok(write) = index.write().await else { return };
-        let using = Using::new(recorder, INDEX, random.number(), true, write.fence().get());
+    if key == REBUILT || random.percent(30) {
+        let Ok(write) = lock.write().await else { return };
+        let using = Using::new(recorder, key, random.number(), true, write.fence().get());
         using.relies(|| write.valid_for());
         tokio::select! {
             _ = write.lost() => {}
@@ -275,12 +284,12 @@ async fn use_once(index: &RwLock<Recording<DynBackend>>, recorder: &Recorder, ra
     }
     let read = match read {
         Some(read) => read,
-        None => match index.read().await {
+        None => match lock.read().await {
             Ok(read) => read,
             Err(_) => return,
         },
     };
-    let using = Using::new(recorder, INDEX, random.number(), false, read.fence().get());
+    let using = Using::new(recorder, key, random.number(), false, read.fence().get());
     using.relies(|| read.valid_for());
     tokio::select! {
         _ = read.lost() => {}

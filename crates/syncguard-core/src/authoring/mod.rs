@@ -12,7 +12,7 @@
 //! | [`is_clearable`] | when the record of an expired lock may be deleted |
 //! | [`bound_holder`], [`has_holder`], [`holder_in`], [`holder_text`] | holders in a column that other clients do not know |
 //! | [`try_acquire_in_window`], [`release_as`] | recipes whose fences mean something; what a release leaves behind |
-//! | [`RecipeQueue`], [`open_watch`], [`unanswered`] | recipes whose waiters want any of several locks |
+//! | [`RecipeQueue`], [`open_watch`], [`owes_a_pause`], [`unanswered`] | recipes whose waiters want several locks, or any of them |
 //! | [`checked_timeout`], [`answer_patience`], [`ABANDONED_AFTER`], [`pause`] | timeouts of options; when an answer is missing; random pauses |
 //! | [`corrupt_record`], [`lock_id_in_use`] | errors that read the same on every store |
 //! | [`signals`] | signals of releases by other processes |
@@ -63,7 +63,7 @@ pub use self::storage_key::{
 pub use self::store_clock::StoreClock;
 pub use crate::backend::LockInventory;
 pub use crate::client::outage_log::OutageLog;
-pub use crate::client::queue::{QueuePlace, RecipeQueue};
+pub use crate::client::queue::{QueuePlace, RecipeQueue, owes_a_pause};
 pub use crate::locking::{
     Parting, TriedInWindow, open_watch, release_as, try_acquire_in_window, unanswered,
 };

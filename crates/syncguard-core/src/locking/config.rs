@@ -280,6 +280,12 @@ impl LockConfig {
         self.policy.acquisition
     }
 
+    /// For how long an outage of the store is ridden out; zero without [`with_ride_out`](Self::with_ride_out).
+    #[must_use]
+    pub fn ride_out(&self) -> Duration {
+        self.policy.ride_out
+    }
+
     /// How long the lock stays at the least, if it has such a time.
     #[must_use]
     pub fn min_hold(&self) -> Option<Duration> {

@@ -167,7 +167,7 @@ impl LockError {
 
     /// Adds the holder whose lock the caller did not get. The message has the label.
     #[must_use]
-    pub(crate) fn with_holder(mut self, holder: Holder) -> Self {
+    pub fn with_holder(mut self, holder: Holder) -> Self {
         let label = holder.label();
         if !label.is_empty() {
             self.message = format!("{}; its holder is {label}", self.message).into();

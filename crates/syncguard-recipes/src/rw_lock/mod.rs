@@ -65,10 +65,16 @@ const RECIPE: &str = "rw_lock";
 ///
 /// # The number of slots
 ///
-/// More processes than slots may use the lock; those above the number wait for a slot. If processes have different
-/// numbers, as during a roll-out, the largest one counts: readers announce it in the counter of the gate, and each writer takes
-/// that many slots. So the fences begin at the number times 10^10. The store keeps the largest number for ever; fewer slots
-/// need a new key. A store without fences cannot remember the number: there, all processes must agree.
+/// More processes than slots may use the lock; those above the number wait for a slot. Processes may have different
+/// numbers, as during a roll-out:
+///
+/// - **A process that begins to read** announces its number in the counter of the gate, if a smaller one stands there: while
+///   it has the gate, and before it asks for a slot. If that fails, it does not read.
+/// - **A writer** announces nothing. It takes as many slots as the counter says, and at least as many as its own number.
+/// - **A downgrade** keeps slot 0, which each writer takes, whatever its number is.
+///
+/// So the fences begin at the largest number times 10^10. The store keeps the largest number for ever; fewer slots need a new
+/// key. A store without fences cannot remember the number: there, all processes must agree.
 #[derive(Clone)]
 pub struct RwLock<B: LockBackend> {
     backend: B,
@@ -164,8 +170,9 @@ impl<B: LockBackend> RwLock<B> {
     ///
     /// If nobody reads, it takes two round trips: the gate, and all slots at once.
     ///
-    /// A task that reads cannot write: its writer would wait for its own read for ever. It gets an error at once. A
-    /// [`ReadGuard`] counts for the task that asked for it.
+    /// A task that reads cannot write: its writer would wait for its own read for ever. It gets an error at once. A read
+    /// counts for the task that asked for it until it ends, also if another branch of a `join!` has the [`ReadGuard`], or
+    /// another task: write in a task of its own then.
     ///
     /// # Errors
     ///

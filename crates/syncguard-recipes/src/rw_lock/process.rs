@@ -107,7 +107,8 @@ impl<B: LockBackend> Process<B> {
         if self.state().reads.contains_key(&caller()) {
             return Err(LockError::invalid_argument(
                 "this task reads under the same lock, and a writer waits for all readers; release the read first, and read \
-                 again what the write depends on",
+                 again what the write depends on; if another branch of the task reads, or another task has the guard, write \
+                 in a task of its own",
             ));
         }
         Ok(())

@@ -16,8 +16,8 @@ use super::read::ReadGuard;
 /// dereferences. The fence is larger than those of all reads and writes before it: send it along with every write.
 #[must_use = "dropping the guard ends the write"]
 pub struct WriteGuard<B: LockBackend> {
-    // Without the gate nobody begins to read or write. The slots were waited for, and one is kept by a downgrade. They
-    // come first: whoever gets the gate finds them free.
+    // Without the gate nobody begins to read or write. The slots were waited for, and a downgrade keeps the first. They
+    // are released before the gate, so that the next process finds them free.
     slots: Vec<(u32, LockGuard<B>)>,
     gate: LockGuard<B>,
     process: Arc<Process<B>>,
@@ -41,14 +41,17 @@ impl<B: LockBackend> WriteGuard<B> {
     /// Ends the write and goes on as a reader, without a moment in which another writer could write. Readers of this
     /// process join at once. The read has the fence of the write.
     ///
-    /// It waits for nothing: one slot is kept, and the other locks are released in the background. If the write is over
+    /// It waits for nothing: slot 0 is kept, and the other locks are released in the background. If the write is over
     /// already, the read may be over, too: look at [`valid_for`](Held::valid_for).
     pub fn downgrade(self) -> ReadGuard<B> {
-        let Self { mut slots, gate, process } = self;
-        let fence = gate.fence();
-        let longest = (0..slots.len()).max_by_key(|index| slots[*index].1.valid_for());
+        let Self { slots, gate, process } = self;
+        let (fence, mut slots) = (gate.fence(), slots.into_iter());
+        // A later writer with a smaller number may not know of the other slots, because a writer announces nothing. Every
+        // writer takes slot 0.
+        let kept = slots.next();
+        drop(slots);
         // A writer has at least one slot.
-        let (number, guard) = longest.map_or((0, gate), |index| slots.swap_remove(index));
+        let (number, guard) = kept.unwrap_or((0, gate));
         let held = guard.held().with_fence(fence);
         ReadGuard::new(process.open(Slot { guard, number, held }))
     }

@@ -60,10 +60,14 @@ impl<'a, B: LockBackend> Call<'a, B> {
             let until_free = slots.next_free().map(|at| at.saturating_duration_since(now));
             let woken = place.sleep(pause.min(until_free.unwrap_or(pause)).min(self.left()));
             let watcher = place.watch();
+            let signal = async {
+                slots.hears().await;
+                watcher.signal().await
+            };
             tokio::select! {
                 biased;
                 () = slots.changed.notified() => {}
-                number = watcher.signal() => slots.mark_maybe_free(number),
+                number = signal => slots.on_signal(number),
                 () = woken => {}
             }
             if now.elapsed() >= pause {

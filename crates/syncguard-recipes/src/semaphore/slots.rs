@@ -3,13 +3,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use syncguard_core::authoring::pause::random_part;
+use syncguard_core::Jitter;
+use syncguard_core::authoring::pause::{Backoff, random_part};
 use syncguard_core::authoring::{ABANDONED_AFTER, RecipeQueue};
 use syncguard_core::contract::TIME_TOLERANCE;
 use syncguard_core::shared::ClientState;
 use syncguard_core::{Key, LockError};
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::slot_watcher::SlotWatcher;
 
@@ -21,6 +22,18 @@ const INFIX: &str = ":permit:";
 
 /// The longest key of a semaphore: the infix and four digits must still fit a key.
 const MAX_KEY_BYTES: usize = Key::MAX_LENGTH_BYTES - INFIX.len() - 4;
+
+/// For how long the head hears no signal after signals in a row that brought nothing. A store may send such signals, and so
+/// may any program that is allowed to signal: with the longest pause, they cost 20 requests a second, however many there are
+/// and for however many slots.
+const DEAF: Backoff = Backoff {
+    first: Duration::from_millis(1),
+    longest: Duration::from_millis(50),
+    jitter: Jitter::None,
+};
+
+/// Answers differ by this much in what they say of one lease.
+const NOISE: Duration = Duration::from_millis(5);
 
 /// Shared by the clones of a semaphore in this process.
 pub(super) struct Slots {
@@ -39,12 +52,17 @@ struct State {
     permits: usize,
     /// The slot to try or to poll first, without other knowledge. It begins at random, so that processes spread out.
     next: usize,
+    /// How many signals in a row have brought nothing, and until when the head hears no other.
+    in_vain: u32,
+    deaf_until: Option<Instant>,
 }
 
 /// The knowledge of this process about a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Slot {
     MayBeFree,
+    /// A signal says that it may be free. It was held until then at the latest.
+    Signalled(Instant),
     /// A caller of this process has asked for it at this time.
     Asked(Instant),
     /// A permit of this process has it, and keeps it until then at least.
@@ -59,6 +77,8 @@ pub(super) struct Claim {
     pub(super) number: usize,
     /// The slot as this claim has set it.
     slot: Slot,
+    /// The slot before.
+    before: Slot,
 }
 
 impl Slots {
@@ -111,8 +131,8 @@ impl Slots {
         let held_until = untried.map(|number| (state.slots[number].held_until(), number));
         let wanted = held_until.filter(|(until, _)| with_held || *until <= Some(now));
         let (_, number) = wanted.min_by_key(|(until, _)| *until)?;
-        state.slots[number] = Slot::Asked(now);
-        Some(Claim { slots: Arc::clone(self), number, slot: Slot::Asked(now) })
+        let before = std::mem::replace(&mut state.slots[number], Slot::Asked(now));
+        Some(Claim { slots: Arc::clone(self), number, slot: Slot::Asked(now), before })
     }
 
     /// The store has confirmed a release by this process.
@@ -126,6 +146,36 @@ impl Slots {
     /// count.
     pub(super) fn mark_maybe_free(&self, number: usize) {
         self.set(number, Slot::MayBeFree, |slot| !matches!(slot, Slot::Ours(_)));
+    }
+
+    /// The store has signalled that a slot may be free.
+    pub(super) fn on_signal(&self, number: usize) {
+        let mut state = self.state();
+        let Some(slot) = state.slots.get_mut(number) else { return };
+        *slot = match *slot {
+            Slot::Held(until) | Slot::Signalled(until) => Slot::Signalled(until),
+            ours @ Slot::Ours(_) => ours,
+            Slot::MayBeFree | Slot::Asked(_) => Slot::MayBeFree,
+        };
+    }
+
+    /// Resolves when the head hears signals again.
+    pub(super) async fn hears(&self) {
+        let until = self.state().deaf_until;
+        if let Some(until) = until {
+            sleep_until(until).await;
+        }
+    }
+
+    /// The store has answered a try of a slot; `is_news` says whether a signal was right that the slot had changed.
+    fn on_answer(&self, is_news: bool) {
+        let mut state = self.state();
+        if is_news {
+            (state.in_vain, state.deaf_until) = (0, None);
+        } else {
+            state.in_vain = state.in_vain.saturating_add(1);
+            state.deaf_until = Some(Instant::now() + DEAF.pause(state.in_vain));
+        }
     }
 
     /// Marks so many slots of other processes, in turn, for a try that no signal asked for.
@@ -172,7 +222,7 @@ impl State {
             Slot::Ours(_) => false,
             // After that time, the future of the caller is not polled any more.
             Slot::Asked(at) => at + ABANDONED_AFTER <= now,
-            Slot::MayBeFree | Slot::Held(_) => true,
+            Slot::MayBeFree | Slot::Signalled(_) | Slot::Held(_) => true,
         })
     }
 }
@@ -187,12 +237,17 @@ impl Claim {
     /// Another process has the slot, until then at the latest.
     pub(super) fn contended(self, held_until: Instant) {
         self.slots.queue.on_rival_seen();
+        if let Slot::Signalled(until) = self.before {
+            let differ = until.max(held_until).saturating_duration_since(until.min(held_until));
+            self.slots.on_answer(differ >= NOISE);
+        }
         self.end(Slot::Held(held_until));
     }
 
     /// This process has the slot until the claim is dropped, which is the end of the permit.
     pub(super) fn granted(mut self, min_hold: Duration) -> Self {
         self.slots.queue.on_granted();
+        self.slots.on_answer(true);
         self.slot = Slot::Ours(Instant::now() + min_hold);
         self.slots.set(self.number, self.slot, |_| true);
         self

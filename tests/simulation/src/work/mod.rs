@@ -28,21 +28,24 @@ pub(crate) const LONGEST: Duration = Duration::from_millis(3600);
 /// The number of permits of the semaphore.
 pub(crate) const PERMITS: u32 = 3;
 pub(crate) const SEMAPHORE: &str = "semaphore";
-/// The number of processes that may read at a time.
-const SLOTS: u32 = 3;
+/// The largest number of processes that may read at a time. Each process draws its own number.
+const MOST_SLOTS: u64 = 4;
 
 type Backend = Recording<FlawedQueue<DynBackend>>;
 
-/// The read/write lock of a process.
-pub(crate) fn readers_and_writers(backend: &Backend) -> RwLock<Backend> {
-    let lock = RwLock::new(backend.clone(), uses::KEY, SLOTS).expect("a good key");
-    lock.with_ttl(TTL).with_wait_up_to(Duration::from_secs(3))
+/// The read/write locks of a process.
+pub(crate) fn readers_and_writers(backend: &Backend, random: &mut Random) -> [RwLock<Backend>; 2] {
+    uses::KEYS.map(|key| {
+        let slots = u32::try_from(1 + random.below(MOST_SLOTS)).unwrap_or(1);
+        let lock = RwLock::new(backend.clone(), key, slots).expect("a good key");
+        lock.with_ttl(TTL).with_wait_up_to(Duration::from_secs(3))
+    })
 }
 
 /// One of a member's tasks.
 pub(crate) struct Worker {
     pub(crate) backend: Backend,
-    pub(crate) shared: RwLock<Backend>,
+    pub(crate) shared: [RwLock<Backend>; 2],
     pub(crate) link: Arc<Link>,
     pub(crate) recorder: Recorder,
     pub(crate) random: Random,

@@ -9,25 +9,32 @@ use tokio::time::sleep;
 
 use super::{Backend, TTL, Worker};
 
-pub(super) const KEY: &str = "readers-and-writers";
+/// The keys. Under the second, processes begin to read by a downgrade alone, so none announces its number of slots.
+pub(super) const KEYS: [&str; 2] = ["readers-and-writers", "rebuilt"];
 
 impl Worker {
     pub(super) async fn uses(&mut self) -> Result<(), LockError> {
-        if self.random.percent(70) {
-            let read = self.shared.read().await?;
-            return self.reads(read).await;
+        let is_rebuilt = self.random.percent(30);
+        let (key, lock) =
+            (KEYS[usize::from(is_rebuilt)], self.shared[usize::from(is_rebuilt)].clone());
+        if !is_rebuilt && self.random.percent(70) {
+            return self.reads(key, lock.read().await?).await;
         }
-        let write = self.shared.write().await?;
-        self.writes(&write).await;
+        let write = lock.write().await?;
+        self.writes(key, &write).await;
         match self.random.below(3) {
-            0 => self.reads(write.downgrade()).await,
+            0 => self.reads(key, write.downgrade()).await,
             1 => write.release().await.map(drop),
             _ => Ok(()),
         }
     }
 
-    async fn reads(&mut self, read: ReadGuard<Backend>) -> Result<(), LockError> {
-        let (using, lasts) = (self.using(false, read.fence().get()), self.lasts());
+    async fn reads(
+        &mut self,
+        key: &'static str,
+        read: ReadGuard<Backend>,
+    ) -> Result<(), LockError> {
+        let (using, lasts) = (self.using(key, false, read.fence().get()), self.lasts());
         tokio::select! {
             biased;
             _ = read.lost() => {}
@@ -37,8 +44,8 @@ impl Worker {
         if self.random.percent(50) { read.release().await.map(drop) } else { Ok(()) }
     }
 
-    async fn writes(&mut self, write: &WriteGuard<Backend>) {
-        let (using, lasts) = (self.using(true, write.fence().get()), self.lasts());
+    async fn writes(&mut self, key: &'static str, write: &WriteGuard<Backend>) {
+        let (using, lasts) = (self.using(key, true, write.fence().get()), self.lasts());
         tokio::select! {
             biased;
             _ = write.lost() => {}
@@ -51,8 +58,8 @@ impl Worker {
         if self.random.percent(5) { TTL * 3 / 2 } else { self.random.millis(1, 20) }
     }
 
-    fn using(&mut self, writes: bool, fence: u64) -> Using {
-        Using::new(&self.recorder, KEY, self.random.number(), writes, fence)
+    fn using(&mut self, key: &'static str, writes: bool, fence: u64) -> Using {
+        Using::new(&self.recorder, key, self.random.number(), writes, fence)
     }
 }
 

@@ -20,6 +20,6 @@ mod wait_queue;
 
 pub(crate) use self::local_holder::LocalHolder;
 pub(crate) use self::queues::WaitQueues;
-pub use self::recipe_queue::{QueuePlace, RecipeQueue};
+pub use self::recipe_queue::{QueuePlace, RecipeQueue, owes_a_pause};
 pub(crate) use self::ticket::Ticket;
 pub(crate) use self::wait_queue::{CHECK_INTERVAL, Turn};

@@ -20,6 +20,13 @@ pub struct RecipeQueue<W> {
     key: Key,
 }
 
+/// For authors of recipes: whether this process has to leave the lock of this key to others for a moment, because its turn
+/// is over. [`acquire`](crate::acquire()) does so, and [`try_acquire`](crate::try_acquire()) does not.
+#[must_use]
+pub fn owes_a_pause(state: &ClientState, key: &Key) -> bool {
+    state.queues().share(key, |fairness, now| fairness.pause(now)).is_some()
+}
+
 /// A place in a [`RecipeQueue`]. Its drop gives it up, and wakes the next waiter.
 pub struct QueuePlace<W>(Ticket<W>);
 
