@@ -16,12 +16,13 @@ use crate::args::Cli;
 use crate::messages::Messages;
 use crate::shell_messages::for_shell;
 
-/// Shows nothing, `INFO` and above, or everything. A loop shows warnings as well: it outlasts failures, of which no
-/// status tells. Logs of drivers stay hidden: they may contain keys.
+/// Shows errors, `INFO` and above, or everything. An error is shown to those who want errors only, too: it says that locks
+/// are not safe. A loop shows warnings as well: it outlasts failures, of which no status tells. Logs of drivers stay
+/// hidden: they may contain keys.
 pub(crate) fn init(cli: &Cli) {
     let level = match cli.global.verbose {
         0 if cli.is_loop() && !cli.global.quiet => Level::WARN,
-        0 => return,
+        0 => Level::ERROR,
         1 => Level::INFO,
         _ => Level::TRACE,
     };

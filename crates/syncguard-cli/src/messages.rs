@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -47,6 +47,21 @@ pub(crate) fn wait_until_written(longest: Duration) {
     }
 }
 
+/// Keeps messages back until it is dropped: another writer has the terminal.
+pub(crate) struct Held {
+    _go_on: Option<SyncSender<()>>,
+}
+
+/// Keeps messages back, as many as may wait.
+pub(crate) fn hold() -> Held {
+    let queue = QUEUE.get_or_init(|| Queue::to(io::stderr()).ok());
+    let held = queue.as_ref().and_then(|queue| {
+        let (go_on, wait) = sync_channel(0);
+        queue.orders.try_send(Order::Wait(wait)).ok().map(|()| go_on)
+    });
+    Held { _go_on: held }
+}
+
 /// Messages on their way to a thread that writes them.
 struct Queue {
     orders: SyncSender<Order>,
@@ -57,6 +72,8 @@ enum Order {
     Write(Vec<u8>),
     /// Tells when all before it is written.
     Answer(SyncSender<()>),
+    /// Waits until the sender is dropped.
+    Wait(Receiver<()>),
 }
 
 impl Queue {
@@ -73,6 +90,7 @@ impl Queue {
                     Order::Answer(answer) => {
                         let _ = answer.try_send(());
                     }
+                    Order::Wait(wait) => drop(wait.recv()),
                 }
                 let count = dropped.swap(0, Ordering::Relaxed);
                 if count > 0 {
@@ -101,7 +119,7 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::sync::mpsc::{Sender, channel};
 
     use super::*;
 

@@ -99,7 +99,14 @@ async fn run_one(
             let tick = begun.tick.clone();
             let ended = run_tick(runner, begun, signals).await;
             let released = released(tried.as_mut(), &tick, &shutdown, signals).await;
-            return runner.status(&ended?, released);
+            let is_marked = released.as_ref().is_ok_and(|released| released.is_released());
+            let status = runner.status(&ended?, released)?;
+            if status == Status::SUCCESS && !is_marked {
+                runner
+                    .output
+                    .error("the tick could not be marked as done, so another attempt may follow");
+            }
+            return Ok(status);
         }
     };
     let waiting = &runner.options.waiting;

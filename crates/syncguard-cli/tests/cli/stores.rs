@@ -75,10 +75,16 @@ fn redis_goes_away() -> Result<()> {
         "trap 'sleep 1; echo cleaned > {}; exit 0' TERM; sleep 1000 & echo $$ $!; wait",
         file.path().display()
     );
-    let (running, pids) = harness.family(&["--ttl", "2s", "away"], &script)?;
+    let (running, pids) = harness.family(&["-v", "--ttl", "2s", "away"], &script)?;
     server.pause()?;
     let done = running.ended()?.expect(76)?;
     anyhow::ensure!(done.stderr.contains("it could not be renewed in time"), "{done:?}");
+    // In words for people who type commands.
+    anyhow::ensure!(!done.stderr.contains("tokio"), "{done:?}");
+    anyhow::ensure!(
+        done.stderr.contains("locks could not be given back before the end of this program"),
+        "{done:?}"
+    );
     anyhow::ensure!(std::fs::read_to_string(file.path())? == "cleaned\n", "it had no grace");
     until_gone(&pids)
 }
