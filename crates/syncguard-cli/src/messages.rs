@@ -55,11 +55,7 @@ pub(crate) struct Held {
 /// Keeps messages back, as many as may wait.
 pub(crate) fn hold() -> Held {
     let queue = QUEUE.get_or_init(|| Queue::to(io::stderr()).ok());
-    let held = queue.as_ref().and_then(|queue| {
-        let (go_on, wait) = sync_channel(0);
-        queue.orders.try_send(Order::Wait(wait)).ok().map(|()| go_on)
-    });
-    Held { _go_on: held }
+    Held { _go_on: queue.as_ref().and_then(Queue::hold) }
 }
 
 /// Messages on their way to a thread that writes them.
@@ -108,6 +104,12 @@ impl Queue {
         }
     }
 
+    /// Writes nothing until the sender is dropped.
+    fn hold(&self) -> Option<SyncSender<()>> {
+        let (go_on, wait) = sync_channel(0);
+        self.orders.try_send(Order::Wait(wait)).ok().map(|()| go_on)
+    }
+
     fn wait_until_written(&self, longest: Duration) {
         let (answer, answered) = sync_channel(1);
         if self.orders.try_send(Order::Answer(answer)).is_ok() {
@@ -136,6 +138,24 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn messages_that_are_held_are_written_afterwards() {
+        let ((permit, permits), (sender, read)) = (channel(), channel());
+        let queue = Queue::to(Slow(permits, sender)).unwrap();
+        (0..2).for_each(|_| permit.send(()).unwrap());
+        queue.send(b"before");
+        let held = queue.hold();
+        queue.send(b"after");
+        assert_eq!(read.recv().unwrap(), b"before");
+        let (answer, answered) = sync_channel(1);
+        queue.orders.send(Order::Answer(answer)).unwrap();
+        // Without the hold, the thread would answer at once.
+        assert!(answered.recv_timeout(Duration::from_millis(50)).is_err());
+        drop(held);
+        assert_eq!(read.recv().unwrap(), b"after");
+        answered.recv().unwrap();
     }
 
     #[test]
