@@ -76,6 +76,7 @@ Exit statuses:
   80   `run --tick`: the tick is too early by the store's clock; this
        comes before 75
   81   `run --tick`: no tick is due, or the last one is too late
+  82   `fence find` knows no such key, or `release --holder` no such lock
   126  the command cannot be executed
   127  the command was not found
   141  the reader of the output has gone

@@ -40,6 +40,8 @@ impl Status {
     /// No tick is due.
     #[cfg(feature = "ticks")]
     pub(crate) const MISSED: Self = Self(81);
+    /// Nothing has the label or the hash that was asked for.
+    pub(crate) const NONE_FOUND: Self = Self(82);
     pub(crate) const NOT_EXECUTABLE: Self = Self(126);
     pub(crate) const NOT_FOUND: Self = Self(127);
     /// 128 + SIGPIPE, as for other programs whose reader has gone.

@@ -67,6 +67,12 @@ fn main() -> ExitCode {
             return if wanted { ExitCode::SUCCESS } else { Status::USAGE.into() };
         }
     };
+    if matches!(cli.command, Command::Run(_)) && is_key_missing() {
+        let says = "the key stands before `--`: syncguard run KEY -- COMMAND";
+        Output::new(false).error(says);
+        messages::finish();
+        return Status::USAGE.into();
+    }
     #[cfg(feature = "log")]
     log::init(&cli);
     let output = Output::new(cli.global.quiet);
@@ -87,6 +93,20 @@ fn is_shell_line(error: &clap::Error) -> bool {
     let is_run = env::args_os().any(|argument| argument == "run");
     let unknown = error.get(ContextKind::InvalidArg);
     is_run && matches!(unknown, Some(ContextValue::String(option)) if option == "-c")
+}
+
+/// Returns whether nothing before the first `--` is a key: the user has forgotten it, and the program of the command would
+/// count as the key.
+fn is_key_missing() -> bool {
+    use clap::error::{ContextKind, ContextValue};
+
+    if !env::args_os().any(|argument| argument == "--") {
+        return false;
+    }
+    let before = Cli::try_parse_from(env::args_os().take_while(|argument| argument != "--"));
+    let error = before.err();
+    let missing = error.as_ref().and_then(|error| error.get(ContextKind::InvalidArg));
+    matches!(missing, Some(ContextValue::Strings(names)) if names.iter().any(|name| name == "<KEY>"))
 }
 
 fn start(cli: Cli, output: Output) -> Result<Status, Failure> {

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -47,6 +47,17 @@ pub(crate) fn wait_until_written(longest: Duration) {
     }
 }
 
+/// Keeps messages back until it is dropped: another writer has the terminal.
+pub(crate) struct Held {
+    _go_on: Option<SyncSender<()>>,
+}
+
+/// Keeps messages back, as many as may wait.
+pub(crate) fn hold() -> Held {
+    let queue = QUEUE.get_or_init(|| Queue::to(io::stderr()).ok());
+    Held { _go_on: queue.as_ref().and_then(Queue::hold) }
+}
+
 /// Messages on their way to a thread that writes them.
 struct Queue {
     orders: SyncSender<Order>,
@@ -57,6 +68,8 @@ enum Order {
     Write(Vec<u8>),
     /// Tells when all before it is written.
     Answer(SyncSender<()>),
+    /// Waits until the sender is dropped.
+    Wait(Receiver<()>),
 }
 
 impl Queue {
@@ -73,6 +86,7 @@ impl Queue {
                     Order::Answer(answer) => {
                         let _ = answer.try_send(());
                     }
+                    Order::Wait(wait) => drop(wait.recv()),
                 }
                 let count = dropped.swap(0, Ordering::Relaxed);
                 if count > 0 {
@@ -90,6 +104,12 @@ impl Queue {
         }
     }
 
+    /// Writes nothing until the sender is dropped.
+    fn hold(&self) -> Option<SyncSender<()>> {
+        let (go_on, wait) = sync_channel(0);
+        self.orders.try_send(Order::Wait(wait)).ok().map(|()| go_on)
+    }
+
     fn wait_until_written(&self, longest: Duration) {
         let (answer, answered) = sync_channel(1);
         if self.orders.try_send(Order::Answer(answer)).is_ok() {
@@ -101,7 +121,7 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::sync::mpsc::{Sender, channel};
 
     use super::*;
 
@@ -118,6 +138,24 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn messages_that_are_held_are_written_afterwards() {
+        let ((permit, permits), (sender, read)) = (channel(), channel());
+        let queue = Queue::to(Slow(permits, sender)).unwrap();
+        (0..2).for_each(|_| permit.send(()).unwrap());
+        queue.send(b"before");
+        let held = queue.hold();
+        queue.send(b"after");
+        assert_eq!(read.recv().unwrap(), b"before");
+        let (answer, answered) = sync_channel(1);
+        queue.orders.send(Order::Answer(answer)).unwrap();
+        // Without the hold, the thread would answer at once.
+        assert!(answered.recv_timeout(Duration::from_millis(50)).is_err());
+        drop(held);
+        assert_eq!(read.recv().unwrap(), b"after");
+        answered.recv().unwrap();
     }
 
     #[test]

@@ -18,6 +18,10 @@ const REPLACEMENTS: &[(&str, &str)] = &[
     ("needs the feature `tls` of syncguard-etcd or syncguard", TLS),
     ("needs the feature `tls` of syncguard-postgres or syncguard, or a pool of your own", TLS),
     ("needs the feature `tls` of syncguard-postgres or syncguard", TLS),
+    (
+        "no tokio runtime to give locks back in; without one they end by their TTL",
+        "locks could not be given back before the end of this program; they end by their TTL",
+    ),
     ("and more of that is logged at debug", "and -vv shows each time"),
 ];
 

@@ -8,12 +8,12 @@ use std::time::{Duration, SystemTime};
 
 use syncguard_conformance::LogLines;
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, BackendCapabilities, FenceWindow, ReleaseRequest,
+    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, FenceWindow, ReleaseRequest,
     TIME_TOLERANCE, TimeAuthority,
 };
 use syncguard_core::{
-    CancellationToken, ErrorCode, Fence, IntoKey as _, LockBackend, LockError, Timestamp, forward,
-    try_acquire,
+    CancellationToken, ErrorCode, ExtendResult, Fence, IntoKey as _, LockBackend, LockError,
+    ReleaseResult, Timestamp, forward, try_acquire,
 };
 use syncguard_memory::MemoryBackend;
 use syncguard_recipes::{Missed, Schedule, TickOutcome, Ticks};
@@ -325,10 +325,11 @@ async fn a_tick_of_one_attempt_is_marked_as_done_by_its_release() {
     assert_eq!(attempt, TickOutcome::Ran(2));
 }
 
-/// The store is away at the end of the work, and the release goes on.
+/// The store is away at the end of the work. The release goes on until the lock expires, and the mark for another TTL.
 #[tokio::test(start_paused = true)]
-async fn a_tick_is_marked_as_done_after_an_outage_within_the_ttl() {
-    for (outage, outcome) in [(6, TickOutcome::Taken), (16, TickOutcome::Ran(2))] {
+async fn a_tick_is_marked_as_done_after_an_outage() {
+    let taken = TickOutcome::Taken;
+    for (outage, outcome) in [(6, taken), (16, taken), (26, TickOutcome::Ran(2))] {
         let (world, store) = World::new().await;
         let connection = Connection::of(&store);
         let ticks = world.ticks(connection.clone(), 0).with_attempts(2);
@@ -342,9 +343,66 @@ async fn a_tick_is_marked_as_done_after_an_outage_within_the_ttl() {
         });
         let (done, ()) = tokio::join!(work, heals);
         let TickOutcome::Ran(tick) = done.unwrap() else { panic!("a tick is due") };
-        assert_eq!(tick.released().await.is_ok(), outage < 10);
+        assert_eq!(tick.released().await.is_ok(), outage < 20);
         let next = world.ticks(store, 0).with_attempts(2);
         assert_eq!(next.try_once(async |tick| tick.attempt()).await.unwrap(), outcome);
+    }
+}
+
+/// A store that answers releases late, and no extends.
+#[derive(Clone)]
+struct Slow(MemoryBackend, Duration);
+
+impl LockBackend for Slow {
+    type Fence = Fence;
+
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
+        sleep(self.1).await;
+        self.0.release(request).await
+    }
+
+    async fn extend(&self, _: ExtendRequest) -> Result<ExtendResult, LockError> {
+        pending().await
+    }
+
+    forward!(0: acquire, is_locked, lookup, watch, inventory, capabilities, client_state);
+}
+
+/// The store answers the release after the end of the lock. The tick stays as it is if another attempt has begun meanwhile,
+/// or if the lock was over or taken away when the work ended.
+#[tokio::test(start_paused = true)]
+async fn a_tick_whose_release_is_answered_late_is_marked_as_done() {
+    let (ttl, late) = (Duration::from_secs(3), Duration::from_millis(4_500));
+    for (case, answered, outcome) in [
+        ("late", late, TickOutcome::Taken),
+        ("beside another attempt", late, TickOutcome::Ran(3)),
+        ("over", late, TickOutcome::Ran(2)),
+        ("taken away", Duration::ZERO, TickOutcome::Ran(2)),
+    ] {
+        let (world, store) = World::new().await;
+        let ticks = world.ticks(Slow(store.clone(), answered), 0).with_ttl(ttl).with_attempts(3);
+        let other = world.ticks(store.clone(), 0).with_attempts(3).with_retry_after(Duration::ZERO);
+        let work = ticks.try_once(async |tick| {
+            match case {
+                "over" => sleep(ttl).await,
+                "taken away" => drop(store.release(ReleaseRequest::new(tick.lock_id())).await),
+                _ => {}
+            }
+            tick
+        });
+        let meanwhile = async {
+            if case == "beside another attempt" {
+                sleep(ttl + TIME_TOLERANCE + Duration::from_millis(1)).await;
+                let again = other.try_once(async |tick| tick.give_up()).await.unwrap();
+                assert_eq!(again, TickOutcome::Ran(()));
+            }
+        };
+        let (done, ()) = tokio::join!(work, meanwhile);
+        let TickOutcome::Ran(tick) = done.unwrap() else { panic!("a tick is due") };
+        let is_done = tick.released().await.unwrap().is_released();
+        assert_eq!(is_done, case == "late", "{case}");
+        let next = other.try_once(async |tick| tick.attempt()).await.unwrap();
+        assert_eq!(next, outcome, "{case}");
     }
 }
 

@@ -42,6 +42,7 @@ pub(crate) async fn run(options: &Options, output: Output) -> Result<Status, Fai
     if from.missing_file().is_some() {
         return Err(Failure::usage("the file of the old store does not exist"));
     }
+    to.tell_new_file(output);
     let (from, to) = (from.connect().await?, to.connect().await?);
     if !options.while_held {
         expect_no_locks(&from).await?;

@@ -33,7 +33,7 @@ enum Command {
 
 #[derive(Args)]
 struct Find {
-    /// The hash, or at least its first 8 digits
+    /// The hash, or at least its first 8 digits; status 82 if no key has it
     #[arg(value_parser = parse_hash)]
     hash: String,
     /// Prints a line of JSON for each key
@@ -117,14 +117,21 @@ async fn find(options: &Find, store: &Store) -> Result<Status, Failure> {
     if !options.json {
         print("none: no key with this hash was ever locked")?;
     }
-    Ok(Status::SUCCESS)
+    Ok(Status::NONE_FOUND)
 }
 
+/// Parses a hash as the log, `Debug` and `sha256sum` write it.
 fn parse_hash(text: &str) -> Result<String, String> {
-    let text = text.trim().to_ascii_lowercase();
-    if !(8..=24).contains(&text.len()) || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err("a hash has 24 digits of 0-9 and a-f, of which 8 are enough".to_owned());
+    const DIGITS: usize = 24;
+    const ALL_DIGITS: usize = 64;
+    let text = text.trim().trim_start_matches("Key(").trim_start_matches('#');
+    let mut text = text.trim_end_matches(')').trim_end_matches(['…', '.']).to_ascii_lowercase();
+    let is_long = (8..=DIGITS).contains(&text.len()) || text.len() == ALL_DIGITS;
+    if !is_long || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        let says = "a hash has 24 digits of 0-9 and a-f, of which 8 are enough; the 64 of sha256sum are allowed";
+        return Err(says.to_owned());
     }
+    text.truncate(DIGITS);
     Ok(text)
 }
 

@@ -65,6 +65,7 @@ pub(crate) async fn run(
     let variables = slot.into_iter().chain(sharing);
     let ended = runner.run(&guard.held, variables, &mut signals).await;
     let released = guard.release.await.map_err(Failure::from);
+    let status = ended.and_then(|ended| runner.status(&ended, released));
     finish_releases(&backend).await;
-    runner.status(&ended?, released)
+    status
 }

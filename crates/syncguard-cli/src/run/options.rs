@@ -141,7 +141,7 @@ impl Options {
         Ok(LockRequest {
             config,
             permits: self.permits,
-            sharing: self.sharing.sharing(),
+            sharing: self.sharing.sharing(&self.key)?,
             ride_out: self.ride_out,
             conflict: self.waiting.conflict_status(),
         })

@@ -4,6 +4,7 @@ use std::env;
 use std::path::absolute;
 
 use syncguard::{Held, ReleaseResult};
+use tokio::time::Instant;
 
 use super::job::Job;
 use super::lock_file::LockFile;
@@ -49,7 +50,7 @@ impl Runner<'_> {
         supervise(job, held, &loss_action, file, signals, self.output).await
     }
 
-    /// The status of this program after the command has ended and its lock was given back.
+    /// The status of this program after the command has ended, as soon as the store has answered the release.
     ///
     /// # Errors
     ///
@@ -62,6 +63,13 @@ impl Runner<'_> {
         match released {
             _ if ended.was_lost => Ok(Status::LOST),
             Ok(released) if released.is_released() => Ok(ended.status),
+            // Until then nobody else could have the lock.
+            Ok(_) if Instant::now() >= ended.valid_until => {
+                self.output.error(
+                    "the command had ended in time, and its lock was over when the store answered the release",
+                );
+                Ok(ended.status)
+            }
             Ok(_) => Err(Failure::new(
                 Status::LOST,
                 format!(

@@ -23,6 +23,8 @@ pub(super) struct Ended {
     pub(super) status: Status,
     /// True if the lock was lost while the command ran.
     pub(super) was_lost: bool,
+    /// Until when the lock was valid, by the last renewal before the end of the command.
+    pub(super) valid_until: Instant,
     /// True if a signal asked this program to end. The command got the signal too.
     #[cfg_attr(not(feature = "ticks"), expect(dead_code, reason = "for --loop"))]
     pub(super) was_asked_to_end: bool,
@@ -63,6 +65,10 @@ pub(super) async fn supervise(
             _ = allowances.tick() => supervision.renew_allowance(&mut job).await,
         }
     };
+    // After a pause of the machine, the end of the command and that of the lock are seen at once.
+    let left = held.valid_for();
+    let valid_until = Instant::now() + left;
+    let is_over = left.is_zero() && !supervision.was_lost();
     if supervision.was_lost() {
         supervision.end_group(&job).await;
     }
@@ -71,8 +77,6 @@ pub(super) async fn supervise(
     job.watchdog.dismiss().await;
     let status =
         status.map_err(|error| Failure::system("the command cannot be waited for", &error))?;
-    // After a pause of the machine, both ends are seen at once.
-    let is_over = held.is_lost() && !supervision.was_lost();
     if is_over {
         output.error(
             "the lock was over when the command had ended; another holder may have run meanwhile",
@@ -81,6 +85,7 @@ pub(super) async fn supervise(
     Ok(Ended {
         status: status_of(status),
         was_lost: supervision.was_lost() || is_over,
+        valid_until,
         was_asked_to_end: supervision.was_asked_to_end,
     })
 }

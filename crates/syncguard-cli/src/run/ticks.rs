@@ -100,13 +100,18 @@ async fn run_one(
             let tick = begun.tick.clone();
             let ended = run_tick(runner, begun, signals).await;
             let released = released(tried.as_mut(), &tick, &shutdown, signals).await;
-            let ended = ended?;
-            let status = runner.status(&ended, released);
-            let is_done = matches!(&status, Ok(status) if *status == Status::SUCCESS);
-            if !is_done && tick.attempt() < runner.options.ticks.attempts {
-                runner.output.note(next_attempt(&tick, &runner.options.ticks));
+            let is_marked = released.as_ref().is_ok_and(|released| released.is_released());
+            let status = runner.status(&ended?, released)?;
+            if status != Status::SUCCESS {
+                if tick.attempt() < runner.options.ticks.attempts {
+                    runner.output.note(next_attempt(&tick, &runner.options.ticks));
+                }
+            } else if !is_marked {
+                runner
+                    .output
+                    .error("the tick could not be marked as done, so another attempt may follow");
             }
-            return status;
+            return Ok(status);
         }
     };
     let waiting = &runner.options.waiting;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use syncguard::diagnostics::get_by_key;
 use syncguard::{DynBackend, LockInfo};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::request::LockRequest;
 use crate::holder;
@@ -23,6 +23,9 @@ pub(super) struct WaitDisplay<'a> {
 impl<'a> WaitDisplay<'a> {
     /// Most locks are free, so nothing is shown before this time is over.
     const DELAY: Duration = Duration::from_millis(300);
+
+    /// If nobody seems to hold the lock, the store may be slow, and nothing is shown before this time is over.
+    const DELAY_IF_FREE: Duration = Duration::from_secs(1);
 
     /// The seconds between two look-ups of the holder, which cost the store a request.
     const LOOK_UP_SECONDS: u32 = 5;
@@ -51,9 +54,9 @@ impl<'a> WaitDisplay<'a> {
     }
 
     async fn draw(&self, line: &StatusLine, began: Instant) {
-        let mut holder = None;
+        let mut holder = self.first_holder(began).await;
         for second in 0_u32.. {
-            if second % Self::LOOK_UP_SECONDS == 0 {
+            if second > 0 && second % Self::LOOK_UP_SECONDS == 0 {
                 holder = self.holder().await;
             }
             line.show(&self.text(holder.as_ref(), began));
@@ -62,11 +65,21 @@ impl<'a> WaitDisplay<'a> {
     }
 
     async fn tell(&self, began: Instant, say: impl Fn(String)) {
+        let mut holder = self.first_holder(began).await;
         loop {
-            let holder = self.holder().await;
             say(self.text(holder.as_ref(), began));
             sleep(Self::LINE_PAUSE).await;
+            holder = self.holder().await;
         }
+    }
+
+    /// The holder that the first line names.
+    async fn first_holder(&self, began: Instant) -> Option<LockInfo> {
+        if let Some(info) = self.holder().await {
+            return Some(info);
+        }
+        sleep_until(began + Self::DELAY_IF_FREE).await;
+        self.holder().await
     }
 
     /// A sentence that names the present holder, after the message that the lock is held; empty if the holder is not known.
@@ -106,6 +119,19 @@ mod tests {
 
     use super::*;
     use crate::exit::Status;
+
+    /// The waiter of a free lock whose store is slow.
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_for_nobody_is_told_after_a_second() {
+        let backend = syncguard::connect("memory:").await.unwrap();
+        let request = LockRequest::of_lock(LockConfig::new("k"), Status::CONFLICT);
+        let display = WaitDisplay::new(&backend, &request, Output::new(false));
+        let (said, began) = (RefCell::new(Vec::new()), Instant::now());
+        let telling = display.tell(began, |line| said.borrow_mut().push((line, began.elapsed())));
+        timeout(Duration::from_secs(59), telling).await.unwrap_err();
+        let expected = ("waiting for the lock (1s so far)".to_owned(), Duration::from_secs(1));
+        assert_eq!(said.into_inner(), [expected]);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn without_a_terminal_a_waiter_is_told_each_minute() {

@@ -8,6 +8,7 @@ mod url;
 use std::env;
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use syncguard::DynBackend;
@@ -25,6 +26,8 @@ pub(crate) struct Store {
     access: Access,
     /// The folder of the default store, if no store was named.
     default: Option<PathBuf>,
+    /// True if the URL names a file without its folder.
+    is_relative: bool,
     /// Parameters for this program alone: commands that it starts do not see them.
     parameters: Vec<(&'static str, String)>,
 }
@@ -44,9 +47,9 @@ impl Store {
         let store = if let Some(url) = &options.store {
             Self::from_argument(url, "--store", output)?
         } else if let Some(path) = &options.store_file {
-            Self::from_file(path, "--store-file")?
+            Self::from_file(path, "--store-file", output)?
         } else if let Some(path) = env::var_os("SYNCGUARD_STORE_FILE") {
-            Self::from_file(Path::new(&path), "SYNCGUARD_STORE_FILE")?
+            Self::from_file(Path::new(&path), "SYNCGUARD_STORE_FILE", output)?
         } else {
             match env::var("SYNCGUARD_STORE") {
                 Ok(url) => Self::named(&url, "SYNCGUARD_STORE")?,
@@ -60,7 +63,22 @@ impl Store {
                 }
             }
         };
-        Ok(store.for_access(access))
+        let store = store.for_access(access);
+        store.tell_new_file(output);
+        Ok(store)
+    }
+
+    /// Says that a command in another folder would use another file, if this one is made because its URL names no folder.
+    /// Told even to those who want errors only, such as cron, as for the default store.
+    pub(crate) fn tell_new_file(&self, output: Output) {
+        let path = self.missing_file().filter(|_| self.is_relative && self.access != Access::Look);
+        if let Some(path) = path {
+            let (path, place) = (path.display(), self.place());
+            output.error(format!(
+                "the store is a new file, {path}: its URL names no folder, so a command in another folder uses another \
+                 file with locks of its own. {place} is the same file everywhere"
+            ));
+        }
     }
 
     /// The store of a URL from the command line. `place` names the option or argument.
@@ -87,17 +105,23 @@ impl Store {
                  processes of one machine",
             ));
         }
-        let url = url::with_absolute_path(url);
-        Ok(Self { url, access: Access::Lock, default: None, parameters: Vec::new() })
+        let (given, url) = (url, url::with_absolute_path(url));
+        let is_relative = url != given;
+        Ok(Self { url, access: Access::Lock, default: None, is_relative, parameters: Vec::new() })
     }
 
-    fn from_file(path: &Path, place: &str) -> Result<Self, Failure> {
+    fn from_file(path: &Path, place: &str, output: Output) -> Result<Self, Failure> {
         if path.as_os_str().is_empty() {
             return Err(Failure::usage(format!("{place} is empty: {NO_STORE}")));
         }
         let shown = format!("the store file {}", path.display());
         let text = fs::read_to_string(path)
             .map_err(|error| Failure::usage(format!("{shown} cannot be read: {error}")))?;
+        if url::has_password(&text) && can_all_read(path) {
+            output.note(format_args!(
+                "the password in {shown} is visible to every user of this machine; `chmod 600` on the file mends that"
+            ));
+        }
         Self::named(&text, &shown)
     }
 
@@ -188,6 +212,16 @@ fn is_blank(text: &str) -> bool {
 
 fn is_around_text(char: char) -> bool {
     char.is_whitespace() || char == '\u{feff}'
+}
+
+/// Returns whether every user of this machine can read the file: a folder above it may keep them out.
+fn can_all_read(path: &Path) -> bool {
+    let gives = |path: &Path, right| {
+        fs::metadata(path).is_ok_and(|found| found.permissions().mode() & right != 0)
+    };
+    let whole = fs::canonicalize(path);
+    gives(path, 0o004)
+        && whole.is_ok_and(|path| path.ancestors().skip(1).all(|folder| gives(folder, 0o001)))
 }
 
 /// Warns if a URL from the command line contains a password.

@@ -1,6 +1,8 @@
 //! Bad input is named, with the mend, and nothing is locked.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -58,6 +60,8 @@ fn bad_input_is_named_and_locks_nothing() -> Result<()> {
         (&["run", "--permits", "0", "k", "--", "true"], 64, "1..=1024"),
         (&["run", "--permits", "1025", "k", "--", "true"], 64, "1..=1024"),
         (&["run", "--shared=65", "k", "--", "true"], 64, "1..=64"),
+        (&["run", "--shared", "8", "k", "--", "true"], 64, "--shared=8 KEY"),
+        (&["run", "--exclusive", "8", "k", "--", "true"], 64, "--exclusive=8 KEY"),
         (&["run", "--shared", "--exclusive", "k", "--", "true"], 64, "cannot be used with"),
         (&["run", "--shared", "--permits", "2", "k", "--", "true"], 64, "cannot be used with"),
         (&["run", "--exclusive", "--max-hold", "2s", "k", "--", "true"], 64, "cannot be used with"),
@@ -65,6 +69,9 @@ fn bad_input_is_named_and_locks_nothing() -> Result<()> {
         (&["run", "-n", "--wait", "1s", "k", "--", "true"], 64, "cannot be used with"),
         (&["run", "-E", "256", "k", "--", "true"], 64, "0..=255"),
         (&["run", "k"], 64, "<COMMAND>"),
+        (&["run", "--", "env", "true"], 64, "run KEY -- COMMAND"),
+        (&["run", "-n", "-w1s", "--", "env", "true"], 64, "cannot be used with"),
+        (&["--quiet", "run", "--ttl", "1m", "--", "env", "--", "true"], 64, "run KEY -- COMMAND"),
         (&["run", "k", "--", "no-such-command-7"], 127, "there is no such command"),
         (&["run", "k", "echo a; echo b"], 127, "run KEY -- sh -c 'echo a; echo b'"),
         (&["run", "k", "./a.sh --all"], 127, "run KEY -- sh -c './a.sh --all'"),
@@ -181,6 +188,31 @@ fn a_store_can_be_in_a_file() -> Result<()> {
     elsewhere.run(&["run", "--store-file", &path, "k", "--", "true"])?.expect(0)?;
     let output = elsewhere.command(&["status", "k"]).env("SYNCGUARD_STORE_FILE", &path).output()?;
     ensure!(output.status.success(), "{output:?}");
+
+    // A password that every user can read causes a warning, unless a folder keeps the others out.
+    let may = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode));
+    let secret = folder.path().join("secret");
+    for (url, of_file, of_folder, is_told) in [
+        (&elsewhere.url, 0o644, 0o755, true),
+        (&elsewhere.url, 0o640, 0o755, false),
+        (&elsewhere.url, 0o644, 0o750, false),
+        (&harness.url, 0o644, 0o755, false),
+    ] {
+        fs::write(&secret, url)?;
+        may(&secret, of_file)?;
+        may(folder.path(), of_folder)?;
+        let file = secret.display().to_string();
+        for arguments in [&["--store-file", &file, "status", "k"][..], &["status", "k"]] {
+            let output =
+                elsewhere.command(arguments).env("SYNCGUARD_STORE_FILE", &file).output()?;
+            let said = elsewhere.checked(&output).stderr;
+            ensure!(
+                said.contains("visible to every user") == is_told,
+                "{of_file:o} {of_folder:o}: {said}"
+            );
+            ensure!(!is_told || said.contains(&file) && said.contains("chmod 600"), "{said}");
+        }
+    }
 
     // A password on the command line causes a warning.
     let done = harness.run(&["status", "k", "--store", &elsewhere.url])?.expect(69)?;

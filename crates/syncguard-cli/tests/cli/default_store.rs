@@ -88,7 +88,7 @@ fn a_look_names_the_default_store_and_makes_no_file() -> Result<()> {
         (&["tick", "k", "--json"], 0),
         (&["release", "k", "--force"], 0),
         (&["release", "k", "--force", "--json"], 0),
-        (&["release", "--holder", "a", "--force"], 0),
+        (&["release", "--holder", "a", "--force"], 82),
         (&["extend", "--from", &from], 64),
         (&["setup"], 0),
         (&["doctor"], 0),
@@ -201,6 +201,42 @@ fn two_default_stores_of_one_user_are_told() -> Result<()> {
     for same in [user.home.path().join(".local/state"), link] {
         ensure!(run(Some(&same), &[])?.is_empty(), "{same:?} is one store");
     }
+    Ok(())
+}
+
+/// A URL without a folder names another file in each folder.
+#[test]
+fn a_new_file_whose_url_names_no_folder_is_told() -> Result<()> {
+    let user = User::new()?;
+    let run = |arguments: &[&str], variable: (&str, &str)| -> Result<Finished> {
+        let mut command = user.command(arguments);
+        Ok(Finished::of(
+            &command.current_dir(user.home.path()).env(variable.0, variable.1).output()?,
+        ))
+    };
+    fs::write(user.home.path().join("url"), "sqlite:by-file.db")?;
+    let run_true = ["--quiet", "run", "k", "--", "true"];
+    let copy = ["copy-fences", "--from", &user.harness.url];
+    user.harness.run(&run_true)?.expect(0)?;
+    for (arguments, variable, file) in [
+        (&run_true[..], ("SYNCGUARD_STORE", "sqlite:a%20b.db"), "a b.db"),
+        (&run_true, ("SYNCGUARD_STORE_FILE", "url"), "by-file.db"),
+        (&["acquire", "-n", "k", "--json", "--store", "sqlite:c.db"], ("A", "b"), "c.db"),
+        (&copy, ("SYNCGUARD_TO", "sqlite:d.db"), "d.db"),
+    ] {
+        ensure!(run(&["status", "k"], variable)?.stderr.matches("is a new file").count() == 0);
+        let first = run(arguments, variable)?.expect(0)?;
+        let path = user.home.path().join(file);
+        let says = format!("the store is a new file, {}:", path.display());
+        ensure!(first.stderr.matches(&says).count() == 1 && path.exists(), "{first:?}");
+        ensure!(
+            first.stderr.contains(&format!("{} is the same", file.replace(' ', "%20"))),
+            "{first:?}"
+        );
+        ensure!(!run(arguments, variable)?.stderr.contains("a new file"), "{arguments:?}");
+    }
+    let whole = format!("sqlite://{}/whole.db", user.home.path().display());
+    ensure!(run(&run_true, ("SYNCGUARD_STORE", &whole))?.expect(0)?.stderr.is_empty());
     Ok(())
 }
 

@@ -1,10 +1,16 @@
 //! Records that cannot be read, or only in a part, or that deceive their reader, and a server without room for records.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use anyhow::{Result, ensure};
 use rustix::process::Signal;
+use serde_json::json;
+use syncguard::Key;
+use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::redis::RedisServer;
 
 use crate::harness::{Finished, Harness};
+use crate::terminal::on_terminal;
 
 /// 70: a corrupt record. It hides no other lock, and stays as it is.
 #[test]
@@ -104,4 +110,92 @@ fn characters_that_deceive_are_escaped() -> Result<()> {
     // A program must see the key as it is.
     ensure!(harness.run(&["export"])?.expect(0)?.stdout.contains(key));
     holder.end()?.expect(0).map(drop)
+}
+
+/// A record of another client, whose texts would clear the screen, ring, set a title and turn lines around.
+#[test]
+fn a_terminal_gets_no_character_of_a_record_that_it_obeys() -> Result<()> {
+    const EVIL: &str = "\u{1b}[2J\u{1b}]0;x\u{7}\u{9b}31m\u{202e}e\r\nvil\u{200b}\u{2028}\u{e0041}";
+    let server = RedisServer::start()?;
+    let harness = Harness::at(server.url(), None);
+    let now = u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis())?;
+    for (key, lock_id, holder) in [(EVIL, "A", EVIL), ("plain", "B", EVIL), ("named", "C", "ok")] {
+        let lock_id = format!("{lock_id}{}", "A".repeat(21));
+        let record = json!({
+            "lockId": lock_id, "expiresAtMs": now + 600_000, "acquiredAtMs": now - 1000, "key": key,
+            "fence": "000000000000007", "holder": holder, "note": EVIL,
+        });
+        let name = format!("syncguard:{key}");
+        server.cli(&["SET", &name, &record.to_string(), "PX", "601000"])?;
+        server.cli(&["SET", &format!("syncguard:id:{lock_id}"), &name, "PX", "601000"])?;
+        server.cli(&["SET", &format!("syncguard:fence:{name}"), "000000000000007"])?;
+    }
+    let hash = Key::new(EVIL)?.hash_id().to_string();
+    let tick = format!("{EVIL}=* * * * *");
+    let mut shown = 0;
+    for arguments in [
+        &["ls"][..],
+        &["ls", "--json", "--reveal"],
+        &["ls", "--longer-than", "100ms"],
+        &["status", EVIL],
+        &["status", "plain", "--json"],
+        &["tick", EVIL, "--tick", "* * * * *"],
+        &["tick", "plain", "--json"],
+        &["export"],
+        &["export", "--tick", &tick],
+        &["run", "-n", EVIL, "--", "true"],
+        &["run", "-w", "700ms", "plain", "--", "true"],
+        &["acquire", "-n", "plain", "--json"],
+        &["-vv", "acquire", "-w", "700ms", EVIL, "--json"],
+        &["fence", "find", &hash],
+        &["fence", "find", &hash, "--json"],
+        &["fence", "show", EVIL, "--json"],
+        &["watch", "--json", "-i", "bad"],
+        &["release", "--holder", "ok", "--force", "--yes"],
+        &["release", EVIL, "--force", "--yes"],
+        &["release", "plain", "--force", "--yes", "--json"],
+    ] {
+        let printed = on_terminal(harness.command(arguments))?;
+        let text = String::from_utf8(printed)?;
+        // Lines of a terminal end with both characters, and a line that is drawn anew begins with the first one.
+        let obeyed = [
+            "\u{1b}[2J",
+            "\u{1b}]",
+            "\u{7}",
+            "\u{9b}",
+            "\u{202e}",
+            "\u{200b}",
+            "\u{2028}",
+            "\u{e0041}",
+            "e\r\nvil",
+        ];
+        ensure!(!obeyed.iter().any(|part| text.contains(part)), "{arguments:?}: {text:?}");
+        shown += usize::from(text.contains(r"\u{1b}[2J") || text.contains(r"\u001b[2J"));
+    }
+    ensure!(shown == 8, "{shown} of them show a text of the record");
+    Ok(())
+}
+
+/// The counter of a key was deleted, so the store has lost data. This is told to those who want errors only, too.
+#[test]
+fn an_error_in_the_log_of_the_library_is_always_told() -> Result<()> {
+    let server = EtcdCluster::start(1)?;
+    let harness = Harness::at(format!("{}/p", server.url()), None);
+    harness.run(&["acquire", "k", "--json", "--ttl", "100ms"])?.expect(0)?;
+    for arguments in [
+        &["run", "k", "--", "true"][..],
+        &["--quiet", "run", "k", "--", "true"],
+        &["acquire", "k", "--json", "--ttl", "100ms", "-q"],
+        &["acquire", "k", "--json", "--ttl", "100ms", "-v"],
+    ] {
+        // The record of the lock is left, and `p/f/k` is the counter.
+        server.post(0, "kv/deleterange", r#"{"key":"cC9mL2s="}"#)?;
+        let done = harness.run(arguments)?.expect(0)?;
+        let says = "syncguard: error: the fence counter of this key is behind its last lock: was it deleted?";
+        ensure!(done.stderr.lines().any(|line| line.starts_with(says)), "{arguments:?}: {done:?}");
+        if arguments[0] != "acquire" {
+            harness.run(&["acquire", "k", "--json", "--ttl", "100ms"])?.expect(0)?;
+        }
+    }
+    Ok(())
 }

@@ -1,11 +1,16 @@
 //! `syncguard run`, on every store.
 
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
+use syncguard_test_services::etcd::EtcdCluster;
+use syncguard_test_services::postgres::PostgresServer;
+use syncguard_test_services::redis::RedisServer;
 
-use crate::harness::{Harness, StoreTest, until_caught, until_gone};
+use crate::harness::{Finished, Harness, StoreTest, until_caught, until_gone};
 use crate::processes::is_running;
 
 /// A command with a child. The command prints both process ids.
@@ -92,4 +97,62 @@ fn on_lost(harness: &Harness) -> Result<()> {
     let done = running.end()?.expect(76)?;
     ensure!(done.stdout == "done\n", "{done:?}");
     Ok(())
+}
+
+/// The store stands still as the command ends, and answers the release when the lock is over. The work was done in time, so
+/// its status counts, and a tick is done.
+fn a_late_release(url: String, mut pause: impl FnMut(bool) -> Result<()>) -> Result<()> {
+    let harness = Harness::at(url, None);
+    let line = ["--", "sh", "-c", "echo began; read -r end; exit 0"];
+    let tick = [
+        "run",
+        "--ttl",
+        "2s",
+        "--tick",
+        "0 0 29 2 *",
+        "--max-lateness",
+        "9years",
+        "--attempts",
+        "2",
+        "job",
+    ];
+    let begun = [&["run", "--ttl", "2s", "k"][..], &tick].map(|options| {
+        let mut running = harness.start(&[options, &line].concat())?;
+        ensure!(running.line()? == "began");
+        Ok(running)
+    });
+    pause(true)?;
+    let ends = begun.map(|running| running.map(|running| thread::spawn(|| running.end())));
+    // The TTL, and the tolerance.
+    thread::sleep(Duration::from_millis(3_500));
+    pause(false)?;
+    for end in ends {
+        let done: Finished = end?.join().ok().context("a thread")??.expect(0)?;
+        // On a busy machine the store is asked for too long.
+        let said = ["the command had ended in time", "could not be given back"];
+        let is_marked = done.stderr.is_empty();
+        ensure!(is_marked || said.iter().any(|says| done.stderr.contains(says)), "{done:?}");
+    }
+    harness.run(&[&tick[..], &["--", "echo", "again"]].concat())?.expect(79).map(drop)
+}
+
+#[test]
+fn a_release_that_postgres_answers_late_changes_no_status() -> Result<()> {
+    let mut server = PostgresServer::start()?;
+    let url = format!("{}?setup_schema=true", server.url());
+    a_late_release(url, |is_paused| if is_paused { server.pause() } else { server.resume() })
+}
+
+#[test]
+fn a_release_that_etcd_answers_late_changes_no_status() -> Result<()> {
+    let mut server = EtcdCluster::start(1)?;
+    let url = server.url();
+    a_late_release(url, |is_paused| if is_paused { server.pause(0) } else { server.resume(0) })
+}
+
+#[test]
+fn a_release_that_redis_answers_late_changes_no_status() -> Result<()> {
+    let mut server = RedisServer::start()?;
+    let url = server.url();
+    a_late_release(url, |is_paused| if is_paused { server.pause() } else { server.resume() })
 }

@@ -30,6 +30,10 @@ fn commands(harness: &Harness) -> Result<()> {
         &["fence", "find", &hash],
         &["fence", "find", &hash[..8]],
         &["fence", "find", &hash.to_uppercase(), "--json"],
+        // As `Debug`, a log that cuts it, and `sha256sum` write it.
+        &["fence", "find", &format!("Key(#{hash})")],
+        &["fence", "find", &format!("#{}…", &hash[..8])],
+        &["fence", "find", &format!("{hash}{}", "0".repeat(40))],
         &["fence", "find", "012345678901"],
         &["ls", "shown:"],
         &["ls", "shown:", "--json"],

@@ -61,6 +61,21 @@ fn on(store: Store) -> Result<()> {
     }
 }
 
+/// The messages of the library, in words for people who type commands.
+#[test]
+fn a_lock_that_is_not_given_back_before_the_end_is_told() -> Result<()> {
+    let mut server = RedisServer::start()?;
+    let holder = Harness::at(server.url(), None).holder("k", &["-v", "--ttl", "1h"])?;
+    server.pause()?;
+    let done = holder.end()?.expect(0)?;
+    anyhow::ensure!(
+        done.stderr.contains("locks could not be given back before the end"),
+        "{done:?}"
+    );
+    anyhow::ensure!(!done.stderr.contains("tokio"), "{done:?}");
+    Ok(())
+}
+
 /// If the store goes away while the command runs, the command is ended when its lock expires, and has its grace then.
 #[test]
 fn redis_goes_away() -> Result<()> {

@@ -140,8 +140,8 @@ fn a_watchdog_does_not_end_by_a_signal_that_can_be_refused() -> Result<()> {
     let harness = Harness::file()?;
     let (running, pids) = harness.family(&["k"], FAMILY)?;
     let own = watchdog(running.pid()?).context("a watchdog")?;
-    let named = format!("syncguard: watchdog of {}", running.pid()?);
-    let wanted = ("syncguard-watch".to_owned(), named);
+    let named = format!("lock-watchdog of {}", running.pid()?);
+    let wanted = ("lock-watchdog".to_owned(), named);
     wait::until("its name", LONG, || Ok(name(own) == wanted))?;
     let blocked = || -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{own}/status"))?;
@@ -157,6 +157,46 @@ fn a_watchdog_does_not_end_by_a_signal_that_can_be_refused() -> Result<()> {
     running.signal(Signal::KILL)?;
     until_gone(&pids)?;
     wait::until("its own end", LONG, || Ok(!matches!(state(own), Some('S' | 'R' | 'D'))))
+}
+
+/// No name by which an operator ends `syncguard` is a name of its watchdog, which then ends the command and its children.
+/// The signals here are as fast as those of `pkill -9`: all processes that match are found first.
+#[test]
+fn a_watchdog_outlives_the_end_of_all_that_is_called_syncguard() -> Result<()> {
+    // Whether the process has a name that the program looks for, and whether the watchdog is a replacement.
+    for (is_called, is_replaced) in [
+        (as_for_pkill as fn(u32) -> bool, false),
+        (as_for_pkill_f, false),
+        (as_for_pkill, true),
+        (as_for_pkill_f, true),
+    ] {
+        let harness = Harness::file()?;
+        let (running, pids) = harness.family(&["k"], FAMILY)?;
+        let own = running.pid()?;
+        if is_replaced {
+            let old = watchdog(own).context("a watchdog")?;
+            signal(old, Signal::KILL)?;
+            let new = until_replaced(own, old)?;
+            wait::until("its name", LONG, || Ok(name(new).0 == "lock-watchdog"))?;
+        }
+        let found: Vec<u32> =
+            family(own).into_iter().map(|(pid, _)| pid).filter(|pid| is_called(*pid)).collect();
+        ensure!(found.contains(&own), "{found:?}");
+        found.iter().try_for_each(|pid| signal(*pid, Signal::KILL))?;
+        until_gone(&pids)?;
+    }
+    Ok(())
+}
+
+/// As `pkill syncguard`, `pkill -x syncguard` and `killall syncguard` find processes.
+fn as_for_pkill(pid: u32) -> bool {
+    name(pid).0.contains("syncguard")
+}
+
+/// As `pkill -f syncguard` and `pidof syncguard` find processes.
+fn as_for_pkill_f(pid: u32) -> bool {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&line).contains("syncguard")
 }
 
 /// The command, or a child that ends later, can use the grace to clean up: SIGKILL does not come together with SIGTERM. A

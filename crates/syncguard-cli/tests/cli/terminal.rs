@@ -1,13 +1,35 @@
 //! A terminal: a detached session of tmux.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use syncguard_test_services::{install, tools, wait};
 use tempfile::TempDir;
 
 use crate::harness::{Harness, LONG};
+
+/// Runs a command to its end, and returns what a terminal gets from it.
+pub(crate) fn on_terminal(mut command: Command) -> Result<Vec<u8>> {
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
+    grantpt(&terminal)?;
+    unlockpt(&terminal)?;
+    let name = ptsname(&terminal, Vec::new())?;
+    let side = File::options().read(true).write(true).open(name.to_str()?)?;
+    command.stdin(side.try_clone()?).stdout(side.try_clone()?).stderr(side);
+    let mut child = command.spawn()?;
+    // The last handles of the other side, beside those of the child.
+    drop(command);
+    let mut printed = Vec::new();
+    let mut terminal = File::from(terminal);
+    // Ends with an error when the other side is closed.
+    let _ = terminal.read_to_end(&mut printed);
+    child.wait()?;
+    Ok(printed)
+}
 
 /// A terminal. Dropping it ends all its processes.
 pub(crate) struct Terminal {

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use syncguard_core::authoring::pause::jittered;
 use syncguard_core::authoring::{OutageLog, Parting, TriedInWindow, try_acquire_in_window};
-use syncguard_core::contract::{FenceWindow, Refusal, TIME_STEP};
-use syncguard_core::{Contention, LockBackend, LockError, LockGuard, ReleaseResult, Timestamp};
+use syncguard_core::contract::{FenceToken as _, FenceWindow, Refusal, TIME_STEP};
+use syncguard_core::{
+    Contention, Fence, LockBackend, LockError, LockGuard, ReleaseResult, Timestamp,
+};
 use tokio::time::Instant;
 
 use super::Ticks;
@@ -285,7 +287,8 @@ impl<B: LockBackend> Ticks<B> {
         Ok(Some((Box::new(guard), tick)))
     }
 
-    /// Releases the lock of a tick, and marks the tick as done in the same request. Returns false if the tick is not done.
+    /// Releases the lock of a tick, and marks the tick as done in the same request, or later if the store was away. Returns
+    /// false if the tick is not done.
     async fn finish(&self, guard: Box<LockGuard<B>>, tick: &Tick<B::Fence>) -> bool {
         let parting = match done(tick.scheduled_at()) {
             Ok(done) if !tick.is_given_up() => Parting::Counter(done),
@@ -294,16 +297,27 @@ impl<B: LockBackend> Ticks<B> {
                 .map_or(Parting::Free, Parting::Pause),
         };
         let held_for = guard.valid_for();
+        let over = Instant::now() + held_for;
         let mut released = give_back(*guard, parting, "a tick's").await;
-        if let (Err(_), Parting::Counter(done)) = (&released, parting) {
-            // The release goes on in the background until the lock expires.
-            let drained = self.backend.client_state().drained(held_for);
-            tokio::select! {
-                biased;
-                _ = drained => {}
-                () = self.shutdown.cancelled() => {}
+        let is_late = match &released {
+            Err(_) => true,
+            Ok(released) => !released.is_released() && Instant::now() >= over,
+        };
+        if let Parting::Counter(done) = parting
+            && is_late
+        {
+            if released.is_err() {
+                // The release goes on in the background until the lock expires.
+                let drained = self.backend.client_state().drained(held_for);
+                tokio::select! {
+                    biased;
+                    _ = drained => {}
+                    () = self.shutdown.cancelled() => {}
+                }
             }
-            if self.counter().await.is_ok_and(|counter| counter == Some(done)) {
+            // Nobody else could have the lock before the work had ended, unless that was over by then.
+            let own = tick.fence().fence().filter(|_| !held_for.is_zero());
+            if self.mark(own, done, tick.scheduled_at()).await {
                 released = Ok(ReleaseResult::Released);
             } else {
                 tracing::warn!(
@@ -315,6 +329,33 @@ impl<B: LockBackend> Ticks<B> {
             !tick.is_given_up() && released.as_ref().is_ok_and(|released| released.is_released());
         tick.set_released(released);
         is_done
+    }
+
+    /// Marks a tick as done after its lock, while its last attempt is `own`. Goes on through an outage for another TTL, if
+    /// an attempt may begin then. Returns whether no attempt follows.
+    async fn mark(&self, own: Option<Fence>, done: Fence, tick: Timestamp) -> bool {
+        let late_by = self.now().map_or(Duration::MAX, |now| now - tick);
+        let in_time = self.rules(self.missed).max_lateness.saturating_sub(late_by);
+        let until = Instant::now() + in_time.min(self.config.ttl().as_duration());
+        for failures in 1.. {
+            let pause = match self.try_mark(own, done).await {
+                Ok(is_over) => return is_over,
+                Err(_) => PAUSES.pause(failures),
+            };
+            if Instant::now() + pause > until || !sleep_unless(pause, &self.shutdown).await {
+                break;
+            }
+        }
+        false
+    }
+
+    /// An attempt that begins between the two requests runs beside a tick that is done, and is the last one.
+    async fn try_mark(&self, own: Option<Fence>, done: Fence) -> Result<bool, LockError> {
+        let counter = self.counter().await?;
+        if counter.is_none() || counter != own {
+            return Ok(counter >= Some(done));
+        }
+        self.inventory()?.raise_counter(self.config.key()?, done).await.map(|_| true)
     }
 }
 

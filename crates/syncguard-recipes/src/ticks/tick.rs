@@ -124,7 +124,8 @@ impl<F: FenceToken> Tick<F> {
     }
 
     /// Waits until the lock of this attempt is given back after the end of the work, and returns the answer of the store:
-    /// [`NotHeld`](ReleaseResult::NotHeld) if another process has taken the lock away meanwhile.
+    /// [`NotHeld`](ReleaseResult::NotHeld) if another process has taken the lock away meanwhile. If the lock had expired
+    /// when the store answered, the answer is `Released` if the tick is marked as done all the same.
     ///
     /// The work itself must not wait for it, since the lock is kept until the work ends. If the future of the recipe is
     /// dropped before, this waits for ever.

@@ -33,7 +33,7 @@ pub(super) async fn release(
     }
     if locks.is_empty() {
         output.note("no lock with this label is held");
-        return Ok(if corrupt.is_empty() { Status::SUCCESS } else { Status::INTERNAL });
+        return Ok(if corrupt.is_empty() { Status::NONE_FOUND } else { Status::INTERNAL });
     }
     // A part of the question, and no note: notes show no keys.
     let shown = listing::as_table(&locks, &["HOLDER", "RECIPE"]);

@@ -32,7 +32,8 @@ pub(crate) struct Options {
 pub(super) struct Which {
     /// The key of a lock to take away
     pub(super) key: Option<String>,
-    /// Takes away all locks of the holder with exactly this label, such as a process that is dead
+    /// Takes away all locks of the holder with exactly this label, such as a process that is dead; status
+    /// 82 if there is none
     #[arg(long, value_name = "LABEL")]
     pub(super) holder: Option<String>,
     /// Releases the lock in this file of `acquire --save`, and removes the file; `-` is standard

@@ -1,6 +1,6 @@
 //! The screen of the terminal.
 
-use std::io::{self, Stdout, Write as _, stdin, stdout};
+use std::io::{self, IsTerminal as _, Stdout, Write as _, stderr, stdin, stdout};
 
 use ratatui::backend::CrosstermBackend;
 use ratatui::{Frame, Terminal};
@@ -8,20 +8,25 @@ use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
 };
 
+use crate::messages;
+
 /// The alternate screen of the terminal, which gives each key to this program at once. Dropping it
 /// brings the normal screen and its modes back.
 pub(super) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
     _restored: Restored,
+    /// Messages come on the normal screen.
+    _messages: Option<messages::Held>,
 }
 
 impl Screen {
     pub(super) fn enter() -> io::Result<Self> {
+        let messages = stderr().is_terminal().then(messages::hold);
         let restored = Restored { modes: with_keys_at_once() };
         // The alternate screen, and no cursor.
         write("\x1b[?1049h\x1b[?25l\x1b[2J")?;
         let terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
-        Ok(Self { terminal, _restored: restored })
+        Ok(Self { terminal, _restored: restored, _messages: messages })
     }
 
     pub(super) fn draw(&mut self, render: impl FnOnce(&mut Frame)) -> io::Result<()> {

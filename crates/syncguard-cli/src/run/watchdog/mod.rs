@@ -18,6 +18,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::timeout;
 
+use self::process::COMMAND_NAME;
 pub(crate) use self::process::main;
 use self::protocol::{DISMISSED, deadline_order, group_order, now};
 pub(crate) use self::protocol::{NAME, deadline_of, is_over, watch_own_group};
@@ -144,7 +145,8 @@ impl Watchdog {
 fn spawn(program: &PathBuf, last_orders: &[Option<String>]) -> io::Result<(Child, ChildStdin)> {
     let mut command = Command::new(program);
     // The watchdog inherits almost nothing from the job: no password in its environment, no open folder.
-    let name = format!("syncguard: watchdog of {}", std::process::id());
+    // Without the name of this program: `pkill -9 -f syncguard` would end both, and with them all that ends the group.
+    let name = format!("{COMMAND_NAME} of {}", std::process::id());
     command.arg0(name).arg(NAME).env_clear().current_dir("/").process_group(0);
     command.args(last_orders.iter().flatten().map(|order| order.trim_end()));
     // Standard error is for the one message that nobody else could give.

@@ -14,6 +14,9 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::protocol;
 use crate::run::group::{Rest, RunsAsAnother, rest_of};
 
+/// The name of the process in `ps`, of which the system shows 15 bytes.
+pub(super) const COMMAND_NAME: &str = "lock-watchdog";
+
 /// The longest wait between two checks of the clock: the deadline counts the sleep of the machine,
 /// and the wait for an order does not.
 const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -27,8 +30,8 @@ pub(crate) fn main(arguments: std::iter::Skip<ArgsOs>) -> ExitCode {
     // SIGTERM, SIGHUP and SIGINT are for the command, so the watchdog blocks them. Children would
     // inherit the mask, but the watchdog starts none.
     let _ = SigSet::all().thread_block();
-    // Linux would name it `exe`, after the path that it was started by. 15 bytes are shown.
-    let _ = fs::write("/proc/self/comm", "syncguard-watch");
+    // Linux would name it `exe`, after the path that it was started by.
+    let _ = fs::write("/proc/self/comm", COMMAND_NAME);
     let (order, orders) = channel();
     for argument in arguments.filter_map(|argument| argument.into_string().ok()) {
         let _ = order.send(argument);
