@@ -220,6 +220,7 @@ mod pool;
 mod record;
 mod release;
 mod resent_acquires;
+mod risk;
 mod schema;
 mod settings;
 mod settle;
@@ -239,7 +240,8 @@ pub use {deadpool_postgres, tokio_postgres};
 pub use self::backend::PostgresBackend;
 pub use self::check_fence::{CheckFenceError, check_fence_sql};
 pub use self::config::PostgresOptions;
-pub use self::durability::{DurabilityReport, DurabilityRisk};
+pub use self::durability::DurabilityReport;
+pub use self::risk::DurabilityRisk;
 pub use self::schema::{schema_sql, setup_schema};
 pub use self::sql_fence::SqlFence;
 
