@@ -12,6 +12,10 @@ const REPLACEMENTS: &[(&str, &str)] = &[
         "choose other names with with_tables",
         "give other names with lock_table and fence_table in the URL",
     ),
+    (
+        "name the owner: with_trusted_owner, in a URL trusted_owner=",
+        "add to the URL trusted_owner=",
+    ),
     ("set `with_wait_replicas`", "add wait_replicas=1 to the URL"),
     ("turn on unprepared statements", "add unprepared_statements=true to the URL"),
     ("needs the feature `tls` of syncguard-redis or syncguard", TLS),

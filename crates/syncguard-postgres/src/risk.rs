@@ -148,8 +148,8 @@ impl DurabilityRisk {
             _ => return String::new(),
         };
         format!(
-            "`syncguard doctor` prints the statements that mend it; or, if {owner} and its code may run as this role, \
-             name it as the trusted owner: with_trusted_owner, in a URL trusted_owner={owner}"
+            "`syncguard doctor` prints the statements that mend it; or, if you know who made this and trust it, name the \
+             owner: with_trusted_owner, in a URL trusted_owner={owner}"
         )
     }
 }
@@ -165,9 +165,9 @@ impl fmt::Display for DurabilityRisk {
             Self::SpecialTable { table, .. } => {
                 &format!("{table} is a view, a parent or another special table")
             }
-            Self::ForeignTable { table, owner } => &format!(
-                "the table {table} belongs to {owner}, which decides what happens to locks, and whose code runs as this role"
-            ),
+            Self::ForeignTable { table, owner } => {
+                &format!("the table {table} belongs to {owner}, whose code may run as this role")
+            }
             Self::ForeignSchema { schema, owner } => &format!(
                 "the schema {schema}, which has the name of this role, belongs to {owner}, which can replace its tables"
             ),

@@ -172,7 +172,7 @@ async fn of_others(risks: &[DurabilityRisk], catalog: &Catalog<'_>) -> Vec<Findi
         old.sort_unstable();
         old.dedup();
         let trust = trust.map_or_else(String::new, |owner| {
-            format!(", unless {owner} and its code may do all that this role may: then add trusted_owner={owner} to the URL")
+            format!(". If you know who made this and trust it, add trusted_owner={owner} to the URL instead")
         });
         let says = format!(
             "{}. Stop the programs that use these tables, and make them anew as an administrator{trust}",
