@@ -141,7 +141,7 @@ async fn row_level_security_that_filters_nothing_of_a_role_does_not_matter() -> 
     sees_all(&owner, "owner", "the owner").await?;
     let id = take(&owner, "held").await?;
     for (key, url) in [("free", url(&server, "free")), ("super", server.url())] {
-        let backend = PostgresBackend::connect(&url).await?;
+        let backend = PostgresBackend::connect(&format!("{url}?trusted_owner=owner")).await?;
         sees_all(&backend, key, key).await?;
         ensure!(backend.is_locked(IsLockedRequest::new("held")?).await?);
     }
@@ -168,9 +168,9 @@ async fn row_level_security_refuses_behind_pgbouncer() -> Result<()> {
         let connected = PostgresBackend::connect_with(&pooler.url(), options.clone()).await;
         let error = connected.map(drop).unwrap_err();
         ensure!(error.message().contains("row-level security"), "{error}");
-        on_both(&server, "ALTER TABLE {} DISABLE ROW LEVEL SECURITY")?;
+        on_both(&server, "SET ROLE NONE; ALTER TABLE {} DISABLE ROW LEVEL SECURITY")?;
         let backend = PostgresBackend::connect_with(&pooler.url(), options).await?;
-        on_both(&server, "ALTER TABLE {} ENABLE ROW LEVEL SECURITY")?;
+        on_both(&server, "SET ROLE NONE; ALTER TABLE {} ENABLE ROW LEVEL SECURITY")?;
         refuses_all(&backend, "key", id, "PgBouncer").await?;
     }
     Ok(())
@@ -430,7 +430,7 @@ const ACTING: &[(&str, &str, &str)] = &[
         "public.syncguard_fence_counters is a view, a parent",
     ),
     (
-        "+ ENABLE ROW LEVEL SECURITY; CREATE POLICY x ON syncguard_locks USING (gift('') = 1)",
+        "+ ENABLE ROW LEVEL SECURITY; + FORCE ROW LEVEL SECURITY; CREATE POLICY x ON syncguard_locks USING (gift('') = 1)",
         "DROP POLICY x ON syncguard_locks; + DISABLE ROW LEVEL SECURITY",
         "row-level security may hide rows of the table public.syncguard_locks",
     ),
