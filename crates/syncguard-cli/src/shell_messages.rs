@@ -8,6 +8,7 @@ const TLS: &str = "needs a syncguard that was built with the feature `tls`";
 const REPLACEMENTS: &[(&str, &str)] = &[
     ("run setup_schema, or connect with setup_schema=true in the URL", SETUP),
     ("run setup_schema", SETUP),
+    ("run set-up as ", "run `syncguard setup` as "),
     (
         "choose other names with with_tables",
         "give other names with lock_table and fence_table in the URL",
