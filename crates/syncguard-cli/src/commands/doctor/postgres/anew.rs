@@ -81,7 +81,7 @@ pub(super) async fn statements(catalog: &Catalog<'_>, old: &[&str]) -> Option<St
         STRIP.replace("{old}", &regclasses.join(", ")).replace("{columns}", &columns.join(", "));
     let only: Vec<String> = old.iter().map(|table| format!("ONLY {table}")).collect();
     Some(format!(
-        "BEGIN; SET LOCAL search_path = pg_catalog; LOCK TABLE {} IN ACCESS EXCLUSIVE MODE; {strip}; {}; \
+        "BEGIN; SET LOCAL client_min_messages = warning; SET LOCAL search_path = pg_catalog; LOCK TABLE {} IN ACCESS EXCLUSIVE MODE; {strip}; {}; \
          DROP TABLE {} CASCADE; SET LOCAL search_path = {}; {} SET LOCAL search_path = pg_catalog; {}; COMMIT",
         only.join(", "),
         kept.join("; "),
