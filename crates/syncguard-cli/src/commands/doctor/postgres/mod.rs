@@ -43,7 +43,9 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
         findings
             .push(Finding::green("durability", "locks and fences survive a crash of the server"));
     }
-    match catalog.missing_tables().await {
+    // What mends unsafe tables also makes those that are missing.
+    let missing = if is_safe { catalog.missing_tables().await } else { None };
+    match missing {
         // Without its tables nothing works, signals included.
         Some(missing) => findings.push(of_missing_tables(&missing)),
         None if report.signals == SignalStatus::Failing => {
