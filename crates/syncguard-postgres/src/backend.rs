@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use deadpool_postgres::Pool;
-use syncguard_core::authoring::cancel;
+use syncguard_core::authoring::cancel::{self, Caller};
 use syncguard_core::authoring::cancel::{Settle, Settled, Unsettled};
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
@@ -203,7 +203,7 @@ impl PostgresBackend {
     /// Safe: the report only reads.
     pub async fn durability_report(&self) -> Result<DurabilityReport, LockError> {
         let inner = Arc::clone(&self.0);
-        cancel::finish(None, async move { inner.durability().await }).await
+        cancel::finish(None, async move { inner.durability(&Caller::new(None)).await }).await
     }
 
     /// Runs [`setup_schema`](crate::setup_schema) with this backend's pool and options.

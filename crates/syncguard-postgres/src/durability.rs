@@ -96,14 +96,14 @@ pub(crate) struct TableState {
 
 impl Inner {
     /// Checks the server, and the tables if they exist. This reads the server's catalogs alone: it runs no code of others.
-    pub(crate) async fn inspect(&self) -> Result<Inspection, LockError> {
+    pub(crate) async fn inspect(&self, caller: &Caller) -> Result<Inspection, LockError> {
         let tables = &self.settings.tables;
         let (locks, fences) = (tables.locks.quoted(), tables.fences.quoted());
         let parameters = [&locks, &fences, &self.settings.trusted_owner];
         let parameters = parameters.map(|text| Param::Text(text));
         let answer = self
             .pool
-            .query(Lane::Contender, &Caller::new(None), &inspection(&self.settings), &parameters)
+            .query(Lane::Contender, caller, &inspection(&self.settings), &parameters)
             .await?;
         let row =
             answer.row.ok_or_else(|| LockError::internal("PostgreSQL did not say what it is"))?;
@@ -145,8 +145,8 @@ impl Inner {
     }
 
     /// Checks the server and the tables, and notes whether holders can be stored.
-    pub(crate) async fn durability(&self) -> Result<DurabilityReport, LockError> {
-        let found = self.inspect().await?;
+    pub(crate) async fn durability(&self, caller: &Caller) -> Result<DurabilityReport, LockError> {
+        let found = self.inspect(caller).await?;
         self.keeps_holders(!found.lacks_holders);
         Ok(found.report)
     }

@@ -29,8 +29,8 @@ pub(crate) struct Inner {
 
 impl Inner {
     /// The first operation checks the database and the tables: no statement may run code of others before.
-    pub(crate) async fn check(&self) -> Result<(), LockError> {
-        let check = async || self.durability().await?.enforce(self.settings.strict);
+    pub(crate) async fn check(&self, caller: &Caller) -> Result<(), LockError> {
+        let check = async || self.durability(caller).await?.enforce(self.settings.strict);
         self.checked.get_or_try_init(check).await.map(drop)
     }
 
@@ -42,7 +42,7 @@ impl Inner {
         statement: &Statement,
         parameters: &[Param<'_>],
     ) -> Result<Answer, LockError> {
-        self.check().await?;
+        self.check(caller).await?;
         self.pool.query(lane, caller, statement, parameters).await
     }
 
@@ -55,7 +55,7 @@ impl Inner {
             // One acquire looks; the others go on.
             self.keeps_holders(false);
             // An error changes nothing.
-            let _ = self.durability().await;
+            let _ = self.durability(&Caller::new(None)).await;
         }
         if self.lacks_holders().is_some() {
             (&self.statements.acquire_without_holder, false)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::Pool;
-use syncguard_core::authoring::cancel;
+use syncguard_core::authoring::cancel::{self, Caller};
 use syncguard_core::{ErrorCode, LockError};
 use tokio::time::{Instant, timeout};
 
@@ -103,7 +103,7 @@ async fn make(inner: &Inner) -> Result<DurabilityReport, LockError> {
         ddl(&inner.settings)
     );
     for _ in 0..ATTEMPTS {
-        let found = inner.inspect().await?;
+        let found = inner.inspect(&Caller::new(None)).await?;
         found.report.refuse_others()?;
         if !needs_work(&found.tables)? {
             inner.keeps_holders(!found.lacks_holders);
