@@ -148,7 +148,7 @@ async fn dispatch(cli: Cli, output: Output) -> Result<Status, Failure> {
             cli.global.expect_no_store("copy-fences takes --from and --to")?;
             commands::copy_fences::run(&options, output).await
         }
-        Command::Setup(commands::setup::Options {}) => commands::setup::run(store()?).await,
+        Command::Setup(options) => commands::setup::run(&options, store()?).await,
         Command::Doctor(options) => {
             let store = match &options.url {
                 Some(url) => {

@@ -8,9 +8,14 @@ const TLS: &str = "needs a syncguard that was built with the feature `tls`";
 const REPLACEMENTS: &[(&str, &str)] = &[
     ("run setup_schema, or connect with setup_schema=true in the URL", SETUP),
     ("run setup_schema", SETUP),
+    ("run set-up as ", "run `syncguard setup` as "),
     (
         "choose other names with with_tables",
         "give other names with lock_table and fence_table in the URL",
+    ),
+    (
+        "name the owner: with_trusted_owner, in a URL trusted_owner=",
+        "add to the URL trusted_owner=",
     ),
     ("set `with_wait_replicas`", "add wait_replicas=1 to the URL"),
     ("turn on unprepared statements", "add unprepared_statements=true to the URL"),

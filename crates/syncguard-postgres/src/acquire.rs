@@ -23,7 +23,7 @@ pub(crate) async fn acquire(
 ) -> Result<AcquireResult, LockError> {
     /// After so many tries that lost against another session, the result is contention.
     const TRIES: u32 = 3;
-    inner.refuse_forgetful_database().await?;
+    inner.check(&caller).await?;
     let storage_key = names::lock_name(&request.key)?;
     let fence_key = names::fence_name(&storage_key)?;
     let holder = holder_text(inner.settings.client_state.holder_of(&request));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use deadpool_postgres::Pool;
-use syncguard_core::authoring::cancel;
+use syncguard_core::authoring::cancel::{self, Caller};
 use syncguard_core::authoring::cancel::{Settle, Settled, Unsettled};
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
@@ -46,7 +46,8 @@ pub struct PostgresBackend(Arc<Inner>);
 impl PostgresBackend {
     /// Makes a backend over a pool of your own, with its TLS. Sends nothing.
     ///
-    /// The tables must exist: see [`setup_schema`](crate::setup_schema). One connection of the pool is kept for
+    /// The tables must exist: see [`setup_schema`](crate::setup_schema). The first operation checks them, as
+    /// [`connect`](Self::connect) does. One connection of the pool is kept for
     /// holders that extend or release their lock; contenders share the others. A pool that hands out connections
     /// in the middle of a transaction voids every promise, because nothing in that transaction is committed.
     ///
@@ -95,6 +96,7 @@ impl PostgresBackend {
     /// | `lock_table` | the lock table, with a schema if needed: `ops.app_locks` | `syncguard_locks` |
     /// | `fence_table` | the table of fence counters | `syncguard_fence_counters` |
     /// | `setup_schema` | creates missing tables: [`setup_schema`](Self::setup_schema) | `false` |
+    /// | `upgrade_schema` | the same, and adds missing columns: [`with_schema_upgrade`](PostgresOptions::with_schema_upgrade) | `false` |
     /// | `pool_size` | the most connections, 1 to 10000 | 10 |
     /// | `connect_timeout_ms` | the limit for an address to answer and to log in | 5000 |
     /// | `pool_wait_timeout_ms` | the limit for the wait for a connection of the pool | 5000 |
@@ -102,6 +104,7 @@ impl PostgresBackend {
     /// | `unprepared_statements` | sends statements as PgBouncer's transaction mode needs them | `false` |
     /// | `signals` | lets waiters hear of releases by other processes: [`with_signals`](PostgresOptions::with_signals) | `true` |
     /// | `strict_durability` | refuses a database that may forget a lock | `false` |
+    /// | `trusted_owner` | the role whose tables are trusted as they are: [`with_trusted_owner`](PostgresOptions::with_trusted_owner) | none |
     /// | `cleanup_in_is_locked` | lets `is_locked` delete expired locks | `false` |
     /// | `dispose_timeout_ms` | the limit for a release at the end of a guard | 5000 |
     /// | `holder` | the label of the holder, for people; empty is none | host name and process id |
@@ -148,7 +151,8 @@ impl PostgresBackend {
     /// # Errors
     ///
     /// `InvalidArgument` for a bad URL (the message says what is allowed and shows nothing of the URL),
-    /// for a parameter that needs the feature `tls`, and in strict mode for a database that can forget a lock;
+    /// for a parameter that needs the feature `tls`, for tables that others can [act
+    /// on](crate::DurabilityRisk::is_always_refused), and in strict mode for a database that can forget a lock;
     /// `AuthFailed`, `ServiceUnavailable` or `NetworkTimeout` if the server cannot be used.
     ///
     /// # Cancel safety
@@ -156,21 +160,29 @@ impl PostgresBackend {
     /// Safe.
     pub async fn connect_with(url: &str, options: PostgresOptions) -> Result<Self, LockError> {
         let Parsed { config, options, setup_schema } = url::parse(url, options)?;
-        let mut settings = Settings::new(options.clone())?;
-        let strict = settings.strict;
-        let pool = make_pool(config, &options, &mut settings)?;
-        let backend = Self::over(pool, settings);
-        if setup_schema {
-            backend.setup_schema().await?;
-        }
-        backend.durability_report().await?.enforce(strict)?;
-        // The database passed the check, or may be any database.
+        let backend = Self::connect_later(config, &options)?;
+        let report = if setup_schema {
+            set_up(Arc::clone(&backend.0)).await?
+        } else {
+            backend.durability_report().await?
+        };
+        report.enforce(backend.0.settings.strict)?;
         let _ = backend.0.checked.set(());
         Ok(backend)
     }
 
-    /// Makes a pool, and does not check the server.
-    #[cfg(feature = "test-util")]
+    /// Makes a pool as [`connect`](Self::connect) does, and sends nothing. The first operation checks the server.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad URL.
+    #[doc(hidden)]
+    pub fn unchecked(url: &str) -> Result<Self, LockError> {
+        let Parsed { config, options, .. } = url::parse(url, PostgresOptions::new())?;
+        Self::connect_later(config, &options)
+    }
+
+    /// Makes a pool, and does not check the server yet.
     pub(crate) fn connect_later(
         config: tokio_postgres::Config,
         options: &PostgresOptions,
@@ -191,7 +203,7 @@ impl PostgresBackend {
     /// Safe: the report only reads.
     pub async fn durability_report(&self) -> Result<DurabilityReport, LockError> {
         let inner = Arc::clone(&self.0);
-        cancel::finish(None, async move { inner.durability().await }).await
+        cancel::finish(None, async move { inner.durability(&Caller::new(None)).await }).await
     }
 
     /// Runs [`setup_schema`](crate::setup_schema) with this backend's pool and options.
@@ -204,9 +216,7 @@ impl PostgresBackend {
     ///
     /// As [`setup_schema`](crate::setup_schema).
     pub async fn setup_schema(&self) -> Result<(), LockError> {
-        set_up(self.pool(), self.0.settings.clone()).await?;
-        self.0.keeps_holders(true);
-        Ok(())
+        set_up(Arc::clone(&self.0)).await.map(drop)
     }
 
     /// Returns the pool. A pool that [`connect_with`](Self::connect_with) made is for locks alone. Unless

@@ -23,6 +23,7 @@ use crate::signals::route::{Route, SignalOptions};
 ///     .with_statement_timeout(Duration::from_secs(2));
 /// ```
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one option")]
 #[must_use]
 pub struct PostgresOptions {
     pub(crate) lock_table: String,
@@ -35,6 +36,8 @@ pub struct PostgresOptions {
     pub(crate) statement_timeout: Duration,
     pub(crate) unprepared_statements: bool,
     pub(crate) strict_durability: bool,
+    pub(crate) trusted_owner: String,
+    pub(crate) schema_upgrade: bool,
     pub(crate) cancel: Option<CancelRequests>,
     pub(crate) signals: SignalOptions,
     /// Connections to a simulated server.
@@ -77,6 +80,8 @@ impl PostgresOptions {
             statement_timeout: Self::DEFAULT_STATEMENT_TIMEOUT,
             unprepared_statements: false,
             strict_durability: false,
+            trusted_owner: String::new(),
+            schema_upgrade: false,
             cancel: None,
             signals: SignalOptions { are_on: true, route: None },
             #[cfg(feature = "test-util")]
@@ -169,11 +174,35 @@ impl PostgresOptions {
     }
 
     /// Sets whether to refuse a database that may forget a lock it has granted: see
-    /// [`DurabilityReport`](crate::DurabilityReport). Default: no, only a warning.
+    /// [`DurabilityReport`](crate::DurabilityReport). Default: no, only a warning. Tables that [others can act
+    /// on](crate::DurabilityRisk::is_always_refused) are refused in any case.
     ///
-    /// Over a pool of your own, the first acquire checks.
+    /// Over a pool of your own, the first operation checks.
     pub fn with_strict_durability(mut self, strict: bool) -> Self {
         self.strict_durability = strict;
+        self
+    }
+
+    /// Trusts the tables of this role as they are, with all that it has put on them and all rights that it has given.
+    /// Default: nobody's; an empty text means the same.
+    ///
+    /// The owner of a table decides what happens to locks, and the code of its triggers, defaults and expressions runs as
+    /// the role that takes a lock. So the backend works only with tables that belong to its own role, to a role that its
+    /// role may become, to the owner of the schema or of the database, or to a superuser, and that have no code on them:
+    /// see [`DurabilityRisk`](crate::DurabilityRisk). Name the owner of the tables if it is another role, such as the
+    /// role that runs your migrations, or if a trigger of your own is on a table.
+    pub fn with_trusted_owner(mut self, role: impl Into<String>) -> Self {
+        self.trusted_owner = role.into();
+        self
+    }
+
+    /// Sets whether [`setup_schema`](crate::setup_schema) also adds the columns that tables of the TypeScript library or
+    /// of an earlier version lack, today `holder`. Default: no; locks work without.
+    ///
+    /// Each open connection of the TypeScript library fails once per statement after a column was added: see the
+    /// [guide](https://docs.rs/syncguard/latest/syncguard/guide/from_typescript/). So add columns at a quiet time.
+    pub fn with_schema_upgrade(mut self, upgrade: bool) -> Self {
+        self.schema_upgrade = upgrade;
         self
     }
 

@@ -1,7 +1,5 @@
 //! Checks if the database can forget what it has confirmed, and if others can change it.
 
-use std::fmt;
-
 use syncguard_core::LockError;
 use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::contract::SignalStatus;
@@ -10,14 +8,17 @@ use tokio_postgres::types::Type;
 use crate::inner::Inner;
 use crate::pool::{Lane, Param};
 use crate::record::column;
+use crate::risk::{DurabilityRisk, printable};
 use crate::settings::Settings;
 use crate::statements::{Statement, render};
 
 /// Findings that can make the database forget, change or hide a granted lock, or a fence: then one lock can have two
 /// holders, and a fence can come twice.
 ///
-/// [`connect`](crate::PostgresBackend::connect) logs each finding as a warning;
-/// [`with_strict_durability`](crate::PostgresOptions::with_strict_durability) refuses to work instead.
+/// [`connect`](crate::PostgresBackend::connect) refuses tables that [others can act
+/// on](DurabilityRisk::is_always_refused), and logs each other finding as a warning;
+/// [`with_strict_durability`](crate::PostgresOptions::with_strict_durability) refuses to work instead. Over a pool of your
+/// own, the first operation does so.
 ///
 /// No query can find one risk: a failover to a standby that had not received the last commits. If that matters, let
 /// commits wait for a standby (`synchronous_standby_names`); the backend never commits with less than
@@ -35,76 +36,14 @@ pub struct DurabilityReport {
     pub open_schema: Option<String>,
 }
 
-/// A finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum DurabilityRisk {
-    /// The server is a standby: it grants no locks, and its data may be old.
-    Standby,
-    /// The lock table is not logged: a crash empties it.
-    UnloggedLockTable,
-    /// The fence table is not logged: a crash empties it, and fences repeat.
-    UnloggedFenceTable,
-    /// `fsync` is off: a crash of the machine can lose or damage anything.
-    FsyncOff,
-    /// `full_page_writes` is off: a crash of the machine can damage pages.
-    FullPageWritesOff,
-    /// A table is no ordinary table: a view, a partitioned table or another table's parent, say.
-    SpecialTable,
-    /// A table, or the schema `"$user"` in which it was found, belongs to a role that our role has no reason to trust:
-    /// it is neither our role, a role that our role may become, the owner of the table's schema or of the database, nor
-    /// a superuser. Its owner decides what happens to locks, and which code runs as our role.
-    ForeignTable,
-    /// A table has a trigger or a rule, or a foreign key leads to it: they can change what is written, and their code
-    /// runs as our role.
-    ActingTable,
-    /// Another role may put triggers or foreign keys on a table.
-    OpenTable,
-    /// Row-level security is on for our role: a held lock could look free, so the backend refuses all work.
-    HiddenRows,
-}
-
-impl DurabilityRisk {
-    /// The risk that `hazards.sql` calls by this word.
-    pub(crate) fn of_word(word: &str) -> Option<Self> {
-        Some(match word {
-            "special" => Self::SpecialTable,
-            "foreign" => Self::ForeignTable,
-            "acts" => Self::ActingTable,
-            "open" => Self::OpenTable,
-            "hides" => Self::HiddenRows,
-            _ => return None,
-        })
-    }
-}
-
-impl fmt::Display for DurabilityRisk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Standby => "the server is a standby",
-            Self::UnloggedLockTable => "the lock table is unlogged or temporary",
-            Self::UnloggedFenceTable => "the fence table is unlogged or temporary",
-            Self::FsyncOff => "fsync is off",
-            Self::FullPageWritesOff => "full_page_writes is off",
-            Self::SpecialTable => "a view or another special table has the name of a table",
-            Self::ForeignTable => {
-                "a table, or the schema of this role's name, belongs to another role"
-            }
-            Self::ActingTable => "a table has a trigger or a rule, or a foreign key leads to it",
-            Self::OpenTable => "another role may put triggers on a table",
-            Self::HiddenRows => "row-level security may hide rows of a table from this role",
-        })
-    }
-}
-
 impl DurabilityReport {
-    /// Returns an error in strict mode, and else logs a warning.
+    /// Returns an error for what is always refused, and in strict mode for everything. Otherwise, logs a warning.
     pub(crate) fn enforce(&self, strict: bool) -> Result<(), LockError> {
+        self.refuse_others()?;
         if self.risks.is_empty() {
             return Ok(());
         }
-        let risks: Vec<String> = self.risks.iter().map(ToString::to_string).collect();
-        let risks = risks.join(", ");
+        let risks = listed(self.risks.iter());
         if strict {
             return Err(LockError::invalid_argument(format!(
                 "strict durability refuses this database: {risks}"
@@ -117,17 +56,54 @@ impl DurabilityReport {
         );
         Ok(())
     }
+
+    /// Returns an error if others can act on the tables.
+    pub(crate) fn refuse_others(&self) -> Result<(), LockError> {
+        let mut refused = self.risks.iter().filter(|risk| risk.is_always_refused()).peekable();
+        let Some(remedy) = refused.peek().map(|risk| printable(&risk.remedy())) else {
+            return Ok(());
+        };
+        Err(LockError::invalid_argument(format!(
+            "the tables are not safe for locks: {}. {remedy}",
+            listed(refused)
+        )))
+    }
+}
+
+fn listed<'a>(risks: impl Iterator<Item = &'a DurabilityRisk>) -> String {
+    risks.map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// What the server says of itself and of the tables.
+pub(crate) struct Inspection {
+    pub(crate) report: DurabilityReport,
+    pub(crate) tables: TableState,
+    pub(crate) lacks_holders: bool,
+}
+
+/// The state of the tables, for set-up.
+#[derive(Debug)]
+pub(crate) struct TableState {
+    pub(crate) word: String,
+    /// The schema or the table that stands in the way, and its owner.
+    pub(crate) place: String,
+    pub(crate) owner: String,
+    /// Our role, quoted for SQL like all names here.
+    pub(crate) role: String,
+    pub(crate) locks: String,
+    pub(crate) fences: String,
 }
 
 impl Inner {
-    /// Checks the server, and the tables if they exist.
-    pub(crate) async fn durability(&self) -> Result<DurabilityReport, LockError> {
+    /// Checks the server, and the tables if they exist. This reads the server's catalogs alone: it runs no code of others.
+    pub(crate) async fn inspect(&self, caller: &Caller) -> Result<Inspection, LockError> {
         let tables = &self.settings.tables;
         let (locks, fences) = (tables.locks.quoted(), tables.fences.quoted());
-        let parameters = [Param::Text(&locks), Param::Text(&fences)];
+        let parameters = [&locks, &fences, &self.settings.trusted_owner];
+        let parameters = parameters.map(|text| Param::Text(text));
         let answer = self
             .pool
-            .query(Lane::Contender, &Caller::new(None), &inspection(&self.settings), &parameters)
+            .query(Lane::Contender, caller, &inspection(&self.settings), &parameters)
             .await?;
         let row =
             answer.row.ok_or_else(|| LockError::internal("PostgreSQL did not say what it is"))?;
@@ -142,19 +118,44 @@ impl Inner {
             (off("fsync")?, DurabilityRisk::FsyncOff),
             (off("full_page_writes")?, DurabilityRisk::FullPageWritesOff),
         ];
-        let words: Vec<&str> = column(&row, "hazards")?;
+        let words: Option<Vec<String>> = column(&row, "hazards")?;
         let risks = found.into_iter().filter_map(|(found, risk)| found.then_some(risk));
-        let risks = risks.chain(words.into_iter().filter_map(DurabilityRisk::of_word)).collect();
-        let open_schema = column(&row, "open_schema")?;
-        self.keeps_holders(!column::<bool>(&row, "lacks_holders")?);
-        Ok(DurabilityReport { risks, signals: self.signals.status(), open_schema })
+        let risks = risks.chain(DurabilityRisk::of_words(&words.unwrap_or_default())).collect();
+        let text = |name| {
+            Ok::<_, LockError>(printable(
+                &column::<Option<String>>(&row, name)?.unwrap_or_default(),
+            ))
+        };
+        Ok(Inspection {
+            report: DurabilityReport {
+                risks,
+                signals: self.signals.status(),
+                open_schema: column(&row, "open_schema")?,
+            },
+            tables: TableState {
+                word: text("state")?,
+                place: text("place")?,
+                owner: text("owner")?,
+                role: text("role")?,
+                locks,
+                fences,
+            },
+            lacks_holders: column(&row, "lacks_holders")?,
+        })
+    }
+
+    /// Checks the server and the tables, and notes whether holders can be stored.
+    pub(crate) async fn durability(&self, caller: &Caller) -> Result<DurabilityReport, LockError> {
+        let found = self.inspect(caller).await?;
+        self.keeps_holders(!found.lacks_holders);
+        Ok(found.report)
     }
 }
 
 fn inspection(settings: &Settings) -> Statement {
     Statement {
-        sql: render(include_str!("sql/durability.sql"), settings),
-        types: &[Type::TEXT, Type::TEXT],
+        sql: render(include_str!("sql/inspect.sql"), settings),
+        types: &[Type::TEXT, Type::TEXT, Type::TEXT],
         writes: false,
         written: None,
         repeats_id: false,

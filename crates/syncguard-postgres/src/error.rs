@@ -114,11 +114,15 @@ pub(crate) fn classify(error: &Error, phase: Phase) -> Failure {
     // An ERROR ends the transaction. FATAL and PANIC end the session, at any moment, also right after the
     // commit.
     let ended = db.parsed_severity() != Some(Severity::Error);
-    let pooler = ended.then(|| classify_pooler(db.message())).flatten();
+    let pooler =
+        (ended && sqlstate == POOLER_STATE).then(|| classify_pooler(db.message())).flatten();
     let is_refusal = pooler.is_some();
     let Class { code, subject, message } = if db.routine() == Some("check_enable_rls") {
         // The session has `row_security = off`, and the SQLSTATE is that of a missing permission.
         Class { code: ErrorCode::AuthFailed, subject: Request, message: HIDDEN_ROWS }
+    } else if sqlstate == "55P03" && db.where_().is_some() {
+        // The server says where it waited only if it waited for a row.
+        Class { code: ErrorCode::ServiceUnavailable, subject: Request, message: ROW_HELD }
     } else {
         pooler.unwrap_or_else(|| classify_sqlstate(sqlstate))
     };
@@ -235,6 +239,8 @@ struct Class {
 const HIDDEN_ROWS: &str = "row-level security, or a view in the place of a table, may hide locks from this role; turn row-level \
      security off for both tables, or give the role BYPASSRLS";
 
+const ROW_HELD: &str = "another session held on for too long to the row of the lock";
+
 const NO_TABLE: &str = "what has the name of a table is a view, or another thing that is no table";
 
 /// The table: whole SQLSTATEs first, then classes. An SQLSTATE that is not listed is `Internal`. An answer about the
@@ -259,7 +265,7 @@ const TABLE: &[(&str, ErrorCode, FailureSubject, &str)] = &[
     ("53100", ErrorCode::ServiceUnavailable, Request, "the disk of the server is full"),
     ("53300", ErrorCode::RateLimited, Server, "the server has too many connections"),
     ("55000", ErrorCode::InvalidArgument, Request, NO_TABLE),
-    ("55P03", ErrorCode::ServiceUnavailable, Request, "another session held on for too long to the row of the lock, or to the advisory lock hashtext(key)"),
+    ("55P03", ErrorCode::ServiceUnavailable, Request, "another session held on for too long to a whole table, as ALTER TABLE and VACUUM FULL do, or to the advisory lock hashtext(key)"),
     ("57014", ErrorCode::NetworkTimeout, Request, "PostgreSQL cancelled the statement, as its statement timeout or an operator asked"),
     ("57P03", ErrorCode::ServiceUnavailable, Server, "PostgreSQL is starting, stopping or recovering"),
     ("08", ErrorCode::ServiceUnavailable, Connection, "the connection to PostgreSQL failed"),
@@ -284,8 +290,11 @@ fn classify_sqlstate(sqlstate: &str) -> Class {
     )
 }
 
+/// The SQLSTATE of PgBouncer's messages.
+const POOLER_STATE: &str = "08P01";
+
 /// Messages of PgBouncer, always FATAL, before any server has the statement: it was not carried out. PgBouncer
-/// has one SQLSTATE for all messages, 08P01, so the beginning of the text has to tell; later versions add more
+/// has one SQLSTATE for all messages, so the beginning of the text has to tell; later versions add more
 /// text behind it. Messages about a server that had the statement are not in this table.
 #[rustfmt::skip]
 const POOLER: &[(&str, ErrorCode, FailureSubject, &str)] = &[
@@ -293,7 +302,14 @@ const POOLER: &[(&str, ErrorCode, FailureSubject, &str)] = &[
     ("query_wait_timeout", ErrorCode::RateLimited, Server, "PgBouncer had no server connection free within its query_wait_timeout; its pool is too small, or statements take too long"),
     ("no more connections allowed", ErrorCode::RateLimited, Server, "PgBouncer has too many clients (max_client_conn)"),
     ("no such database", ErrorCode::InvalidArgument, Server, "PgBouncer knows no such database"),
+    ("no such user", ErrorCode::AuthFailed, Server, POOLER_LOG_IN),
+    ("password authentication failed", ErrorCode::AuthFailed, Server, POOLER_LOG_IN),
+    ("SASL authentication failed", ErrorCode::AuthFailed, Server, POOLER_LOG_IN),
+    ("login rejected", ErrorCode::AuthFailed, Server, "PgBouncer's access rules (auth_hba_file) refuse this client"),
+    ("unsupported startup parameter", ErrorCode::InvalidArgument, Server, "PgBouncer refuses a parameter of the URL, such as options; it has ignore_startup_parameters for them"),
 ];
+
+const POOLER_LOG_IN: &str = "PgBouncer refuses the log-in: it does not know this user (auth_file, auth_query), or has another password for it";
 
 fn classify_pooler(message: &str) -> Option<Class> {
     POOLER
@@ -412,6 +428,10 @@ mod tests {
             ("query_wait_timeout", Some(ErrorCode::RateLimited)),
             ("no more connections allowed (max_client_conn)", Some(ErrorCode::RateLimited)),
             ("no such database: x", Some(ErrorCode::InvalidArgument)),
+            ("no such user: x", Some(ErrorCode::AuthFailed)),
+            ("password authentication failed", Some(ErrorCode::AuthFailed)),
+            ("SASL authentication failed", Some(ErrorCode::AuthFailed)),
+            ("unsupported startup parameter: options", Some(ErrorCode::InvalidArgument)),
             // The statement may have been carried out.
             ("server conn crashed?", None),
             ("query_timeout", None),

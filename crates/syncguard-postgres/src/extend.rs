@@ -25,7 +25,6 @@ pub(crate) async fn extend(
     let parameters =
         [Param::Text(request.lock_id.expose()), Param::from(request.ttl), Param::expiry(expected)];
     let answer = inner
-        .pool
         .query(Lane::Holder, &caller, &inner.statements.extend, &parameters)
         .await
         .map_err(|error| error.with_lock_id(request.lock_id))?;

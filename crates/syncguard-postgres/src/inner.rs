@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use syncguard_core::LockError;
+use syncguard_core::authoring::cancel::Caller;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use crate::pool::StatementPool;
+use crate::pool::{Answer, Lane, Param, StatementPool};
 use crate::resent_acquires::ResentAcquires;
 use crate::settings::Settings;
 use crate::signals::Signals;
@@ -18,7 +19,7 @@ pub(crate) struct Inner {
     pub(crate) pool: StatementPool,
     pub(crate) statements: Statements,
     pub(crate) settings: Settings,
-    /// Set after the database has passed the check of strict mode.
+    /// Set after the database and the tables have passed the check.
     pub(crate) checked: OnceCell<()>,
     pub(crate) resent_acquires: ResentAcquires,
     pub(crate) signals: Arc<Signals>,
@@ -27,12 +28,22 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    /// In strict mode, the first acquire checks the database.
-    pub(crate) async fn refuse_forgetful_database(&self) -> Result<(), LockError> {
-        if self.settings.strict {
-            self.checked.get_or_try_init(async || self.durability().await?.enforce(true)).await?;
-        }
-        Ok(())
+    /// The first operation checks the database and the tables: no statement may run code of others before.
+    pub(crate) async fn check(&self, caller: &Caller) -> Result<(), LockError> {
+        let check = async || self.durability(caller).await?.enforce(self.settings.strict);
+        self.checked.get_or_try_init(check).await.map(drop)
+    }
+
+    /// Carries out a statement as [`StatementPool::query`] does.
+    pub(crate) async fn query(
+        &self,
+        lane: Lane,
+        caller: &Caller,
+        statement: &Statement,
+        parameters: &[Param<'_>],
+    ) -> Result<Answer, LockError> {
+        self.check(caller).await?;
+        self.pool.query(lane, caller, statement, parameters).await
     }
 
     /// Returns the statement that fits the lock table, and true if it stores holders.
@@ -44,7 +55,7 @@ impl Inner {
             // One acquire looks; the others go on.
             self.keeps_holders(false);
             // An error changes nothing.
-            let _ = self.durability().await;
+            let _ = self.durability(&Caller::new(None)).await;
         }
         if self.lacks_holders().is_some() {
             (&self.statements.acquire_without_holder, false)

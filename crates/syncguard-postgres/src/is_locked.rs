@@ -36,7 +36,7 @@ async fn clean_up(inner: Arc<Inner>, key: Key) {
     };
     let cleanup = &inner.statements.cleanup;
     let parameters = [Param::Text(storage_key.expose())];
-    let result = inner.pool.query(Lane::Contender, &Caller::new(None), cleanup, &parameters).await;
+    let result = inner.query(Lane::Contender, &Caller::new(None), cleanup, &parameters).await;
     if let Err(error) = result {
         tracing::debug!(%error, key_hash = %key.hash_id(), "an expired lock was not cleared away");
     }

@@ -105,10 +105,11 @@
 //!
 //! # The owner of the tables
 //!
-//! The owner of the tables decides over all locks, and triggers on them run as the role that takes a lock. So
-//! [`setup_schema`] and [`with_strict_durability`](PostgresOptions::with_strict_durability) refuse tables that belong to
-//! somebody else, have triggers or rules, or let other roles add them: see [`DurabilityRisk`]. A role that may read the
-//! tables sees keys and lock ids: beware of `ALTER DEFAULT PRIVILEGES … GRANT SELECT`.
+//! The owner of the tables decides over all locks, and code on them runs as the role that takes a lock. So tables are
+//! refused that belong to somebody else, have code on them that set-up has not made, or let other roles add it: see
+//! [`DurabilityRisk`]. Indexes and columns of your own are accepted if they have no expression.
+//! [`with_trusted_owner`](PostgresOptions::with_trusted_owner) names an owner whose tables are taken as they are. A role
+//! that may read the tables sees keys and lock ids: beware of `ALTER DEFAULT PRIVILEGES … GRANT SELECT`.
 //!
 //! Each statement checks that its role sees all rows. With row-level security that is on for the role, or with a view in
 //! the place of a table, all operations fail with `AuthFailed`: a hidden lock would look free.
@@ -121,12 +122,14 @@
 //! clients extends a lock at the last moment, even a lock that this crate acquired, another TypeScript client can
 //! overwrite that lock. Extends of this crate are safe. Both quote the names of tables in their operations, so
 //! `App_Locks` is the table `"App_Locks"` for both; the set-up of the TypeScript library makes `app_locks` of it, which
-//! its own operations do not find.
+//! its own operations do not find. If `app_locks` is there as well, all work is refused: a process of an earlier build would
+//! use it, and a key could have two holders.
 //!
 //! The lock table has one column more than TypeScript's, `holder`: the fence of the lock, a space, the label of the
 //! [holder](contract::Holder), and the note after a line break if there is one. TypeScript leaves the column
-//! unchanged, so it counts only if its fence is the fence of the row. [`setup_schema`] adds the column if the role owns the table. Without the column,
-//! locks have no holders, and nothing else differs.
+//! unchanged, so it counts only if its fence is the fence of the row. [`setup_schema`] leaves tables without the column
+//! alone, unless [`with_schema_upgrade`](PostgresOptions::with_schema_upgrade) asks for it. Without the column, locks have no
+//! holders, and waiters do not know which holders only poll.
 //!
 //! # Behind PgBouncer
 //!
@@ -220,6 +223,7 @@ mod pool;
 mod record;
 mod release;
 mod resent_acquires;
+mod risk;
 mod schema;
 mod settings;
 mod settle;
@@ -239,7 +243,8 @@ pub use {deadpool_postgres, tokio_postgres};
 pub use self::backend::PostgresBackend;
 pub use self::check_fence::{CheckFenceError, check_fence_sql};
 pub use self::config::PostgresOptions;
-pub use self::durability::{DurabilityReport, DurabilityRisk};
+pub use self::durability::DurabilityReport;
+pub use self::risk::DurabilityRisk;
 pub use self::schema::{schema_sql, setup_schema};
 pub use self::sql_fence::SqlFence;
 

@@ -96,7 +96,7 @@ async fn rows(
         Param::Number(i64::try_from(request.page_size()).unwrap_or(i64::MAX)),
     ];
     let Answer { row, more, .. } =
-        inner.pool.query(Lane::Contender, caller, statement, &parameters).await?;
+        inner.query(Lane::Contender, caller, statement, &parameters).await?;
     Ok(row.into_iter().chain(more).collect())
 }
 
@@ -117,7 +117,7 @@ async fn counter(inner: Arc<Inner>, key: Key, caller: Caller) -> Result<Option<F
     let fence_key = names::fence_name(&names::lock_name(&key)?)?;
     let parameters = [Param::Text(fence_key.expose())];
     let answer =
-        inner.pool.query(Lane::Contender, &caller, &inner.statements.counter, &parameters).await;
+        inner.query(Lane::Contender, &caller, &inner.statements.counter, &parameters).await;
     let answer = answer.map_err(|error| error.with_key(&key))?;
     let Some(row) = answer.row else { return Ok(None) };
     fence(column(&row, "fence")?, fence_key.expose()).map(Some)
@@ -132,7 +132,7 @@ async fn raise(inner: Arc<Inner>, key: Key, at_least: Fence) -> Result<Fence, Lo
         Param::Number(at_least.as_i64()),
     ];
     let statement = &inner.statements.raise_counter;
-    let answer = inner.pool.query(Lane::Contender, &caller, statement, &parameters).await;
+    let answer = inner.query(Lane::Contender, &caller, statement, &parameters).await;
     let answer = answer.map_err(|error| error.with_key(&key))?;
     // No row: the counter is negative.
     let raised = answer.row.map_or(Ok(-1), |row| column(&row, "fence"))?;

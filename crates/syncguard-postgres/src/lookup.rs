@@ -42,7 +42,6 @@ pub(crate) async fn by_key(
 async fn row_of_key(inner: &Inner, key: &Key, caller: &Caller) -> Result<Option<Row>, LockError> {
     let storage_key = names::lock_name(key)?;
     let answer = inner
-        .pool
         .query(
             Lane::Contender,
             caller,
@@ -60,7 +59,6 @@ async fn row_of_lock_id(
     caller: &Caller,
 ) -> Result<Option<Row>, LockError> {
     let answer = inner
-        .pool
         .query(
             Lane::Contender,
             caller,

@@ -22,7 +22,7 @@ pub(crate) async fn release(
     let sent = match request.raised() {
         None => {
             let parameters = [Param::Text(request.lock_id.expose())];
-            inner.pool.query(Lane::Holder, &caller, &inner.statements.release, &parameters).await
+            inner.query(Lane::Holder, &caller, &inner.statements.release, &parameters).await
         }
         Some((key, at_least)) => {
             let storage_key = names::lock_name(key)?;
@@ -35,7 +35,7 @@ pub(crate) async fn release(
                 Param::Number(at_least.as_i64()),
             ];
             let statement = &inner.statements.release_counted;
-            inner.pool.query(Lane::Holder, &caller, statement, &parameters).await
+            inner.query(Lane::Holder, &caller, statement, &parameters).await
         }
     };
     let answer = sent.map_err(|error| error.with_lock_id(request.lock_id))?;

@@ -1,49 +1,54 @@
 //! Creates the tables.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::Pool;
-use syncguard_core::authoring::cancel;
+use syncguard_core::authoring::cancel::{self, Caller};
 use syncguard_core::{ErrorCode, LockError};
 use tokio::time::{Instant, timeout};
-use tokio_postgres::Client;
-use tokio_postgres::types::Type;
 
+use crate::backend::PostgresBackend;
 use crate::config::PostgresOptions;
-use crate::durability::DurabilityRisk;
+use crate::durability::{DurabilityReport, TableState};
 use crate::error::{self, Phase, classify};
-use crate::pool::StatementPool;
-use crate::record::column;
+use crate::inner::Inner;
 use crate::settings::Settings;
 use crate::statements::render;
 
 /// Creates missing tables and indexes.
 ///
-/// Idempotent, and safe if many processes run it at once. Tables of the TypeScript library are kept, and get the
-/// column for [holders](syncguard_core::contract::Holder). If nothing is missing, nothing is changed, and the role
+/// Idempotent, and safe if many processes run it at once. If nothing is missing, nothing is changed, and the role
 /// needs no privilege but the use of the tables: for a role that may only use them, the call is a check. For the
 /// owner of the tables, the call also sets their autovacuum settings, unless they have some.
+///
+/// Tables of the TypeScript library are kept. They lack the column for [holders](syncguard_core::contract::Holder), which
+/// only [`with_schema_upgrade`](PostgresOptions::with_schema_upgrade) adds to them: locks work without.
 ///
 /// To create the tables in your own migrations, see [`schema_sql`].
 ///
 /// # Errors
 ///
-/// - `AuthFailed` if something is missing and the role may not create it, or if the role may not use the tables.
+/// - `AuthFailed` if something is missing and the role may not create it, or if the role may not use the tables. The
+///   message says what to run, and as which role.
 /// - `InvalidArgument` if another kind of table has this name, if the schema does not exist, or if others could change
-///   or hide the rows of the tables: see [`DurabilityRisk`].
+///   or hide the rows of the tables: see [`DurabilityRisk`](crate::DurabilityRisk::is_always_refused).
 /// - The store's failures.
 ///
 /// # Cancel safety
 ///
 /// A started call goes on in the background. It creates everything or nothing.
 pub async fn setup_schema(pool: &Pool, options: &PostgresOptions) -> Result<(), LockError> {
-    set_up(pool, Settings::new(options.clone())?).await
+    PostgresBackend::from_pool(pool.clone(), options.clone())?.setup_schema().await
 }
 
-/// Runs [`setup_schema`] with checked settings.
-pub(crate) async fn set_up(pool: &Pool, settings: Settings) -> Result<(), LockError> {
-    let pool = pool.clone();
-    cancel::finish(None, async move { run(pool, &settings).await }).await
+/// Runs [`setup_schema`], and returns what the server says of itself and of the tables.
+pub(crate) async fn set_up(inner: Arc<Inner>) -> Result<DurabilityReport, LockError> {
+    cancel::finish(None, async move {
+        let done = timeout(SETUP_TIMEOUT, make(&inner)).await;
+        done.map_err(|_| error::statement_timed_out(Phase::Before))?
+    })
+    .await
 }
 
 /// Returns the statements that [`setup_schema`] runs, for your own migrations.
@@ -68,6 +73,9 @@ pub fn schema_sql(options: &PostgresOptions) -> Result<String, LockError> {
 fn ddl(settings: &Settings) -> String {
     let mut text = String::new();
     for line in include_str!("sql/schema.sql").lines() {
+        if line.starts_with(ADDED_COLUMN) && !settings.upgrades {
+            continue;
+        }
         // Comments stay, for the readers of the migration.
         let line = if line.starts_with("--") { line.to_owned() } else { fill(line, settings) };
         text.push_str(line.trim_end());
@@ -76,40 +84,41 @@ fn ddl(settings: &Settings) -> String {
     text
 }
 
+/// The line of `schema.sql` for tables that are older than this column.
+const ADDED_COLUMN: &str = "ALTER TABLE {locks} ADD COLUMN IF NOT EXISTS holder";
+
 /// The advisory lock that only [`setup_schema`] takes.
 const SETUP_LOCK: i64 = 0x5379_6e63_4775_6172;
 
 /// Long enough for everything but a new index on a huge table.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(60);
 
-async fn run(pool: Pool, settings: &Settings) -> Result<(), LockError> {
-    let pool = StatementPool::new(pool, settings);
-    let connection = pool.connection(Instant::now() + settings.pool_wait, None).await?;
-    let done = timeout(SETUP_TIMEOUT, make(connection.client()?, settings)).await;
-    match done {
-        Ok(Ok(())) => connection.give_back(),
-        Ok(Err(_)) => connection.close(),
-        Err(_) => drop(connection),
-    }
-    done.map_err(|_| error::statement_timed_out(Phase::Before))?
-}
-
-async fn make(client: &Client, settings: &Settings) -> Result<(), LockError> {
+async fn make(inner: &Inner) -> Result<DurabilityReport, LockError> {
     /// The TypeScript library creates its tables without a lock, so a race is still possible.
     const ATTEMPTS: u32 = 6;
     // One message is one transaction, rolled back as a whole if a statement fails.
-    let patience = render(include_str!("sql/setup.sql"), settings);
+    let patience = render(include_str!("sql/setup.sql"), &inner.settings);
     let work = format!(
         "{patience}; SELECT pg_catalog.pg_advisory_xact_lock({SETUP_LOCK}); {}",
-        ddl(settings)
+        ddl(&inner.settings)
     );
     for _ in 0..ATTEMPTS {
-        if !needs_work(client, settings).await? {
-            return Ok(());
+        let found = inner.inspect(&Caller::new(None)).await?;
+        found.report.refuse_others()?;
+        if !needs_work(&found.tables)? {
+            inner.keeps_holders(!found.lacks_holders);
+            return Ok(found.report);
         }
-        match client.batch_execute(&work).await {
-            Err(error) if !is_race(&error) => return Err(classify(&error, Phase::Before).error),
-            _ => {}
+        let pool = &inner.pool;
+        let connection = pool.connection(Instant::now() + inner.settings.pool_wait, None).await?;
+        match connection.client()?.batch_execute(&work).await {
+            Ok(()) => connection.give_back(),
+            Err(error) => {
+                connection.close();
+                if !is_race(&error) {
+                    return Err(classify(&error, Phase::Before).error);
+                }
+            }
         }
     }
     Err(LockError::invalid_argument(
@@ -118,34 +127,30 @@ async fn make(client: &Client, settings: &Settings) -> Result<(), LockError> {
 }
 
 /// Returns true if something is missing, and an error if the tables cannot be completed or used.
-async fn needs_work(client: &Client, settings: &Settings) -> Result<bool, LockError> {
-    let tables = &settings.tables;
-    let (locks, fences) = (tables.locks.quoted(), tables.fences.quoted());
-    let sql = render(include_str!("sql/inspect.sql"), settings);
-    let rows = client
-        .query_typed(&sql, &[(&locks, Type::TEXT), (&fences, Type::TEXT)])
-        .await
-        .map_err(|error| classify(&error, Phase::Before).error)?;
-    match rows.first().map(|row| column(row, "state")).transpose()? {
-        Some("ready") => Ok(false),
-        Some("incomplete" | "untuned") => Ok(true),
-        Some("other") => Err(LockError::invalid_argument(
+fn needs_work(tables: &TableState) -> Result<bool, LockError> {
+    let TableState { word, place, owner, role, locks, fences } = tables;
+    let refused = |message| Err(LockError::new(ErrorCode::AuthFailed, message));
+    match word.as_str() {
+        "ready" => Ok(false),
+        "incomplete" | "untuned" => Ok(true),
+        "other" => Err(LockError::invalid_argument(
             "a table of this name exists and is not ours; choose other names with with_tables",
         )),
-        Some("keyless") => Err(LockError::invalid_argument(
+        "keyless" => Err(LockError::invalid_argument(
             "a table exists and lacks its primary key; add it, or choose other names",
         )),
-        Some("forbidden") => Err(LockError::new(
-            ErrorCode::AuthFailed,
-            "the database role lacks SELECT, INSERT, UPDATE or DELETE on the lock table, or \
-             SELECT, INSERT or UPDATE on the fence table",
+        "closed" => refused(format!(
+            "the role {role} may not create tables in the schema {place}: let its owner {owner} run \
+             GRANT CREATE ON SCHEMA {place} TO {role}, or run set-up as a role that may"
         )),
-        word => Err(word.and_then(DurabilityRisk::of_word).map_or_else(
-            || LockError::internal("PostgreSQL did not say which tables there are"),
-            |risk| {
-                LockError::invalid_argument(format!("the tables are not safe for locks: {risk}"))
-            },
+        "unowned" => refused(format!(
+            "the table {place} lacks a column or an index, and only its owner can add it: run set-up as {owner}"
         )),
+        "forbidden" => refused(format!(
+            "the role {role} lacks a permission: let the owner of the tables run GRANT SELECT, INSERT, UPDATE, DELETE \
+             ON {locks} TO {role}; GRANT SELECT, INSERT, UPDATE ON {fences} TO {role}"
+        )),
+        _ => Err(LockError::internal("PostgreSQL did not say which tables there are")),
     }
 }
 

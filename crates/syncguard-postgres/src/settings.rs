@@ -23,6 +23,7 @@ pub(crate) enum Sessions {
 
 /// The settings of a backend's operations.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one option")]
 pub(crate) struct Settings {
     pub(crate) tables: Tables,
     pub(crate) client_state: ClientState,
@@ -32,6 +33,9 @@ pub(crate) struct Settings {
     pub(crate) unprepared: bool,
     pub(crate) sessions: Sessions,
     pub(crate) strict: bool,
+    /// Empty if the options name none.
+    pub(crate) trusted_owner: String,
+    pub(crate) upgrades: bool,
     pub(crate) cancel: Option<CancelRequests>,
     pub(crate) signals: SignalOptions,
     /// The limit for opening a connection for signals.
@@ -60,6 +64,8 @@ impl Settings {
             unprepared,
             sessions: Sessions::Unchanged,
             strict: options.strict_durability,
+            trusted_owner: checked_owner(options.trusted_owner)?,
+            upgrades: options.schema_upgrade,
             // A pool without prepared statements leads to a pooler, which gets no request unless its user says so.
             cancel: options.cancel.or_else(|| (!unprepared).then(|| CancelRequests::new(NoTls))),
             signals: options.signals,
@@ -80,6 +86,13 @@ impl Settings {
     }
 }
 
+fn checked_owner(role: String) -> Result<String, LockError> {
+    if role.contains('\0') {
+        return Err(LockError::invalid_argument("the trusted owner's name has a NUL in it"));
+    }
+    Ok(role)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,6 +110,7 @@ mod tests {
             options().with_pool_size(10_001),
             options().with_tables("a-b", "f"),
             options().with_tables("same", "same"),
+            options().with_trusted_owner("a\0"),
         ] {
             let shown = format!("{wrong:?}");
             assert!(Settings::new(wrong).is_err(), "{shown}");

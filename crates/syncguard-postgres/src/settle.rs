@@ -42,7 +42,6 @@ impl Inner {
         let storage_key = names::lock_name(&acquire.key)?;
         let parameters = [Param::Text(acquire.lock_id.expose()), Param::Text(storage_key.expose())];
         let answer = self
-            .pool
             .query(Lane::Holder, &Caller::new(None), &self.statements.settle, &parameters)
             .await
             .map_err(|error| error.with_key(&acquire.key).with_lock_id(acquire.lock_id))?;

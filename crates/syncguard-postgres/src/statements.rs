@@ -168,6 +168,7 @@ pub(crate) fn render(sql: &str, settings: &Settings) -> String {
         .replace("{hazards}", &without_comments(include_str!("sql/hazards.sql")))
         .replace("{settings}", &without_comments(include_str!("sql/settings.sql")))
         .replace("{waits}", waits)
+        .replace("{upgrades}", if settings.upgrades { "true" } else { "false" })
         .replace("{signal}", &signal)
         .replace("{number}", NUMBER)
         .replace("{table}", TABLE)

@@ -23,7 +23,9 @@ const OPTIONS: &[&str] = &[
     "sslrootcert",
     "statement_timeout_ms",
     "strict_durability",
+    "trusted_owner",
     "unprepared_statements",
+    "upgrade_schema",
 ];
 
 /// The parameters of tokio-postgres, and their values.
@@ -79,10 +81,11 @@ pub(crate) fn parse(url: &str, options: PostgresOptions) -> Result<Parsed, LockE
             "the URL has connect_timeout (in seconds) and connect_timeout_ms; one of them is enough",
         ));
     }
+    let upgrade = url.flag("upgrade_schema")?;
     Ok(Parsed {
         config: config(&url)?,
         options: with_parameters(options, &url)?,
-        setup_schema: url.flag("setup_schema")?.unwrap_or(false),
+        setup_schema: url.flag("setup_schema")?.or(upgrade).unwrap_or(false),
     })
 }
 
@@ -153,6 +156,12 @@ fn with_parameters(
     if let Some(strict) = url.flag("strict_durability")? {
         options = options.with_strict_durability(strict);
     }
+    if let Some(owner) = url.text("trusted_owner")? {
+        options = options.with_trusted_owner(owner);
+    }
+    if let Some(upgrade) = url.flag("upgrade_schema")? {
+        options = options.with_schema_upgrade(upgrade);
+    }
     if let Some(signals) = url.flag("signals")? {
         options = options.with_signals(signals);
     }
@@ -221,7 +230,8 @@ mod tests {
         let url = "postgres://u:p%40@h:1,i:2/d?cleanup_in_is_locked=true&connect_timeout_ms=10\
                    &dispose_timeout_ms=20&holder=a%20b&note=&fence_table=ops.f&lock_table=ops.l&pool_size=3\
                    &pool_wait_timeout_ms=30&setup_schema=true&signals=false&statement_timeout_ms=40\
-                   &strict_durability=true&unprepared_statements=true";
+                   &strict_durability=true&trusted_owner=the%20owner&unprepared_statements=true\
+                   &upgrade_schema=true";
         let Parsed { config, options, setup_schema } = read(url).unwrap();
         assert_eq!(config.get_password(), Some(b"p@".as_slice()));
         assert_eq!((config.get_hosts().len(), config.get_ports()), (2, [1, 2].as_slice()));
@@ -238,7 +248,9 @@ mod tests {
             .with_statement_timeout(millis(40))
             .with_signals(false)
             .with_strict_durability(true)
-            .with_unprepared_statements(true);
+            .with_trusted_owner("the owner")
+            .with_unprepared_statements(true)
+            .with_schema_upgrade(true);
         assert_eq!(format!("{options:?}"), format!("{expected:?}"));
         assert!(setup_schema);
         // The URL has every option; certificates have a test of their own.

@@ -38,6 +38,8 @@ use syncguard_core::{DynBackend, LockError};
 /// | `lock_table` | the lock table | | | | `syncguard_locks` | | |
 /// | `fence_table` | the table of fence counters | | | | `syncguard_fence_counters` | | |
 /// | `setup_schema` | creates the tables if they are missing | | | | `false` | | |
+/// | `upgrade_schema` | the same, and adds columns that tables lack | | | | `false` | | |
+/// | `trusted_owner` | the role whose tables are trusted as they are | | | | none | | |
 /// | `signals` | lets waiters hear of releases by other processes | | | | `true` | | |
 /// | `pool_size` | the most connections | | | | 10 | | |
 /// | `pool_wait_timeout_ms` | the longest time to wait for a connection of the pool | | | | 5000 | | |

@@ -1,5 +1,6 @@
 //! PostgreSQL.
 
+mod attached;
 mod connections;
 mod tables;
 

@@ -92,7 +92,7 @@ async fn settings_do_not_outlive_the_statement() -> Result<()> {
     admin.batch_execute(&format!("ALTER TABLE {locks} ADD COLUMN {column}")).await?;
     for asked in ["off", "local", "remote_write", "on", "remote_apply"] {
         let url = format!("{}?options=-c%20synchronous_commit%3D{asked}", shared().url());
-        let backend = tables.backend_at(&url, 1).await;
+        let backend = over(&url, 1, tables.options().with_trusted_owner("postgres"));
         let lock = take(&backend, "key").await;
         let row = admin.query_one(&format!("SELECT commits FROM {locks}"), &[]).await?;
         let least = if asked == "remote_apply" { asked } else { "on" };

@@ -153,6 +153,28 @@ async fn lock_and_statement_timeouts() -> Result<()> {
     Ok(())
 }
 
+/// The message tells a locked table from a locked row.
+#[tokio::test]
+async fn what_another_session_holds_is_named() -> Result<()> {
+    let (tables, _, _) = stage(1).await;
+    let options = tables.options().with_statement_timeout(Duration::from_secs(1));
+    let backend = PostgresBackend::connect_with(&shared().url(), options).await?;
+    let lock = take(&backend, KEY).await;
+    let mut other = connect(&shared().url()).await;
+    for (sql, says) in [
+        (format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", tables.locks), "to a whole table"),
+        (format!("SELECT FROM {} FOR UPDATE", tables.locks), "to the row of the lock"),
+    ] {
+        let transaction = other.transaction().await?;
+        transaction.batch_execute(&sql).await?;
+        let error = backend.release(ReleaseRequest::new(lock.lock_id)).await.unwrap_err();
+        expect(&error, ErrorCode::ServiceUnavailable, false);
+        ensure!(error.message().contains(says), "{error}");
+        transaction.rollback().await?;
+    }
+    release(&backend, lock.lock_id).await
+}
+
 #[tokio::test]
 async fn a_read_only_session() -> Result<()> {
     let tables = Tables::fresh();

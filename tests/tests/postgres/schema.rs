@@ -11,7 +11,9 @@ use syncguard_postgres::{
 };
 use tokio::task::JoinSet;
 
-use crate::postgres::support::{Tables, connect, is_refused, over, pool, release, shared, take};
+use crate::postgres::support::{
+    MINUTE, Tables, connect, is_refused, over, pool, release, request, shared, take,
+};
 use crate::postgres::typescript;
 
 /// The schema in the specification of the TypeScript library.
@@ -71,6 +73,12 @@ async fn many_connections_set_it_up_at_once() -> Result<()> {
     Ok(())
 }
 
+/// Set-up that also adds columns.
+async fn upgrade(tables: &Tables) -> Result<()> {
+    let options = tables.options().with_schema_upgrade(true);
+    Ok(setup_schema(&pool(&shared().url(), 1), &options).await?)
+}
+
 /// The other library's tables have no column for holders.
 fn without_holder(shape: &str, locks: &str) -> String {
     shape.replace(&format!("{locks} holder text f\n"), "")
@@ -102,11 +110,23 @@ async fn tables_of_the_other_library_are_taken_as_they_are() -> Result<()> {
     let tables = Tables::fresh();
     client.batch_execute(&their_ddl(&tables)).await?;
     let theirs = shape(&client, &tables).await?;
+    // Their statements read all columns, and a session refuses a prepared one whose columns have changed.
+    let prepared = client.prepare(&format!("SELECT * FROM {}", tables.locks)).await?;
+    client.query(&prepared, &[]).await?;
     for _ in 0..2 {
         setup_schema(&pool(&shared().url(), 1), &tables.options()).await?;
     }
+    client.batch_execute(&schema_sql(&tables.options())?).await?;
+    assert_eq!(shape(&client, &tables).await?, theirs);
+    client.query(&prepared, &[]).await?;
+    works(&shared().url(), &tables.options(), "key").await?;
+    for _ in 0..2 {
+        upgrade(&tables).await?;
+    }
     let before = shape(&client, &tables).await?;
-    assert_eq!(without_holder(&before, &tables.locks), theirs);
+    ensure!(before != theirs && without_holder(&before, &tables.locks) == theirs, "{before}");
+    let error = client.query(&prepared, &[]).await.unwrap_err();
+    ensure!(error.code().is_some_and(|code| code.code() == "0A000"), "{error}");
     works(&shared().url(), &tables.options(), "key").await?;
 
     // A table that was made by hand may lack the debug column or an index.
@@ -153,18 +173,24 @@ async fn a_role_that_may_only_use_the_tables_checks_them() -> Result<()> {
     let worker = shared().url().replace("postgres:syncguard@", "worker@");
     let setup = async || setup_schema(&pool(&worker, 1), &options).await;
 
-    let error = setup().await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::AuthFailed, "{error}");
+    // Each message has the statements that help.
+    let refused = async |says: &str| {
+        let error = setup().await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::AuthFailed, "{error}");
+        assert!(error.message().contains(says), "{error}");
+    };
+    refused("let its owner postgres run GRANT CREATE ON SCHEMA ops TO worker").await;
     client.batch_execute(&schema_sql(&options).expect("options in range")).await?;
-    let error = setup().await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::AuthFailed, "{error}");
-    assert!(error.message().contains("lacks"), "{error}");
-
-    let grants = "GRANT SELECT, INSERT, UPDATE, DELETE ON ops.locks TO worker;
-        GRANT SELECT, INSERT, UPDATE ON ops.fences TO worker";
+    let grants = "GRANT SELECT, INSERT, UPDATE, DELETE ON \"ops\".\"locks\" TO worker; GRANT SELECT, INSERT, \
+        UPDATE ON \"ops\".\"fences\" TO worker";
+    refused(grants).await;
     client.batch_execute(grants).await?;
     setup().await?;
-    works(&worker, &options, "key").await
+    works(&worker, &options, "key").await?;
+    client.batch_execute("DROP INDEX ops.idx_locks_lock_id").await?;
+    refused("the table ops.locks lacks a column or an index, and only its owner can add it: run set-up as postgres")
+        .await;
+    Ok(())
 }
 
 /// Tables of the TypeScript library, for a role that may not change them: holders are not stored, and no holder counts
@@ -186,7 +212,7 @@ async fn tables_without_the_column_for_holders_work() -> Result<()> {
         release(backend, lock.lock_id).await?;
     }
     // A process that found the column missing goes on without it.
-    setup_schema(&pool(&url, 1), &tables.options()).await?;
+    upgrade(&tables).await?;
     let lock = take(&of_pool, "key").await;
     let newer = PostgresBackend::connect_with(&url, tables.options()).await?;
     ensure!(refusal(&newer, "key").await?.is_polled);
@@ -212,7 +238,7 @@ mod long {
         connect(&shared().url()).await.batch_execute(&their_ddl(&tables)).await?;
         let backend = over(&shared().url(), 2, tables.options());
         let _ = take(&backend, "before").await;
-        setup_schema(&pool(&shared().url(), 1), &tables.options()).await?;
+        upgrade(&tables).await?;
         for number in 0..60 {
             let key = format!("after-{number}");
             let _ = take(&backend, &key).await;
@@ -257,9 +283,8 @@ async fn other_peoples_tables_are_refused() -> Result<()> {
 async fn capitals_count_as_in_the_operations_of_the_other_library() -> Result<()> {
     let mut client = connect(&shared().url()).await;
     let theirs = Tables { locks: "\"App_Locks\"".to_owned(), fences: "\"Select\"".to_owned() };
-    let both = "CREATE TABLE \"App_Locks\" (LIKE syncguard_locks INCLUDING ALL);
-        CREATE TABLE app_locks (LIKE syncguard_locks INCLUDING ALL)";
-    client.batch_execute(both).await?;
+    let theirs_alone = "CREATE TABLE \"App_Locks\" (LIKE syncguard_locks INCLUDING ALL)";
+    client.batch_execute(theirs_alone).await?;
     let options = PostgresOptions::new().with_tables("App_Locks", "Select");
     setup_schema(&pool(&shared().url(), 1), &options).await?;
     let backend = over(&shared().url(), 1, options);
@@ -268,6 +293,34 @@ async fn capitals_count_as_in_the_operations_of_the_other_library() -> Result<()
     ensure!(fence == "000000000000001" && is_refused(&backend, "key").await, "two holders");
     let _ = take(&backend, "other").await;
     ensure!(typescript::acquire(&mut client, &theirs, "other", 60_000).await?.is_none());
+
+    // Earlier builds used the name in lower case: beside them, a key would have two holders.
+    let is_refused = async |url: &str, options: &PostgresOptions, says: &str| {
+        for refusal in [
+            setup_schema(&pool(url, 1), options).await,
+            PostgresBackend::connect_with(url, options.clone()).await.map(drop),
+            over(url, 1, options.clone()).acquire(request("key", MINUTE)).await.map(drop),
+        ] {
+            let error = refusal.unwrap_err();
+            assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
+            for text in [says, "two holders", "public.app_"] {
+                assert!(error.message().contains(text), "{error}");
+            }
+        }
+    };
+    let options = PostgresOptions::new().with_tables("App_Locks", "App_Fences");
+    for (made, says) in [
+        ("TABLE app_locks (LIKE syncguard_locks INCLUDING ALL)", "beside the table \"App_Locks\""),
+        ("TABLE app_fences (LIKE syncguard_fence_counters)", "\"App_Fences\" is missing"),
+    ] {
+        client.batch_execute(&format!("CREATE {made}")).await?;
+        is_refused(&shared().url(), &options, says).await;
+        let name = made.split(' ').nth(1).expect("a name");
+        client.batch_execute(&format!("DROP TABLE {name}")).await?;
+    }
+    // Another program's table of this name is no table of locks.
+    client.batch_execute("CREATE TABLE app_locks (door text)").await?;
+    setup_schema(&pool(&shared().url(), 1), &options).await?;
 
     let long = ["l".repeat(63), "f".repeat(63)];
     let options = PostgresOptions::new().with_tables(&long[0], &long[1]);

@@ -179,11 +179,12 @@ impl Store {
         self
     }
 
-    /// The same store, whose tables are created. `None` if it has none to create.
-    pub(crate) fn with_schema_setup(mut self) -> Option<Self> {
+    /// The same store, whose tables are created, or also get columns that they lack. `None` if it has no tables.
+    pub(crate) fn with_schema_setup(mut self, upgrade: bool) -> Option<Self> {
         let is_postgres =
             ["postgres:", "postgresql:"].iter().any(|scheme| self.url.starts_with(scheme));
-        self.parameters.push(("setup_schema", "true".to_owned()));
+        let name = if upgrade { "upgrade_schema" } else { "setup_schema" };
+        self.parameters.push((name, "true".to_owned()));
         is_postgres.then_some(self)
     }
 

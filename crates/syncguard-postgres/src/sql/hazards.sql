@@ -1,5 +1,5 @@
--- $1 the lock table, $2 the fence table. What lets others change or hide the rows of the two tables, or run code as our
--- role when it uses them.
+-- $1 the lock table, $2 the fence table, $3 the owner that the options trust, or an empty text. What lets others change
+-- or hide the rows of the two tables, or run code as our role when it uses them.
 --
 -- The roles that our role may become. Since PostgreSQL 16, a role that creates another is its member without this right.
 groups (oid) AS (
@@ -11,39 +11,112 @@ groups (oid) AS (
 trusted AS MATERIALIZED (
   SELECT groups.oid FROM groups
   UNION
-  SELECT r.oid FROM pg_catalog.pg_roles AS r WHERE r.rolsuper
+  SELECT r.oid FROM pg_catalog.pg_roles AS r WHERE r.rolsuper OR r.rolname {=} $3
   UNION
   SELECT d.datdba FROM pg_catalog.pg_database AS d WHERE d.datname {=} pg_catalog.current_database()
 ),
+wanted (name, mark) AS MATERIALIZED (VALUES ($1, 'lock_id'), ($2, 'fence_key')),
 found AS MATERIALIZED (
-  SELECT c.oid, c.relkind, c.relowner, c.relacl, n.nspowner,
+  SELECT c.oid, c.relkind, c.reloftype, c.relowner, c.relacl, n.nspname, n.nspowner,
+    pg_catalog.format('%I.%I', n.nspname, c.relname) AS name,
+    pg_catalog.pg_get_userbyid(c.relowner) AS owner,
+    pg_catalog.pg_get_userbyid(c.relowner) {=} $3 AS is_vouched_for,
     -- A search path names this schema as "$user", also if somebody else has made it.
     n.nspname {=} current_user
       AND pg_catalog.cardinality(pg_catalog.parse_ident(wanted.name)) {=} 1 AS is_of_user
-  FROM (VALUES ($1), ($2)) AS wanted (name)
+  FROM wanted
   JOIN pg_catalog.pg_class AS c ON c.oid {=} pg_catalog.to_regclass(wanted.name)
   JOIN pg_catalog.pg_namespace AS n ON n.oid {=} c.relnamespace
 ),
-checked AS MATERIALIZED (
-  SELECT
-    f.relkind {<>} 'r' OR EXISTS (SELECT FROM pg_catalog.pg_inherits AS i WHERE i.inhparent {=} f.oid) AS is_special,
-    NOT EXISTS (SELECT FROM trusted WHERE trusted.oid {=} f.relowner)
-        AND (f.is_of_user OR f.relowner {<>} f.nspowner)
-      OR f.is_of_user AND NOT EXISTS (SELECT FROM trusted WHERE trusted.oid {=} f.nspowner) AS is_foreign,
-    EXISTS (SELECT FROM pg_catalog.pg_trigger AS t
-        WHERE t.tgrelid {=} f.oid AND NOT t.tgisinternal AND t.tgenabled {<>} 'D')
-      OR EXISTS (SELECT FROM pg_catalog.pg_rewrite AS w WHERE w.ev_class {=} f.oid AND w.rulename {<>} '_RETURN')
-      OR EXISTS (SELECT FROM pg_catalog.pg_constraint AS k WHERE k.confrelid {=} f.oid AND k.contype {=} 'f') AS acts,
-    EXISTS (SELECT FROM pg_catalog.aclexplode(f.relacl) AS a
-        WHERE (a.privilege_type {=} 'TRIGGER' OR a.privilege_type {=} 'REFERENCES') AND a.grantee {<>} f.relowner
-          AND NOT EXISTS (SELECT FROM trusted WHERE trusted.oid {=} a.grantee)) AS is_open,
-    pg_catalog.row_security_active(f.oid) AS hides
+-- All that runs code, beyond what set-up makes. The planner calls functions of indexes and of statistics, too. Oids below
+-- 16384 are PostgreSQL's own. A default may be a constant, or one of int8(int4), now, nextval and gen_random_uuid.
+code (relation, what) AS MATERIALIZED (
+  SELECT f.oid, pg_catalog.format('the trigger %I', t.tgname)
+  FROM found AS f JOIN pg_catalog.pg_trigger AS t ON t.tgrelid {=} f.oid
+  WHERE NOT t.tgisinternal AND t.tgenabled {<>} 'D'
+  UNION ALL
+  SELECT f.oid, pg_catalog.format('the rule %I', w.rulename)
+  FROM found AS f JOIN pg_catalog.pg_rewrite AS w ON w.ev_class {=} f.oid
+  WHERE w.rulename {<>} '_RETURN'
+  UNION ALL
+  SELECT f.oid, pg_catalog.format('the constraint %I', k.conname)
+  FROM found AS f JOIN pg_catalog.pg_constraint AS k ON f.oid {=} k.confrelid
+    OR f.oid {=} k.conrelid AND k.contype {<>} 'p' AND k.contype {<>} 'u' AND k.contype {<>} 'n'
+  UNION ALL
+  SELECT f.oid, pg_catalog.format('the default or the expression of the column %I', a.attname)
+  FROM found AS f JOIN pg_catalog.pg_attrdef AS d ON d.adrelid {=} f.oid
+  JOIN pg_catalog.pg_attribute AS a ON a.attrelid {=} f.oid AND a.attnum {=} d.adnum
+  WHERE d.adbin::pg_catalog.text
+    {~} '[{](?!(CONST|FUNCEXPR|SQLVALUEFUNCTION) )|:funcid (?!(481|1299|1574|3432) )'
+  UNION ALL
+  SELECT f.oid, pg_catalog.format('the type or the collation of the column %I', a.attname)
+  FROM found AS f JOIN pg_catalog.pg_attribute AS a ON a.attrelid {=} f.oid
+  WHERE a.attnum {>} 0 AND NOT a.attisdropped AND (a.atttypid {>=} 16384 OR a.attcollation {>=} 16384)
+  UNION ALL
+  SELECT f.oid, pg_catalog.format('the index %I', c.relname)
+  FROM found AS f JOIN pg_catalog.pg_index AS i ON i.indrelid {=} f.oid
+  JOIN pg_catalog.pg_class AS c ON c.oid {=} i.indexrelid
+  WHERE i.indexprs IS NOT NULL OR i.indpred IS NOT NULL
+    OR 16384 {<=} ANY (i.indcollation::pg_catalog.oid[])
+    OR EXISTS (SELECT FROM pg_catalog.pg_opclass AS o JOIN pg_catalog.pg_roles AS r ON r.oid {=} o.opcowner
+      WHERE o.oid {=} ANY (i.indclass::pg_catalog.oid[]) AND NOT r.rolsuper)
+  UNION ALL
+  SELECT f.oid, pg_catalog.format('the statistics %I', s.stxname)
+  FROM found AS f JOIN pg_catalog.pg_statistic_ext AS s ON s.stxrelid {=} f.oid
+  WHERE s.stxkind::pg_catalog.text {~} 'e'
+),
+-- Roles that may put code on a table.
+openings (relation, what) AS MATERIALIZED (
+  SELECT f.oid, coalesce(pg_catalog.quote_ident(r.rolname), 'PUBLIC')
   FROM found AS f
+  CROSS JOIN LATERAL (
+    SELECT t.grantee, t.privilege_type FROM pg_catalog.aclexplode(f.relacl) AS t
+    UNION
+    SELECT k.grantee, k.privilege_type
+    FROM pg_catalog.pg_attribute AS a CROSS JOIN LATERAL pg_catalog.aclexplode(a.attacl) AS k
+    WHERE a.attrelid {=} f.oid
+  ) AS granted
+  LEFT JOIN pg_catalog.pg_roles AS r ON r.oid {=} granted.grantee
+  WHERE (granted.privilege_type {=} 'TRIGGER' OR granted.privilege_type {=} 'REFERENCES')
+    AND granted.grantee {<>} f.relowner
+    AND NOT EXISTS (SELECT FROM trusted WHERE trusted.oid {=} granted.grantee)
+),
+risks (word, name, owner, what) AS (
+  SELECT 'special', f.name, f.owner, ''::pg_catalog.text FROM found AS f
+  WHERE NOT f.is_vouched_for AND (f.relkind {<>} 'r' OR f.reloftype {<>} 0
+    OR EXISTS (SELECT FROM pg_catalog.pg_inherits AS i WHERE i.inhparent {=} f.oid OR i.inhrelid {=} f.oid))
+  UNION ALL
+  SELECT 'foreign', f.name, f.owner, '' FROM found AS f
+  WHERE NOT EXISTS (SELECT FROM trusted WHERE trusted.oid {=} f.relowner)
+    AND (f.is_of_user OR f.relowner {<>} f.nspowner)
+  UNION ALL
+  SELECT DISTINCT 'schema', pg_catalog.quote_ident(f.nspname),
+    pg_catalog.pg_get_userbyid(f.nspowner), '' FROM found AS f
+  WHERE f.is_of_user AND NOT EXISTS (SELECT FROM trusted WHERE trusted.oid {=} f.nspowner)
+  UNION ALL
+  SELECT 'acts', f.name, f.owner, pg_catalog.string_agg(code.what, ', ' ORDER BY code.what)
+  FROM found AS f JOIN code ON code.relation {=} f.oid
+  WHERE NOT f.is_vouched_for GROUP BY f.name, f.owner
+  UNION ALL
+  SELECT 'open', f.name, f.owner, pg_catalog.string_agg(DISTINCT openings.what, ', ')
+  FROM found AS f JOIN openings ON openings.relation {=} f.oid
+  WHERE NOT f.is_vouched_for GROUP BY f.name, f.owner
+  UNION ALL
+  SELECT 'hides', f.name, f.owner, '' FROM found AS f WHERE pg_catalog.row_security_active(f.oid)
+  UNION ALL
+  -- Earlier builds, and the set-up of the TypeScript library, make lower case of the name.
+  SELECT 'folded', w.name, pg_catalog.format('%I.%I', n.nspname, c.relname),
+    CASE WHEN pg_catalog.to_regclass(w.name) IS NULL THEN 'missing' ELSE '' END
+  FROM wanted AS w
+  JOIN pg_catalog.pg_class AS c
+    ON c.oid {=} pg_catalog.to_regclass(pg_catalog.lower(w.name COLLATE pg_catalog."C"))
+  JOIN pg_catalog.pg_namespace AS n ON n.oid {=} c.relnamespace
+  JOIN pg_catalog.pg_attribute AS a ON a.attrelid {=} c.oid AND a.attname {=} w.mark AND NOT a.attisdropped
+  WHERE pg_catalog.lower(w.name COLLATE pg_catalog."C") {<>} w.name
 ),
 hazards AS MATERIALIZED (
-  SELECT pg_catalog.array_remove(ARRAY[
-    CASE WHEN pg_catalog.bool_or(is_special) THEN 'special' END, CASE WHEN pg_catalog.bool_or(is_foreign) THEN 'foreign' END,
-    CASE WHEN pg_catalog.bool_or(acts) THEN 'acts' END, CASE WHEN pg_catalog.bool_or(is_open) THEN 'open' END,
-    CASE WHEN pg_catalog.bool_or(hides) THEN 'hides' END], NULL) AS words
-  FROM checked
+  SELECT pg_catalog.array_agg(part.value ORDER BY r.number, part.number) AS words
+  FROM (SELECT risks.*, pg_catalog.row_number() OVER () AS number FROM risks) AS r
+  CROSS JOIN LATERAL pg_catalog.unnest(ARRAY[r.word, r.name, r.owner, r.what]::pg_catalog.text[])
+    WITH ORDINALITY AS part (value, number)
 )

@@ -68,7 +68,7 @@ impl Stage {
         let tables = Tables::fresh();
         server.psql(&schema_sql(&tables.options()).expect("options in range"))?;
         server.psql(&format!(
-            "CREATE ROLE app LOGIN; GRANT ALL ON {}, {} TO app",
+            "CREATE ROLE app LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON {}, {} TO app",
             tables.locks, tables.fences
         ))?;
         let ours = format!("{}?application_name=observer", server.url());

@@ -50,6 +50,19 @@ impl Row {
 /// A database that forgets nothing.
 pub(super) fn durability() -> Vec<Cell> {
     let text = |text: &str| Cell::Text(text.to_owned());
-    let no = Cell::Bool(false);
-    vec![no.clone(), text("on"), text("on"), text("p"), text("p"), Cell::Null, no, Cell::Null]
+    let (no, nothing) = (Cell::Bool(false), || Cell::Null);
+    vec![
+        no.clone(),
+        text("on"),
+        text("on"),
+        text("p"),
+        text("p"),
+        nothing(),
+        no,
+        nothing(),
+        text("ready"),
+        nothing(),
+        nothing(),
+        text("simulated"),
+    ]
 }

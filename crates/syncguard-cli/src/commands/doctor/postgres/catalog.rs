@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use syncguard::postgres::PostgresBackend;
 use syncguard::postgres::tokio_postgres::SimpleQueryMessage;
-use syncguard::postgres::{DurabilityRisk, PostgresBackend};
 
 use super::names::{Table, Tables, literal, quoted};
 
@@ -14,6 +14,8 @@ const TRUE: &str = "t";
 pub(super) struct Catalog<'a> {
     pub(super) backend: &'a PostgresBackend,
     pub(super) tables: &'a Tables,
+    /// The owner of the tables whom the URL trusts, or an empty text.
+    pub(super) trusted: &'a str,
 }
 
 impl<'a> Catalog<'a> {
@@ -21,7 +23,7 @@ impl<'a> Catalog<'a> {
     pub(super) async fn missing_tables(&self) -> Option<Vec<&'a Table>> {
         let mut missing = Vec::new();
         for table in [&self.tables.locks, &self.tables.fences] {
-            let sql = format!("SELECT ({}) IS NULL", oid(table));
+            let sql = format!("SELECT ({}) IS NULL", oid(&table.to_string()));
             if self.first_column(&sql).await?.concat() == TRUE {
                 missing.push(table);
             }
@@ -32,7 +34,7 @@ impl<'a> Catalog<'a> {
     /// Returns whether the lock table lacks an index on its lock ids, so that finding one reads the
     /// whole table.
     pub(super) async fn lacks_index(&self) -> bool {
-        let locks = oid(&self.tables.locks);
+        let locks = oid(&self.tables.locks.to_string());
         let sql = format!(
             "SELECT {locks} IS NOT NULL AND NOT EXISTS (
                SELECT FROM pg_catalog.pg_index i JOIN pg_catalog.pg_attribute a
@@ -52,7 +54,7 @@ impl<'a> Catalog<'a> {
 
     /// The roles that may create in a schema, except its owner and this role, quoted for SQL.
     pub(super) async fn roles_that_create_in(&self, schema: &str) -> Option<String> {
-        let schema = literal(schema);
+        let (schema, trusted) = (literal(schema), literal(self.trusted));
         let sql = format!(
             "SELECT CASE WHEN a.grantee OPERATOR(pg_catalog.=) 0 THEN '' ELSE r.rolname::pg_catalog.text END
              FROM pg_catalog.pg_namespace n CROSS JOIN pg_catalog.aclexplode(n.nspacl) a
@@ -61,6 +63,7 @@ impl<'a> Catalog<'a> {
                AND a.privilege_type OPERATOR(pg_catalog.=) 'CREATE'
                AND a.grantee OPERATOR(pg_catalog.<>) n.nspowner AND r.rolsuper IS NOT TRUE
                AND (r.rolname OPERATOR(pg_catalog.=) current_user) IS NOT TRUE
+               AND (r.rolname OPERATOR(pg_catalog.=) {trusted}) IS NOT TRUE
              GROUP BY 1 ORDER BY 1"
         );
         let roles = self.first_column(&sql).await.unwrap_or_default();
@@ -72,18 +75,30 @@ impl<'a> Catalog<'a> {
         (!roles.is_empty()).then(|| roles.join(", "))
     }
 
-    /// The statements that take a danger for the tables away.
-    pub(super) async fn mends(&self, risk: DurabilityRisk) -> Option<String> {
-        let (advice, sql) = match risk {
-            DurabilityRisk::ForeignTable => (FOREIGN, OWNERS),
-            DurabilityRisk::ActingTable => ("", ACTING),
-            DurabilityRisk::OpenTable => ("", OPEN),
-            DurabilityRisk::HiddenRows => ("", HIDDEN),
-            DurabilityRisk::SpecialTable => (SPECIAL, ""),
-            _ => return None,
-        };
-        let statements = self.statements(sql).await.unwrap_or_default();
-        Some([advice, &statements].concat())
+    /// This role, quoted for SQL.
+    pub(super) async fn role(&self) -> Option<String> {
+        self.first_column("SELECT pg_catalog.quote_ident(current_user)").await?.pop()
+    }
+
+    /// The columns of an ordinary table, given its name as SQL. `None` for other relations.
+    pub(super) async fn columns(&self, table: &str) -> Option<Vec<String>> {
+        let sql = "SELECT a.attname::pg_catalog.text FROM pg_catalog.pg_attribute a
+            JOIN pg_catalog.pg_class c ON c.oid {=} a.attrelid
+            WHERE c.oid {=} {table} AND c.relkind {=} 'r' AND NOT a.attisdropped";
+        let columns = self.first_column(&self.render(&sql.replace("{table}", &oid(table)))).await?;
+        (!columns.is_empty()).then_some(columns)
+    }
+
+    /// The schema of one of our tables, quoted for SQL.
+    pub(super) async fn schema(&self, table: &Table) -> Option<String> {
+        self.schema_of(&table.to_string()).await
+    }
+
+    /// The same, given the name of the table as SQL.
+    pub(super) async fn schema_of(&self, table: &str) -> Option<String> {
+        let sql = "SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_class c
+            JOIN pg_catalog.pg_namespace n ON n.oid {=} c.relnamespace WHERE c.oid {=} {table}";
+        self.first_column(&self.render(&sql.replace("{table}", &oid(table)))).await?.pop()
     }
 
     /// The grants that this role lacks, and no more.
@@ -110,15 +125,13 @@ impl<'a> Catalog<'a> {
     }
 
     async fn statements(&self, sql: &str) -> Option<String> {
-        if sql.is_empty() {
-            return None;
-        }
         let statements = self.first_column(&self.render(sql)).await?;
         (!statements.is_empty()).then(|| statements.join("; "))
     }
 
     fn render(&self, sql: &str) -> String {
-        let (locks, fences) = (oid(&self.tables.locks), oid(&self.tables.fences));
+        let [locks, fences] =
+            [&self.tables.locks, &self.tables.fences].map(|table| oid(&table.to_string()));
         let operators = [("{=}", "="), ("{<>}", "<>"), ("{&}", "&"), ("{||}", "||"), ("{<}", "<")];
         let sql = operators.iter().fold(sql.to_owned(), |sql, (place, operator)| {
             sql.replace(place, &format!("OPERATOR(pg_catalog.{operator})"))
@@ -141,41 +154,6 @@ impl<'a> Catalog<'a> {
         Some(rows.collect())
     }
 }
-
-const FOREIGN: &str = "unless you know who made the tables: name others with lock_table and fence_table in the URL, and add setup_schema=true; if you know: ";
-
-const SPECIAL: &str =
-    "name ordinary tables with lock_table and fence_table in the URL, and add setup_schema=true";
-
-const OWNERS: &str = "SELECT pg_catalog.format('ALTER TABLE %s OWNER TO %I instead of %I', c.oid::pg_catalog.regclass,
-      pg_catalog.pg_get_userbyid(d.datdba), pg_catalog.pg_get_userbyid(c.relowner))
-    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_database d ON d.datname {=} pg_catalog.current_database()
-    WHERE c.oid {=} {both} AND c.relowner {<>} d.datdba
-    UNION ALL
-    SELECT DISTINCT pg_catalog.format('ALTER SCHEMA %I OWNER TO %I instead of %I', n.nspname, current_user,
-      pg_catalog.pg_get_userbyid(n.nspowner))
-    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid {=} c.relnamespace
-    WHERE c.oid {=} {both} AND n.nspname {=} current_user
-      AND pg_catalog.pg_get_userbyid(n.nspowner) {<>} current_user";
-
-const ACTING: &str = "SELECT pg_catalog.format('DROP TRIGGER %I ON %s', t.tgname, t.tgrelid::pg_catalog.regclass)
-    FROM pg_catalog.pg_trigger t WHERE t.tgrelid {=} {both} AND NOT t.tgisinternal AND t.tgenabled {<>} 'D'
-    UNION ALL
-    SELECT pg_catalog.format('DROP RULE %I ON %s', w.rulename, w.ev_class::pg_catalog.regclass)
-    FROM pg_catalog.pg_rewrite w WHERE w.ev_class {=} {both} AND w.rulename {<>} '_RETURN'
-    UNION ALL
-    SELECT pg_catalog.format('ALTER TABLE %s DROP CONSTRAINT %I', k.conrelid::pg_catalog.regclass, k.conname)
-    FROM pg_catalog.pg_constraint k WHERE k.confrelid {=} {both} AND k.contype {=} 'f'";
-
-const OPEN: &str = "SELECT pg_catalog.format('REVOKE %s ON %s FROM %s', a.privilege_type, c.oid::pg_catalog.regclass,
-      coalesce(pg_catalog.quote_ident(r.rolname), 'PUBLIC'))
-    FROM pg_catalog.pg_class c CROSS JOIN pg_catalog.aclexplode(c.relacl) a
-    LEFT JOIN pg_catalog.pg_roles r ON r.oid {=} a.grantee
-    WHERE c.oid {=} {both} AND (a.privilege_type {=} 'TRIGGER' OR a.privilege_type {=} 'REFERENCES')
-      AND a.grantee {<>} c.relowner AND r.rolsuper IS NOT TRUE AND (r.rolname {=} current_user) IS NOT TRUE";
-
-const HIDDEN: &str = "SELECT pg_catalog.format('ALTER TABLE %s DISABLE ROW LEVEL SECURITY', c.oid::pg_catalog.regclass)
-    FROM pg_catalog.pg_class c WHERE c.oid {=} {both} AND c.relrowsecurity";
 
 /// Rights on all columns, one by one, are as good as those on the table.
 const GRANTS: &str = "SELECT pg_catalog.format('GRANT %s ON %s TO %I',
@@ -209,6 +187,6 @@ const ADVISORY: &str = "SELECT DISTINCT l.pid::pg_catalog.text {||} ' ' {||} l.v
 /// Half of the statement timeout bounds the waits of a statement that has the advisory lock.
 const LONGER_THAN_A_STATEMENT: Duration = Duration::from_secs(3);
 
-fn oid(table: &Table) -> String {
-    format!("pg_catalog.to_regclass({})", literal(&table.to_string()))
+fn oid(table: &str) -> String {
+    format!("pg_catalog.to_regclass({})", literal(table))
 }

@@ -1,5 +1,6 @@
 //! Examines PostgreSQL.
 
+mod anew;
 mod catalog;
 mod names;
 mod pooler;
@@ -20,24 +21,31 @@ use crate::shell_messages::SETUP;
 pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
     let parsed = BackendUrl::parse(url)?;
     let tables = Tables::of(&parsed)?;
-    let backend = PostgresBackend::connect(url).await?;
+    let trusted = parsed.text("trusted_owner")?.unwrap_or_default();
+    // `connect` refuses what the doctor explains.
+    let backend = PostgresBackend::unchecked(url)?;
+    let mut report = backend.durability_report().await?;
+    let is_safe = !report.risks.iter().any(DurabilityRisk::is_always_refused);
+    let asks = |name| Ok::<_, Failure>(parsed.flag(name)? == Some(true));
+    if is_safe && (asks("setup_schema")? || asks("upgrade_schema")?) {
+        backend.setup_schema().await?;
+    }
     // The report knows the state of signals only after a watch.
     let _watch = backend.watch(WatchRequest::new(Key::new(KEY)?)).await;
-    let report = backend.durability_report().await?;
-    let risks = report.risks.iter();
-    let catalog = Catalog { backend: &backend, tables: &tables };
-    let mut findings = Vec::new();
-    for risk in risks {
-        findings.push(match catalog.mends(*risk).await {
-            Some(mend) => of_tables(*risk, mend),
-            None => finding(*risk, &tables),
-        });
+    if is_safe {
+        report = backend.durability_report().await?;
     }
+    let catalog = Catalog { backend: &backend, tables: &tables, trusted: &trusted };
+    let mut findings = of_others(&report.risks, &catalog).await;
+    let own = report.risks.iter().filter(|risk| !risk.is_always_refused());
+    findings.extend(own.map(|risk| finding(risk, &tables)));
     if findings.is_empty() {
         findings
             .push(Finding::green("durability", "locks and fences survive a crash of the server"));
     }
-    match catalog.missing_tables().await {
+    // What mends unsafe tables also makes those that are missing.
+    let missing = if is_safe { catalog.missing_tables().await } else { None };
+    match missing {
         // Without its tables nothing works, signals included.
         Some(missing) => findings.push(of_missing_tables(&missing)),
         None if report.signals == SignalStatus::Failing => {
@@ -61,7 +69,8 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
         findings.push(Finding::yellow("schema", says, mend));
     }
     findings.extend(catalog.encoding().await.and_then(|encoding| of_encoding(&encoding)));
-    if catalog.lacks_index().await {
+    // Even to make an index lets the server evaluate what is on the table.
+    if is_safe && catalog.lacks_index().await {
         let says = "the lock table has no index on lock_id: each release reads all of it";
         let mend = format!("CREATE UNIQUE INDEX ON {} (lock_id)", tables.locks);
         findings.push(Finding::red("index", says, mend));
@@ -70,7 +79,9 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
         let says = "roles that use no locks may read keys and lock ids";
         findings.push(Finding::yellow("readers", says, mend));
     }
-    if let Some(sessions) = catalog.sessions_in_the_way().await {
+    // The names of keys are in a table, which is not read if it may run code.
+    let sessions = if is_safe { catalog.sessions_in_the_way().await } else { None };
+    if let Some(sessions) = sessions {
         let says = format!(
             "the session {sessions} holds the advisory lock of a key, as pg_advisory_lock(hashtext(KEY)): nobody can acquire that key meanwhile"
         );
@@ -113,7 +124,7 @@ fn of_encoding(encoding: &str) -> Option<Finding> {
     Some(Finding::yellow("encoding", says, mend))
 }
 
-fn finding(risk: DurabilityRisk, tables: &Tables) -> Finding {
+fn finding(risk: &DurabilityRisk, tables: &Tables) -> Finding {
     let logged = |table: &Table| ("tables", format!("ALTER TABLE {table} SET LOGGED"));
     let (about, mend) = match risk {
         DurabilityRisk::Standby => ("role", "use the URL of the primary".to_owned()),
@@ -126,10 +137,57 @@ fn finding(risk: DurabilityRisk, tables: &Tables) -> Finding {
     Finding::red(about, risk.to_string(), mend)
 }
 
-/// A table that others can change or hide. Not even the doctor takes a lock in it.
-fn of_tables(risk: DurabilityRisk, mend: String) -> Finding {
-    Finding { is_refusal: true, ..Finding::red("tables", risk.to_string(), mend) }
+/// Tables that others can change or hide. Not even the doctor takes a lock in them.
+async fn of_others(risks: &[DurabilityRisk], catalog: &Catalog<'_>) -> Vec<Finding> {
+    let (mut findings, mut old, mut texts) = (Vec::new(), Vec::new(), Vec::new());
+    let mut trust = None;
+    for risk in risks {
+        let mend = match risk {
+            DurabilityRisk::ForeignSchema { schema, .. } => {
+                // It has the name of this role.
+                format!("ALTER SCHEMA {schema} OWNER TO {schema}")
+            }
+            DurabilityRisk::OpenTable { table, roles, .. } => {
+                format!("REVOKE TRIGGER, REFERENCES ON {table} FROM {roles}")
+            }
+            DurabilityRisk::HiddenRows { table, .. } => {
+                format!("ALTER TABLE {table} DISABLE ROW LEVEL SECURITY")
+            }
+            DurabilityRisk::ForeignTable { table, owner, .. }
+            | DurabilityRisk::ActingTable { table, owner, .. }
+            | DurabilityRisk::SpecialTable { table, owner, .. } => {
+                trust = Some(owner);
+                old.push(table.as_str());
+                texts.push(risk.to_string());
+                continue;
+            }
+            DurabilityRisk::FoldedTable { folded, .. } => {
+                old.push(folded.as_str());
+                texts.push(risk.to_string());
+                continue;
+            }
+            _ => continue,
+        };
+        let finding = Finding::red("tables", risk.to_string(), mend);
+        findings.push(Finding { is_refusal: true, ..finding });
+    }
+    if !old.is_empty() {
+        old.sort_unstable();
+        old.dedup();
+        let trust = trust.map_or_else(String::new, |owner| {
+            format!(". If you know who made this and trust it, add trusted_owner={owner} to the URL instead")
+        });
+        let says = format!(
+            "{}. Stop the programs that use these tables, and make them anew as an administrator{trust}",
+            texts.join("; ")
+        );
+        let mend = anew::statements(catalog, &old).await.unwrap_or_else(|| OTHER_NAMES.to_owned());
+        findings.push(Finding { is_refusal: true, ..Finding::red("tables", says, mend) });
+    }
+    findings
 }
+
+const OTHER_NAMES: &str = "name other tables with lock_table and fence_table in the URL, and add setup_schema=true; their fences begin anew";
 
 fn reload(setting: &str) -> String {
     format!("ALTER SYSTEM SET {setting} = on; SELECT pg_reload_conf()")

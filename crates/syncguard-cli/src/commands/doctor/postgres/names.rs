@@ -12,6 +12,16 @@ impl Table {
     fn of(name: &str) -> Self {
         Self(name.split('.').map(str::to_owned).collect())
     }
+
+    /// The name as it stands in the options.
+    pub(super) fn in_options(&self) -> String {
+        self.0.join(".")
+    }
+
+    /// The name with its schema, given the schema, quoted for SQL, in which the table is found.
+    pub(super) fn within(&self, schema: &str) -> String {
+        if self.0.len() > 1 { self.to_string() } else { format!("{schema}.{self}") }
+    }
 }
 
 impl fmt::Display for Table {
