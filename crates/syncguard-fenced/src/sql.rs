@@ -41,8 +41,7 @@ impl FenceStatement {
     ///     statement.sql(),
     ///     "INSERT INTO `fences` (`resource`, `fence`) VALUES (?, LAST_INSERT_ID(CAST(? AS SIGNED))) \
     ///      ON DUPLICATE KEY UPDATE \
-    ///      `fence` = GREATEST(COALESCE(CAST(`fence` AS SIGNED), 0), COALESCE(CAST(? AS SIGNED), 0)), \
-    ///      `fence` = LAST_INSERT_ID(`fence`)"
+    ///      `fence` = LAST_INSERT_ID(GREATEST(COALESCE(CAST(`fence` AS SIGNED), 0), COALESCE(CAST(? AS SIGNED), 0)))"
     /// );
     /// # Ok::<(), syncguard_fenced::LockError>(())
     /// ```
@@ -66,7 +65,7 @@ impl FenceStatement {
             Dialect::MySql => Self {
                 sql: format!(
                     "INSERT INTO {table} (`resource`, `fence`) VALUES (?, LAST_INSERT_ID(CAST(? AS SIGNED))) \
-                     ON DUPLICATE KEY UPDATE `fence` = {}, `fence` = LAST_INSERT_ID(`fence`)",
+                     ON DUPLICATE KEY UPDATE `fence` = LAST_INSERT_ID({})",
                     greatest("`fence`")
                 ),
                 parameters: &[Key, Fence, Fence],
@@ -75,7 +74,7 @@ impl FenceStatement {
                 sql: format!(
                     "INSERT INTO {table} AS f (\"resource\", \"fence\") \
                      VALUES (CAST(?1 AS TEXT), CAST(?2 AS INTEGER)) \
-                     ON CONFLICT (\"resource\") DO UPDATE SET \"fence\" = {} RETURNING CAST(\"fence\" AS INTEGER)",
+                     ON CONFLICT (\"resource\") DO UPDATE SET \"fence\" = {} RETURNING CAST(\"fence\" AS INTEGER) AS \"fence\"",
                     max("f.\"fence\"", "excluded.\"fence\"")
                 ),
                 parameters: &[Key, Fence],
@@ -87,14 +86,15 @@ impl FenceStatement {
     /// last insert id of 0 on MySQL, means that none has the key.
     ///
     /// `key` is a column with a unique value for each row, and `fence` a `BIGINT`. NULL stands for no fence yet, so a column
-    /// that was added by `ALTER TABLE … ADD COLUMN fence BIGINT` is ready at once. If another type of column cannot hold a
-    /// fence, the writer gets an error or is refused.
+    /// that was added by `ALTER TABLE … ADD COLUMN fence BIGINT` is ready at once. If a column of other numbers cannot hold a
+    /// fence, the writer gets an error or is refused. PostgreSQL refuses a column of texts; elsewhere it needs room for 15
+    /// characters.
     ///
     /// **On MySQL and MariaDB**:
     ///
     /// - Bind the fence first and the key second, as [`parameters`](Self::parameters) says.
-    /// - A trigger of the table that inserts into a table with `AUTO_INCREMENT` takes the answer away, and every writer is
-    ///   refused. Use [`for_rows`](Self::for_rows) there.
+    /// - A trigger of the table that inserts into a table with `AUTO_INCREMENT` takes the answer out of the result, and every
+    ///   writer is refused. Ask by `SELECT LAST_INSERT_ID()` there.
     /// - The statement is an error in the mode `SIMULTANEOUS_ASSIGNMENT`.
     ///
     /// A write of a single row needs no transaction: put `fence = $2` into its `SET` and `fence <= $2` into its `WHERE`. Bind
@@ -134,7 +134,7 @@ impl FenceStatement {
             Dialect::Sqlite => Self {
                 sql: format!(
                     "UPDATE {table} AS f SET {fence} = {} WHERE f.{key} = ?1 \
-                     RETURNING CAST({fence} AS INTEGER)",
+                     RETURNING CAST({fence} AS INTEGER) AS {fence}",
                     max(&format!("f.{fence}"), "?2")
                 ),
                 parameters: &[Key, Fence],
@@ -155,13 +155,13 @@ impl FenceStatement {
     }
 }
 
-/// MySQL compares a text with a number in different ways, clamps what does not fit into a column unless it is strict, and knows
-/// NULL as the greatest. Assignments go from left to right, so a second one sees what the column holds after the first.
+/// MySQL compares a text with a number in different ways, clamps what does not fit into a column unless it is strict, and
+/// answers NULL if one value is NULL. Assignments go from left to right, so a second one sees what the column holds after the first.
 fn greatest(fence: &str) -> String {
     format!("GREATEST(COALESCE(CAST({fence} AS SIGNED), 0), COALESCE(CAST(? AS SIGNED), 0))")
 }
 
-/// SQLite takes a value of any type, orders texts and blobs behind all numbers, and knows NULL as the greatest.
+/// SQLite takes a value of any type, orders texts and blobs behind all numbers, and answers NULL if one value is NULL.
 fn max(fence: &str, parameter: &str) -> String {
     let number = |value| format!("COALESCE(CAST({value} AS INTEGER), 0)");
     format!("max({}, {})", number(fence), number(parameter))
