@@ -121,19 +121,18 @@ fn bound(form: Bound, fence: u64) -> String {
 
 /// The script of all cases: for each write a line of the answer and of the fence that is stored then.
 fn script(statement: &str, fresh: &str, answer: &str) -> String {
-    let mut script = format!("PREPARE fenced FROM \"{statement}\"; SET @resource = 'it'; BEGIN;\n");
-    for case in cases() {
-        script += &format!("DELETE FROM kinds; {fresh};\n");
-        for (form, fence) in case.writes {
-            // The client goes on after an error, of which the count of rows is -1.
-            script += &format!(
-                "SET @fence = {}; DO LAST_INSERT_ID(0); EXECUTE fenced {answer},
-                 (SELECT CAST(COALESCE(MAX(fence + 0), 0) AS SIGNED) FROM kinds);\n",
-                bound(form, fence)
-            );
-        }
-    }
-    script
+    // The client goes on after an error, of which the count of rows is -1.
+    let write = |(form, fence)| {
+        format!(
+            "SET @fence = {}; DO LAST_INSERT_ID(0); EXECUTE fenced {answer},
+             (SELECT CAST(COALESCE(MAX(fence + 0), 0) AS SIGNED) FROM kinds);\n",
+            bound(form, fence)
+        )
+    };
+    let begin = format!("PREPARE fenced FROM \"{statement}\"; SET @resource = 'it'; BEGIN;\n");
+    let cases = cases()
+        .map(|case| format!("DELETE FROM kinds; {fresh};\n{}", case.writes.map(write).concat()));
+    std::iter::once(begin).chain(cases).collect()
 }
 
 /// Without the strict mode, the server clamps, rounds and cuts what does not fit into a column.
@@ -153,7 +152,7 @@ fn whatever_is_bound_no_late_writer_passes() -> Result<()> {
         ("rows", rows.sql(), "DO 0", last_id(&rows)),
         ("column", column.sql(), row, last_id(&column)),
         ("page", &page, "INSERT INTO kinds (resource) VALUES ('it')", {
-            "USING @fence, @fence; SELECT IF(ROW_COUNT() > 0, @fence + 0, 0)".to_owned()
+            "USING @fence, @fence; SELECT IF(ROW_COUNT() > 0, CAST(@fence AS SIGNED), 0)".to_owned()
         }),
     ];
     let wide = ["BIGINT", "BIGINT UNSIGNED", "DECIMAL(15, 0)", "DOUBLE", "VARCHAR(20)"];
@@ -175,9 +174,7 @@ fn whatever_is_bound_no_late_writer_passes() -> Result<()> {
             ))?;
             let lines = said.lines().filter_map(|line| line.split_once('\t'));
             let answers: Vec<Said> = lines
-                .map(|(answer, stored)| {
-                    (answer.parse::<f64>().ok().map(|it| it as u64), stored.parse().unwrap_or(0))
-                })
+                .map(|(answer, stored)| (answer.parse().ok(), stored.parse().unwrap_or(0)))
                 .collect();
             for (case, said) in cases().zip(answers.chunks(2)) {
                 case.judge(&format!("{name} in {kind}, mode '{mode}'"), wide, [said[0], said[1]])?;
