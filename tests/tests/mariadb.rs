@@ -8,6 +8,7 @@ use syncguard::fenced::{Dialect, FenceStatement, Parameter, create_table};
 use syncguard_history::Random;
 use syncguard_test_services::mariadb::MariadbServer;
 
+use crate::support::fences::{Bound, Column, Said, cases, printed};
 use crate::support::writers::{LANES, WRITERS, Writers};
 
 const LEVELS: [&str; 4] = ["READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"];
@@ -91,11 +92,95 @@ fn nothing_stale_goes_in() -> Result<()> {
     // No row has the key: the last insert id says so.
     let column = FenceStatement::for_column(Dialect::MySql, "data", "id", "fence")?;
     ensure!(answer(&column, "other", 9)? == "0");
+    // A number for a key of texts means every text that begins with it, and the highest of their fences is the answer.
+    server.sql("INSERT INTO data (id, fence) VALUES ('7', 9), ('7abc', NULL)")?;
+    let in_rows = format!("{}; SELECT fence FROM data WHERE id = '7'", column.sql());
+    let in_rows = in_rows.replacen('?', "8", 1).replacen('?', "7", 1);
+    ensure!(server.sql(&format!("{in_rows}; SELECT LAST_INSERT_ID()"))? == "9\n9");
     // Capitals and blanks count: these are three resources.
     let rows = FenceStatement::for_rows(Dialect::MySql, "test.fences")?;
     for (resource, fence) in [("order", 9), ("Order", 8), ("order ", 7)] {
         let answer = answer(&rows, resource, fence)?;
         ensure!(answer == fence.to_string(), "{resource:?}: {answer}");
+    }
+    Ok(())
+}
+
+/// A value that a driver or a script binds.
+fn bound(form: Bound, fence: u64) -> String {
+    match form {
+        Bound::Integer => fence.to_string(),
+        Bound::Digits15 => format!("'{fence:015}'"),
+        Bound::Digits => format!("'{fence}'"),
+        Bound::Float => format!("{fence}e0"),
+        Bound::Blob => format!("CAST('{fence:015}' AS BINARY)"),
+        Bound::Null => "NULL".to_owned(),
+        Bound::Word => "'many'".to_owned(),
+    }
+}
+
+/// The script of all cases: for each write a line of the answer and of the fence that is stored then.
+fn script(statement: &str, fresh: &str, answer: &str) -> String {
+    // The client goes on after an error, of which the count of rows is -1.
+    let write = |(form, fence)| {
+        format!(
+            "SET @fence = {}; DO LAST_INSERT_ID(0); EXECUTE fenced {answer},
+             (SELECT CAST(COALESCE(MAX(fence + 0), 0) AS SIGNED) FROM kinds);\n",
+            bound(form, fence)
+        )
+    };
+    let begin = format!("PREPARE fenced FROM \"{statement}\"; SET @resource = 'it'; BEGIN;\n");
+    let cases = cases()
+        .map(|case| format!("DELETE FROM kinds; {fresh};\n{}", case.writes.map(write).concat()));
+    std::iter::once(begin).chain(cases).collect()
+}
+
+/// Without the strict mode, the server clamps, rounds and cuts what does not fit into a column.
+#[test]
+fn whatever_is_bound_no_late_writer_passes() -> Result<()> {
+    let server = MariadbServer::start()?;
+    let rows = FenceStatement::for_rows(Dialect::MySql, "kinds")?;
+    let column = FenceStatement::for_column(Dialect::MySql, "kinds", "resource", "fence")?;
+    let page = include_str!("../../crates/syncguard/src/guide/from_mysql.md");
+    let page = printed(page, "UPDATE payments SET").replace("payments", "kinds");
+    let page = page.replace("id = 123", "resource = 'it'");
+    let last_id = |statement: &FenceStatement| {
+        format!("USING {}; SELECT IF(ROW_COUNT() < 0, 0, LAST_INSERT_ID())", variables(statement))
+    };
+    let row = "INSERT INTO kinds (resource, fence) VALUES ('it', NULL)";
+    let statements = [
+        ("rows", rows.sql(), "DO 0", last_id(&rows)),
+        ("column", column.sql(), row, last_id(&column)),
+        ("page", &page, "INSERT INTO kinds (resource) VALUES ('it')", {
+            "USING @fence, @fence; SELECT IF(ROW_COUNT() > 0, CAST(@fence AS SIGNED), 0)".to_owned()
+        }),
+    ];
+    let wide = ["BIGINT", "BIGINT UNSIGNED", "DECIMAL(15, 0)", "DOUBLE", "VARCHAR(20)"];
+    let narrow = ["INT", "INT UNSIGNED", "TINYINT", "FLOAT", "DECIMAL(3, 0)", "VARBINARY(15)"];
+    let kinds = wide.map(|kind| (kind, Column::Wide)).into_iter();
+    let kinds = kinds.chain(narrow.map(|kind| (kind, Column::Other)));
+    for ((kind, wide), mode) in
+        kinds.flat_map(|kind| ["STRICT_ALL_TABLES", ""].map(|it| (kind, it)))
+    {
+        for (name, sql, fresh, answer) in &statements {
+            // Rows have a table of their own, and the page's statement has the column of the page.
+            if *name != "column" && kind != "BIGINT" {
+                continue;
+            }
+            let said = server.sql(&format!(
+                "SET sql_mode = '{mode}'; CREATE OR REPLACE TABLE kinds
+                 (resource varchar(9) PRIMARY KEY, state text, fence {kind} DEFAULT 0) ENGINE = InnoDB; {}",
+                script(sql, fresh, answer)
+            ))?;
+            let lines = said.lines().filter_map(|line| line.split_once('\t'));
+            let answers: Vec<Said> = lines
+                .map(|(answer, stored)| (answer.parse().ok(), stored.parse().unwrap_or(0)))
+                .collect();
+            for (case, said) in cases().zip(answers.chunks(2)) {
+                case.judge(&format!("{name} in {kind}, mode '{mode}'"), wide, [said[0], said[1]])?;
+            }
+            ensure!(answers.len() == 2 * cases().count(), "{said}");
+        }
     }
     Ok(())
 }

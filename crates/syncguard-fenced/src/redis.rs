@@ -11,8 +11,9 @@ use syncguard_core::Fence;
 /// | further `KEYS` | the keys that the commands use; on a cluster in the same slot, so with the same `{hash tag}` |
 /// | `ARGV` | the [`arguments`] |
 ///
-/// The comparison and the commands are one step. If a command fails, those before it stay, as in `MULTI`. Another copy of the
-/// script, which a driver sends after a broken connection, runs the commands once more under the same fence.
+/// The comparison and the commands are one step. A command has 1 to 7997 words: if one has more, the script writes nothing and
+/// fails, so split a long `MSET`. If a command fails, those before it stay, as in `MULTI`. Another copy of the script, which a
+/// driver sends after a broken connection, runs the commands once more under the same fence.
 ///
 /// The key of the fence must stay for as long as the data does: the script sets it without an expiry, and it must not be
 /// evicted, so the server needs `noeviction` or one of the `volatile` policies. A failover to a replica that has not

@@ -11,7 +11,8 @@ use crate::name;
 pub enum Parameter {
     /// The key of the row: the name of the resource as a text, or a value of the key column's type.
     Key,
-    /// The fence as a signed 64-bit integer: [`Fence::as_i64`](crate::Fence::as_i64).
+    /// The fence as a signed 64-bit integer: [`Fence::as_i64`](crate::Fence::as_i64). Its 15 digits as a text work too, where
+    /// the driver lets a text be bound.
     Fence,
 }
 
@@ -35,12 +36,12 @@ impl FenceStatement {
     /// ```
     /// use syncguard_fenced::{Dialect, FenceStatement};
     ///
-    /// let statement = FenceStatement::for_rows(Dialect::Sqlite, "fences")?;
+    /// let statement = FenceStatement::for_rows(Dialect::MySql, "fences")?;
     /// assert_eq!(
     ///     statement.sql(),
-    ///     "INSERT INTO \"fences\" AS f (\"resource\", \"fence\") VALUES (?1, ?2) \
-    ///      ON CONFLICT (\"resource\") DO UPDATE SET \"fence\" = max(f.\"fence\", excluded.\"fence\") \
-    ///      RETURNING \"fence\""
+    ///     "INSERT INTO `fences` (`resource`, `fence`) VALUES (?, LAST_INSERT_ID(CAST(? AS SIGNED))) \
+    ///      ON DUPLICATE KEY UPDATE \
+    ///      `fence` = LAST_INSERT_ID(GREATEST(COALESCE(CAST(`fence` AS SIGNED), 0), COALESCE(CAST(? AS SIGNED), 0)))"
     /// );
     /// # Ok::<(), syncguard_fenced::LockError>(())
     /// ```
@@ -54,24 +55,27 @@ impl FenceStatement {
         Ok(match dialect {
             Dialect::Postgres => Self {
                 sql: format!(
-                    "INSERT INTO {table} AS f (\"resource\", \"fence\") VALUES ($1, $2) \
-                     ON CONFLICT (\"resource\") DO UPDATE SET \"fence\" = GREATEST(f.\"fence\", excluded.\"fence\") \
-                     RETURNING f.\"fence\""
+                    "INSERT INTO {table} AS f (\"resource\", \"fence\") VALUES ($1, CAST($2 AS pg_catalog.int8)) \
+                     ON CONFLICT (\"resource\") DO UPDATE \
+                     SET \"fence\" = GREATEST(f.\"fence\", CAST(excluded.\"fence\" AS pg_catalog.int8)) \
+                     RETURNING CAST(f.\"fence\" AS pg_catalog.int8)"
                 ),
                 parameters: &[Key, Fence],
             },
             Dialect::MySql => Self {
                 sql: format!(
-                    "INSERT INTO {table} (`resource`, `fence`) VALUES (?, LAST_INSERT_ID(?)) \
-                     ON DUPLICATE KEY UPDATE `fence` = LAST_INSERT_ID(GREATEST(`fence`, ?))"
+                    "INSERT INTO {table} (`resource`, `fence`) VALUES (?, LAST_INSERT_ID(CAST(? AS SIGNED))) \
+                     ON DUPLICATE KEY UPDATE `fence` = LAST_INSERT_ID({})",
+                    greatest("`fence`")
                 ),
                 parameters: &[Key, Fence, Fence],
             },
             Dialect::Sqlite => Self {
                 sql: format!(
-                    "INSERT INTO {table} AS f (\"resource\", \"fence\") VALUES (?1, ?2) \
-                     ON CONFLICT (\"resource\") DO UPDATE SET \"fence\" = max(f.\"fence\", excluded.\"fence\") \
-                     RETURNING \"fence\""
+                    "INSERT INTO {table} AS f (\"resource\", \"fence\") \
+                     VALUES (CAST(?1 AS TEXT), CAST(?2 AS INTEGER)) \
+                     ON CONFLICT (\"resource\") DO UPDATE SET \"fence\" = {} RETURNING CAST(\"fence\" AS INTEGER) AS \"fence\"",
+                    max("f.\"fence\"", "excluded.\"fence\"")
                 ),
                 parameters: &[Key, Fence],
             },
@@ -81,10 +85,21 @@ impl FenceStatement {
     /// A column of your own table, which holds the fence of each row. The rows are there already: no row in the answer, or a
     /// last insert id of 0 on MySQL, means that none has the key.
     ///
-    /// `key` is a column with a unique value for each row, and `fence` one of 64-bit integers. NULL stands for no fence
-    /// yet, so a column that was added by `ALTER TABLE … ADD COLUMN fence BIGINT` is ready at once.
+    /// `key` is a column with a unique value for each row, and `fence` a `BIGINT`. NULL stands for no fence yet, so a column
+    /// that was added by `ALTER TABLE … ADD COLUMN fence BIGINT` is ready at once. If a column of other numbers cannot hold a
+    /// fence, the writer gets an error or is refused. PostgreSQL refuses a column of texts; elsewhere it needs room for 15
+    /// characters.
     ///
-    /// A write of a single row needs no transaction: put `fence = $2` into its `SET` and `fence <= $2` into its `WHERE`.
+    /// **On MySQL and MariaDB**:
+    ///
+    /// - Bind the fence first and the key second, as [`parameters`](Self::parameters) says.
+    /// - A trigger of the table that inserts into a table with `AUTO_INCREMENT` takes the answer out of the result, and every
+    ///   writer is refused. Ask by `SELECT LAST_INSERT_ID()` there.
+    /// - The statement is an error in the mode `SIMULTANEOUS_ASSIGNMENT`.
+    ///
+    /// A write of a single row needs no transaction: put `fence = $2` into its `SET` and `fence <= $2` into its `WHERE`. Bind
+    /// a number there; on SQLite, write `CAST(?2 AS INTEGER)`, since every blob counts as larger than a number. If the column
+    /// can be NULL, the condition is `(fence IS NULL OR fence <= $2)`.
     ///
     /// # Errors
     ///
@@ -102,23 +117,25 @@ impl FenceStatement {
             // GREATEST ignores NULL. Operators are looked up in the search path, so this one names its schema.
             Dialect::Postgres => Self {
                 sql: format!(
-                    "UPDATE {table} AS f SET {fence} = GREATEST(f.{fence}, $2) \
-                     WHERE f.{key} OPERATOR(pg_catalog.=) $1 RETURNING f.{fence}"
+                    "UPDATE {table} AS f SET {fence} = GREATEST(f.{fence}, CAST($2 AS pg_catalog.int8)) \
+                     WHERE f.{key} OPERATOR(pg_catalog.=) $1 RETURNING CAST(f.{fence} AS pg_catalog.int8)"
                 ),
                 parameters: &[Key, Fence],
             },
             Dialect::MySql => Self {
                 sql: format!(
-                    "UPDATE {table} SET {fence} = LAST_INSERT_ID(GREATEST(COALESCE({fence}, 0), ?)) \
-                     WHERE {key} = ?"
+                    "UPDATE {table} SET {fence} = {}, {fence} = LAST_INSERT_ID({fence}) \
+                     WHERE {key} = ? ORDER BY CAST({fence} AS SIGNED)",
+                    greatest(&fence)
                 ),
                 parameters: &[Fence, Key],
             },
             // With a table before it, a misspelt column is an error, and not a text.
             Dialect::Sqlite => Self {
                 sql: format!(
-                    "UPDATE {table} AS f SET {fence} = max(COALESCE(f.{fence}, 0), ?2) \
-                     WHERE f.{key} = ?1 RETURNING {fence}"
+                    "UPDATE {table} AS f SET {fence} = {} WHERE f.{key} = ?1 \
+                     RETURNING CAST({fence} AS INTEGER) AS {fence}",
+                    max(&format!("f.{fence}"), "?2")
                 ),
                 parameters: &[Key, Fence],
             },
@@ -136,6 +153,18 @@ impl FenceStatement {
     pub fn parameters(&self) -> &'static [Parameter] {
         self.parameters
     }
+}
+
+/// MySQL compares a text with a number in different ways, clamps what does not fit into a column unless it is strict, and
+/// answers NULL if one value is NULL. Assignments go from left to right, so a second one sees what the column holds after the first.
+fn greatest(fence: &str) -> String {
+    format!("GREATEST(COALESCE(CAST({fence} AS SIGNED), 0), COALESCE(CAST(? AS SIGNED), 0))")
+}
+
+/// SQLite takes a value of any type, orders texts and blobs behind all numbers, and answers NULL if one value is NULL.
+fn max(fence: &str, parameter: &str) -> String {
+    let number = |value| format!("COALESCE(CAST({value} AS INTEGER), 0)");
+    format!("max({}, {})", number(fence), number(parameter))
 }
 
 /// The statement that creates the table for [`FenceStatement::for_rows`], unless it is there.

@@ -11,8 +11,9 @@ use syncguard_core::Fence;
 pub struct StaleFence {
     /// The fence of this writer.
     pub fence: Fence,
-    /// The highest fence that the data was written under. `None` if there is none to compare with: no row has the key, or
-    /// what is stored is no fence.
+    /// The highest fence that the data was written under. `None` if there is none to compare with: no row has the key, what
+    /// is stored is no fence, or a trigger of MySQL has hidden the answer, as
+    /// [`for_column`](crate::FenceStatement::for_column) says.
     pub highest: Option<Fence>,
 }
 
@@ -27,7 +28,10 @@ impl StaleFence {
             Some(highest) => {
                 format!("the fence {fence} is stale: a holder with the fence {highest} has written")
             }
-            None => format!("the fence {fence} cannot be compared: the data has no valid fence"),
+            None => format!(
+                "the fence {fence} cannot be compared: no row has the key, or what is stored is no fence (on MySQL: or a \
+                 trigger took the answer away)"
+            ),
         }
     }
 }

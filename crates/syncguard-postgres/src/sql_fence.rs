@@ -13,6 +13,7 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 /// use syncguard_postgres::tokio_postgres::{Client, Error};
 /// use syncguard_postgres::{Fence, SqlFence};
 ///
+/// /// For `fence bigint NOT NULL DEFAULT 0`. False: a later holder has written, or no account has the id.
 /// async fn set_balance(db: &Client, id: i64, balance: i64, fence: Fence) -> Result<bool, Error> {
 ///     let sql = "UPDATE accounts SET balance = $2, fence = $3 WHERE id = $1 AND fence <= $3";
 ///     let written = db.execute(sql, &[&id, &balance, &SqlFence(fence)]).await?;

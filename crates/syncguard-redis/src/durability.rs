@@ -55,7 +55,8 @@ pub enum AppendSync {
     EverySecond,
     /// `appendfsync no`: whatever the operating system has written.
     Never,
-    /// The server denies `CONFIG GET`.
+    /// The server denies `CONFIG GET`, as the [access rules](crate::guide#access-rules) want it. It is `everysec` unless the
+    /// server's administrator has set something else.
     Unverified,
 }
 
@@ -136,22 +137,24 @@ pub enum DurabilityRisk {
     FailoverLosesWrites,
     /// Fewer replicas are connected than an acquire waits for, so no acquire can succeed.
     TooFewReplicas,
-    /// The server denies `INFO` or `CONFIG GET`, so it may or may not be safe.
+    /// The server denies `INFO`, so it may or may not be safe.
     Unverified,
 }
 
 impl DurabilityReport {
     /// The risks for a backend that waits for these replicas. Empty if locks are safe.
+    ///
+    /// [`AppendSync::Unverified`] is no risk of its own: it counts as `everysec`, which is Redis' default.
     #[must_use]
     pub fn risks(&self, wait_replicas: Option<WaitReplicas>) -> Vec<DurabilityRisk> {
         let mut risks = Vec::new();
         match self.persistence {
-            Persistence::AppendOnly(AppendSync::Always | AppendSync::EverySecond) => {}
+            Persistence::AppendOnly(
+                AppendSync::Always | AppendSync::EverySecond | AppendSync::Unverified,
+            ) => {}
             Persistence::AppendOnly(AppendSync::Never) => risks.push(DurabilityRisk::NotSynced),
             Persistence::SnapshotsOrNothing => risks.push(DurabilityRisk::NotPersistent),
-            Persistence::AppendOnly(AppendSync::Unverified) | Persistence::Unverified => {
-                risks.push(DurabilityRisk::Unverified);
-            }
+            Persistence::Unverified => risks.push(DurabilityRisk::Unverified),
         }
         match &self.eviction {
             Eviction::Never => {}
@@ -197,8 +200,7 @@ impl fmt::Display for DurabilityRisk {
                 "fewer replicas are connected than an acquire waits for: connect them or wait for fewer"
             }
             Self::Unverified => {
-                "unverified, the server does not say how it persists, evicts or replicates: allow INFO \
-                 and CONFIG GET"
+                "unverified, the server does not say how it persists, evicts or replicates: allow INFO"
             }
         })
     }
@@ -366,7 +368,7 @@ mod tests {
         let sync = AppendSync::EverySecond;
         assert_eq!(risks(SAFE, sync, None), []);
         assert_eq!(risks(SAFE, AppendSync::Never, None), [R::NotSynced]);
-        assert_eq!(risks(SAFE, AppendSync::Unverified, None), [R::Unverified]);
+        assert_eq!(risks(SAFE, AppendSync::Unverified, None), []);
         let with = |from: &str, to: &str| SAFE.replace(from, to);
         assert_eq!(risks(&with("aof_enabled:1", "aof_enabled:0"), sync, None), [R::NotPersistent]);
         let limited = with("maxmemory:0", "maxmemory:9");

@@ -363,6 +363,11 @@ pub(crate) fn is_unknown_script(error: &DriverError) -> bool {
     error.details().starts_with("NOSCRIPT")
 }
 
+/// Returns whether a node refused a read of the connection for signals because another node has the record.
+pub(crate) fn is_elsewhere(error: &LockError) -> bool {
+    error.message() == NEEDS_CLUSTER
+}
+
 /// Returns whether a node refused the command because another node has the slot, or gets it. fred does not follow the
 /// redirection, but it has read the slot map again by now.
 pub(crate) fn is_redirection(error: &DriverError) -> bool {

@@ -123,8 +123,9 @@ impl Inner {
 
     /// Runs a script that writes, with a deadline after which the server refuses it.
     ///
-    /// `sends` gets the deadline and the time to wait for an answer, before each sending. If the server refuses,
-    /// its clock was set since its last answer, and the script is sent once more.
+    /// `sends` gets the deadline and the time to wait for an answer, before each sending. If the server refuses, its clock
+    /// was set since its last answer, or the slot has moved to a server with another clock: the script is sent again while
+    /// there is time, at most three times.
     pub(crate) async fn write(
         &self,
         target: Target,
@@ -141,7 +142,7 @@ impl Inner {
             self.ask_time(target, until).await?;
             (bound, left) = (Bound::Exact(until), remaining(until));
         }
-        for _ in 0..2 {
+        for _ in 0..4 {
             let deadline = clock.deadline(left).ok_or_else(reply::unintelligible)?;
             sends(deadline, left)?;
             let call = || call(deadline);
@@ -164,8 +165,8 @@ impl Inner {
         }
         Err(LockError::new(
             ErrorCode::NetworkTimeout,
-            "the request reached the server after its deadline, and was refused; maybe the server's \
-             clock was set",
+            "the request reached the server after its deadline, and was refused: its way took too long, as while a slot \
+             of a cluster moves, or the server's clock was set",
         ))
     }
 

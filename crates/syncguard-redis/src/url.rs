@@ -100,6 +100,14 @@ fn config(url: &BackendUrl<'_>, scheme: &Scheme) -> Result<Config, LockError> {
             "a redis+unix URL needs the feature `unix-sockets` of syncguard-redis or syncguard",
         ));
     }
+    let after_login = url.base().rsplit('@').next().unwrap_or_default();
+    if matches!(scheme.topology, Topology::Cluster | Topology::Sentinel)
+        && after_login.contains(',')
+    {
+        return Err(LockError::invalid_argument(
+            "the URL names one server, and each further one in a parameter: redis-cluster://a:6379?node=b:6379&node=c:6379",
+        ));
+    }
     let mut driver = SENTINEL.to_vec();
     driver.push(NODE);
     let driver = url.with_only(&driver);
@@ -307,6 +315,8 @@ mod tests {
             ("redis-cluster://h?sentinelServiceName=m", "not known"),
             ("redis-cluster://h/1", "number 0"),
             ("redis-cluster://h?node=i", "host:port"),
+            ("redis-cluster://a:1,b:2,c:3", "redis-cluster://a:6379?node=b:6379&node=c:6379"),
+            ("valkey-sentinel://u:p@a,b?sentinelServiceName=m", "?node=b:6379"),
             ("redis-sentinel://h", "?sentinelServiceName="),
             ("redis://h?wait_replicas_timeout_ms=5", "needs wait_replicas"),
             ("redis://h?connections=65", "from 1 to 64"),

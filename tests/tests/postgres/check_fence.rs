@@ -48,6 +48,15 @@ async fn work_commits_under_a_lock_that_is_held() -> Result<()> {
     for _ in 0..2 {
         it.backend.check_fence(&transaction, guard.lock_id(), guard.fence()).await?;
     }
+    // Only the 15 digits are the fence.
+    let elsewhere = check_fence_sql(&it.tables.options())?;
+    let (lock_id, fence) = (guard.lock_id(), guard.fence().to_string());
+    for (digits, rows) in [(Some(fence), 1), (Some("1".to_owned()), 0), (None, 0)] {
+        ensure!(
+            transaction.query(&elsewhere, &[&lock_id.expose(), &digits]).await?.len() == rows,
+            "{digits:?}"
+        );
+    }
     transaction.commit().await?;
     ensure!(guard.release().await?.is_released());
     Ok(())

@@ -4,9 +4,10 @@ use anyhow::{Context as _, Result, ensure};
 use syncguard::Fence;
 use syncguard::fenced::{Dialect, FenceStatement, check, create_table};
 use syncguard_postgres::tokio_postgres::error::SqlState;
-use syncguard_postgres::tokio_postgres::{Client, Error, IsolationLevel};
+use syncguard_postgres::tokio_postgres::{Client, Error, IsolationLevel, SimpleQueryMessage};
 
 use crate::postgres::support::{connect, shared};
+use crate::support::fences::{Bound, Column, cases, printed};
 use crate::support::writers::{Attempt, LANES, Writers};
 
 /// The form of a fence, and of one attempt to write.
@@ -133,5 +134,106 @@ async fn a_column_of_any_table() -> Result<()> {
         ensure!(row.get::<_, i64>(0) == answer, "{fence}");
     }
     ensure!(client.query_opt(statement.sql(), &[&8_i64, &7_i64]).await?.is_none());
+    Ok(())
+}
+
+/// The type that a driver declares, and the value.
+fn bound(form: Bound, fence: u64) -> (&'static str, String) {
+    match form {
+        Bound::Integer => ("int8", fence.to_string()),
+        Bound::Digits15 => ("text", format!("'{fence:015}'")),
+        Bound::Digits => ("text", format!("'{fence}'")),
+        Bound::Float => ("float8", format!("{fence}.0")),
+        Bound::Blob => ("bytea", format!("'{fence:015}'")),
+        Bound::Null => ("int8", "NULL".to_owned()),
+        Bound::Word => ("text", "'many'".to_owned()),
+    }
+}
+
+/// One write as a driver sends it: an error, or no row, is no answer.
+async fn answer(client: &Client, sql: &str, (form, fence): (Bound, u64)) -> Option<u64> {
+    let (kind, value) = bound(form, fence);
+    let prepare = format!("PREPARE it_{kind} (text, {kind}) AS {sql}");
+    // Prepared before, or refused for its types.
+    let _ = client.batch_execute(&prepare).await;
+    let rows = client.simple_query(&format!("EXECUTE it_{kind} ('it', {value})")).await.ok()?;
+    rows.iter().find_map(|row| match row {
+        SimpleQueryMessage::Row(row) => row.get(0)?.parse().ok(),
+        _ => None,
+    })
+}
+
+/// What a column of each type makes of each type that is bound.
+#[tokio::test]
+async fn whatever_is_bound_no_late_writer_passes() -> Result<()> {
+    let pages = [
+        printed(include_str!("../../../README.md"), "UPDATE payments SET")
+            .replace("$1", "$2")
+            .replace("id = 123", "id = $1"),
+        printed(
+            include_str!("../../../crates/syncguard/src/guide/fencing.md"),
+            "UPDATE accounts SET balance = $2",
+        )
+        .replace("balance = $2", "balance = 5")
+        .replace("$3", "$2"),
+    ];
+    let kinds = [
+        ("bigint", Column::Wide),
+        ("numeric", Column::Wide),
+        ("numeric(15, 0)", Column::Wide),
+        ("double precision", Column::Wide),
+        ("integer", Column::Other),
+        ("smallint", Column::Other),
+        ("real", Column::Other),
+        ("numeric(3, 0)", Column::Other),
+        ("text", Column::Other),
+        ("varchar(4)", Column::Other),
+        ("bytea", Column::Other),
+    ];
+    let tables = kinds.into_iter().enumerate().map(async |(number, (kind, wide))| {
+        let client = connect(&shared().url()).await;
+        let data = format!("fenced_kinds.t{number}");
+        let sql = "CREATE SCHEMA IF NOT EXISTS fenced_kinds";
+        let _ = client.batch_execute(sql).await;
+        client
+            .batch_execute(&format!(
+                "CREATE TABLE {data} (resource text PRIMARY KEY, state text, balance int, fence {kind})"
+            ))
+            .await?;
+        let rows = FenceStatement::for_rows(Dialect::Postgres, &data)?;
+        let column = FenceStatement::for_column(Dialect::Postgres, &data, "resource", "fence")?;
+        let mut statements = vec![("rows", rows.sql().to_owned()), ("column", column.sql().to_owned())];
+        // The pages' own statements are for columns that hold every fence.
+        if wide == Column::Wide {
+            statements.extend(pages.iter().map(|page| {
+                let page = page.replace("payments", &data).replace("accounts", &data);
+                let page = page.replace("id = $1", "resource = $1");
+                ("page", format!("{page} RETURNING CAST($2 AS bigint)"))
+            }));
+        }
+        for (name, sql) in statements {
+            client.batch_execute("DEALLOCATE ALL").await?;
+            for case in cases() {
+                let fresh = match name {
+                    "rows" => String::new(),
+                    "column" => format!("INSERT INTO {data} VALUES ('it', '', 0)"),
+                    _ => format!("INSERT INTO {data} VALUES ('it', '', 0, 0)"),
+                };
+                client.batch_execute(&format!("DELETE FROM {data}; {fresh}")).await?;
+                let mut said = Vec::new();
+                for write in case.writes {
+                    let answer = answer(&client, &sql, write).await;
+                    let stored = format!("SELECT coalesce(max(fence::text), '0') FROM {data}");
+                    let stored: String = client.query_one(&stored, &[]).await?.get(0);
+                    said.push((answer, stored.parse::<f64>()?.round().to_string().parse()?));
+                }
+                case.judge(&format!("{name} in {kind}"), wide, [said[0], said[1]])?;
+            }
+        }
+        anyhow::Ok(())
+    });
+    for result in futures_util::future::join_all(tables).await {
+        result?;
+    }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The report on a server, the refusals of strict durability, and the access rules of a user.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use syncguard_redis::contract::{ReleaseRequest, SignalStatus};
 use syncguard_redis::inventory::ListRequest;
 use syncguard_redis::{
@@ -118,7 +118,16 @@ async fn the_documented_access_rule_is_enough() -> Result<()> {
     .await;
     assert_eq!(backend.durability_report().await?.signals, SignalStatus::Working);
 
-    // Without INFO and CONFIG GET, the durability is unknown.
+    // The rule opens no setting, so `appendfsync` is unverified, which strict durability takes for the default.
+    for setting in ["appendfsync", "requirepass", "masterauth", "*"] {
+        let login = ["--user", "locks", "--pass", "password", "CONFIG", "GET", setting];
+        let answer = server.cli(&login);
+        let denied = answer.as_ref().map_or_else(ToString::to_string, Clone::clone);
+        ensure!(denied.contains("NOPERM"), "{setting}: {denied}");
+    }
+    let unverified = Persistence::AppendOnly(AppendSync::Unverified);
+    assert_eq!(backend.durability_report().await?.persistence, unverified);
+    // Without INFO, the durability is unknown.
     raw.set_user("-info").await;
     let report = backend.durability_report().await?;
     assert_eq!(report.persistence, Persistence::Unverified);
@@ -132,11 +141,13 @@ async fn the_documented_access_rule_is_enough() -> Result<()> {
     raw.set_user("+scan").await;
     assert_eq!(listed().await?.entries.len(), 1);
     assert_eq!(inventory(&backend).raise_counter("held", Fence::new(5)?).await?.get(), 5);
-    raw.set_user("+info -config|get").await;
-    let report = backend.durability_report().await?;
-    assert_eq!(report.persistence, Persistence::AppendOnly(AppendSync::Unverified));
     let error = RedisBackend::connect_with(&url, options()).await.unwrap_err();
     assert!(error.message().contains("allow INFO"), "{error}");
+    // What INFO says is enough for a refusal.
+    raw.set_user("+info").await;
+    server.cli(&["CONFIG", "SET", "appendonly", "no"])?;
+    let error = RedisBackend::connect_with(&url, options()).await.unwrap_err();
+    assert!(error.message().contains("appendonly yes"), "{error}");
     let lenient = options().with_strict_durability(false);
     let _ = take(&RedisBackend::connect_with(&url, lenient).await?, "k2", 1000).await;
     Ok(())

@@ -75,3 +75,41 @@ async fn the_fence_has_no_expiry_and_a_foreign_value_is_refused() -> Result<()> 
     ensure!(server.cli(&["GET", &written])? == "2");
     Ok(())
 }
+
+/// What the server would refuse in the middle, or what is no fence: nothing is written, and the fence stays.
+#[tokio::test]
+async fn what_cannot_run_is_refused_before_the_first_write() -> Result<()> {
+    let server = shared();
+    let data = Data::new(server)?;
+    let written = fresh("written");
+    let ninth = Fence::new(9)?.to_string();
+    server.cli(&["SET", &data.guard, &ninth])?;
+    let long = |words: usize| [vec!["DEL"], vec!["none"; words - 1]].concat();
+    for (words, runs) in [(7998, false), (8001, false), (20_000, false), (7997, true)] {
+        let commands = [&["INCR", &written][..], &long(words)];
+        let answer = data.run(Fence::new(10)?, &commands).await;
+        ensure!(answer.is_ok() == runs, "{words}: {answer:?}");
+        let error = answer.err().map(|error| error.to_string()).unwrap_or_default();
+        ensure!(runs || error.contains("1 to 7997 words"), "{error}");
+    }
+    ensure!(server.cli(&["GET", &written])? == "1");
+    server.cli(&["SET", &data.guard, &ninth])?;
+    let mut connection = data.client.get_multiplexed_async_connection().await?;
+    for arguments in [
+        &["10", "2", "INCR", &written, "0"][..],
+        &["10", "2", "INCR", &written, "3", "DEL", "a"],
+        &["10", "2", "INCR", &written, "many"],
+        &["10", "2", "INCR", &written, "1.5", "DEL", "a"],
+        &["nan", "2", "INCR", &written],
+        &["0x9", "2", "INCR", &written],
+        &["9000000000000000", "2", "INCR", &written],
+        &["", "2", "INCR", &written],
+    ] {
+        let mut call = data.script.key(&data.guard);
+        let answer: redis::RedisResult<i64> =
+            call.arg(arguments).invoke_async(&mut connection).await;
+        ensure!(answer.is_err(), "{arguments:?}: {answer:?}");
+    }
+    ensure!(server.cli(&["MGET", &written, &data.guard])? == format!("1\n{ninth}"));
+    Ok(())
+}

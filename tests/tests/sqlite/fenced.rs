@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use rusqlite::types::Value;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use syncguard::Fence;
 use syncguard::fenced::{Dialect, FenceStatement, check, create_table};
 use tempfile::TempDir;
 
+use crate::support::fences::{Bound, Column, cases, printed};
 use crate::support::writers::{Attempt, LANES, Writers};
 
 fn open(folder: &TempDir) -> Result<Connection> {
@@ -104,5 +106,79 @@ fn a_misspelt_column_is_an_error() -> Result<()> {
         let error = connection.prepare(statement.sql()).unwrap_err().to_string();
         ensure!(error.contains("no such column"), "{error}");
     }
+    Ok(())
+}
+
+fn bound(form: Bound, fence: u64) -> Value {
+    let digits = format!("{fence:015}");
+    match form {
+        Bound::Integer => Value::Integer(fence.cast_signed()),
+        Bound::Digits15 => Value::Text(digits),
+        Bound::Digits => Value::Text(fence.to_string()),
+        Bound::Float => Value::Real(fence.to_string().parse().expect("a number")),
+        Bound::Blob => Value::Blob(digits.into_bytes()),
+        Bound::Null => Value::Null,
+        Bound::Word => Value::Text("many".to_owned()),
+    }
+}
+
+/// SQLite takes each type of value in each column, and orders texts and blobs behind all numbers.
+#[test]
+fn whatever_is_bound_no_late_writer_passes() -> Result<()> {
+    let page = include_str!("../../../crates/syncguard/src/guide/fencing.md");
+    let of_page = printed(page, "UPDATE accounts SET balance = $2");
+    let of_page = format!(
+        "{} RETURNING CAST(fence AS INTEGER)",
+        of_page.replace("$3", "CAST(?3 AS INTEGER)")
+    );
+    let rows = FenceStatement::for_rows(Dialect::Sqlite, "accounts")?;
+    let column = FenceStatement::for_column(Dialect::Sqlite, "accounts", "resource", "fence")?;
+    let wide = ["INTEGER", "BIGINT", "NUMERIC", "DECIMAL(15, 0)", "DOUBLE", "FLOAT", "TINYINT", ""];
+    let texts = ["TEXT", "VARCHAR(20)", "BLOB"];
+    let strict = ["INTEGER", "REAL", "TEXT", "BLOB", "ANY"];
+    let tables = wide.map(|kind| (kind, "", Column::Wide)).into_iter();
+    let tables = tables.chain(texts.map(|kind| (kind, "", Column::Other)));
+    for (kind, options, wide) in tables.chain(strict.map(|kind| (kind, "STRICT", Column::Other))) {
+        let db = Connection::open_in_memory()?;
+        db.execute_batch(&format!(
+            "CREATE TABLE accounts (resource TEXT PRIMARY KEY, balance INTEGER, fence {kind}) {options}"
+        ))?;
+        for (name, sql) in [("rows", rows.sql()), ("column", column.sql()), ("page", &of_page)] {
+            // The page's own statement is for columns of numbers.
+            if name == "page" && (wide == Column::Other || kind.is_empty()) {
+                continue;
+            }
+            let sql = sql.replace("WHERE id = $1", "WHERE resource = ?1").replace("$2", "?2");
+            for case in cases() {
+                db.execute_batch(match name {
+                    "rows" => "DELETE FROM accounts",
+                    _ => "REPLACE INTO accounts VALUES ('it', 5, NULL)",
+                })?;
+                if name == "page" {
+                    db.execute_batch("UPDATE accounts SET fence = 0")?;
+                }
+                let said = case.writes.map(|(form, fence)| {
+                    let value = bound(form, fence);
+                    let answer = if name == "page" {
+                        db.query_row(&sql, ("it", 5, value), |row| row.get::<_, i64>(0))
+                    } else {
+                        db.query_row(&sql, ("it", value), |row| row.get(0))
+                    };
+                    let answer = answer.ok().map(i64::cast_unsigned);
+                    let stored = "SELECT coalesce(CAST(max(fence) AS INTEGER), 0) FROM accounts";
+                    let stored: i64 = db.query_row(stored, (), |row| row.get(0)).expect("a fence");
+                    (answer, stored.cast_unsigned())
+                });
+                case.judge(&format!("{name} in {kind} {options}"), wide, said)?;
+            }
+        }
+    }
+    // The bytes of a name are the name.
+    let db = Connection::open_in_memory()?;
+    db.execute_batch(&create_table(Dialect::Sqlite, "accounts")?)?;
+    for key in [Value::Text("it".to_owned()), Value::Blob(b"it".to_vec())] {
+        db.query_row(rows.sql(), (key, 9), |_| Ok(()))?;
+    }
+    ensure!(db.query_row("SELECT count(*) FROM accounts", (), |row| row.get::<_, i64>(0))? == 1);
     Ok(())
 }

@@ -54,7 +54,7 @@ fn redis() -> Result<()> {
     finds(&safe.url(), &[("red", "permissions", "lower min-replicas-to-write")])?;
     safe.cli(&["CONFIG", "SET", "min-replicas-to-write", "0"])?;
 
-    let rights = "~* &* +@connection +info +config|get";
+    let rights = "~* &* +@connection +info";
     let user = ["ACL", "SETUSER", "weak", "on", ">pass"].into_iter().chain(rights.split(' '));
     safe.cli(&user.collect::<Vec<_>>())?;
     let weak = format!("redis://weak:pass@127.0.0.1:{}", safe.port());

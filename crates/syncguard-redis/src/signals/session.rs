@@ -96,7 +96,8 @@ enum ReadState {
 enum Answer {
     /// The server is alive.
     Pong,
-    /// The live lock of a record, if there is one, and whether its holder polls; an error if the record is corrupt.
+    /// The live lock of a record, if there is one, and whether its holder polls; an error if the record is corrupt, or if
+    /// its slot has moved to another node. The waiter's next request then finds the node, and its next watch goes there.
     Record(Box<str>, Result<Option<(LockInfo, bool)>, LockError>),
 }
 
@@ -144,7 +145,7 @@ impl<'a> Session<'a> {
                     Err(RecvError::Closed) => return Err(lost()),
                 },
                 Some(answer) = self.in_flight.next() => {
-                    // `?` also ends the session if the server denies the read, or says that another node has the record.
+                    // `?` also ends the session if the server denies the read.
                     if let Answer::Record(name, lock) = answer? {
                         self.on_answer(&name, lock);
                     }
@@ -216,8 +217,13 @@ impl<'a> Session<'a> {
             if !pause.is_zero() {
                 sleep(pause).await;
             }
-            let answer =
-                connections.read(Target::default(), || Ok(scripts::lookup_by_key(&name))).await?;
+            let answer = connections.read(Target::default(), || Ok(scripts::lookup_by_key(&name)));
+            let answer = match answer.await {
+                Err(error) if error::is_elsewhere(&error) => {
+                    return Ok(Answer::Record(name, Err(error)));
+                }
+                answer => answer?,
+            };
             let polls = reply::lacks_holder(&answer);
             let lock = reply::found(answer, None, &name).map(|lock| lock.map(|lock| (lock, polls)));
             Ok(Answer::Record(name, lock))

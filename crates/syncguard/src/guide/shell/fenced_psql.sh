@@ -4,4 +4,4 @@
 written=$(psql -X -q -t -A -v ON_ERROR_STOP=1 "$1" -c "
     UPDATE account SET balance = balance - 5, fence = $SYNCGUARD_FENCE
     WHERE id = 7 AND fence <= $SYNCGUARD_FENCE RETURNING 'written'") || exit 1
-[ "$written" = written ] || { echo "a later holder was here already" >&2; exit 1; }
+[ "$written" = written ] || { echo "a later holder was here already, or there is no account" >&2; exit 1; }

@@ -4,4 +4,4 @@
 written=$(sqlite3 "$1" "
     UPDATE account SET balance = balance - 5, fence = $SYNCGUARD_FENCE
     WHERE id = 7 AND fence <= $SYNCGUARD_FENCE RETURNING 'written'") || exit 1
-[ "$written" = written ] || { echo "a later holder was here already" >&2; exit 1; }
+[ "$written" = written ] || { echo "a later holder was here already, or there is no account" >&2; exit 1; }

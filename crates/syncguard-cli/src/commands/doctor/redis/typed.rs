@@ -40,9 +40,17 @@ impl Typed {
     /// The access rules of the guide.
     pub(super) fn allow_locks(&self) -> String {
         let rights: Vec<&str> = self.rights.iter().map(String::as_str).collect();
+        self.with_what_tracking_shows(&rights)
+    }
+
+    pub(super) fn allow_signals(&self) -> String {
+        self.with_what_tracking_shows(&["+client|tracking"])
+    }
+
+    fn with_what_tracking_shows(&self, rights: &[&str]) -> String {
         format!(
             "{} (waiters need client|tracking or else poll; it shows the names of all keys of the server to this user)",
-            self.allow(&rights)
+            self.allow(rights)
         )
     }
 }
@@ -76,8 +84,7 @@ fn rights(url: &BackendUrl<'_>, prefix: &str, place: &str) -> Vec<String> {
         .fold(prefix.to_owned(), |prefix, char| prefix.replace(char, &format!("\\{char}")));
     let keys = if is_sharded { format!("~{{{prefix}:*") } else { format!("~{prefix}:*") };
     let mut commands =
-        "+evalsha +eval +get +set +incr +decr +del +pexpire +time +ping +info +config|get"
-            .to_owned();
+        "+evalsha +eval +get +set +incr +decr +del +persist +pexpire +time +ping +info".to_owned();
     let database = place.split_once('/').is_some_and(|(_, number)| !["", "0"].contains(&number));
     for (is_needed, more) in [
         (database && !url.scheme().ends_with("+unix"), "+select"),
@@ -118,7 +125,7 @@ mod tests {
                 "redis://a:p@db/2?key_prefix=it's",
                 r"-h db -p 6379 ACL SETUSER a '~it'\''s:*' +evalsha",
             ),
-            ("redis://a:p@db/2?key_prefix=b", "'+config|get' +select '+client|tracking' ("),
+            ("redis://a:p@db/2?key_prefix=b", "+info +select '+client|tracking' ("),
             ("redis://db?key_prefix=a*", r"ACL SETUSER default '~a\*:*' +evalsha"),
             (
                 "redis-cluster://db:1?key_prefix=b",
