@@ -95,6 +95,9 @@ pub(crate) fn from_status(status: &Status, rpc: Rpc) -> Fault {
     if rpc == Rpc::Commit && outcome == Unknown {
         fault.error = fault.error.with_unknown_outcome();
     }
+    if status.source().is_none() && status.code() == Code::NotFound && rpc != Rpc::Commit {
+        fault.error = fault.error.with_record_lost();
+    }
     if has_ended {
         fault.finding = Some(Finding::RuntimeEnded);
     }

@@ -126,6 +126,9 @@ pub(crate) fn classify(error: &Error, phase: Phase) -> Failure {
     if ended && !is_refusal && phase == (Phase::After { writes: true }) {
         failed = failed.with_unknown_outcome();
     }
+    if !is_refusal && RECORD_LOST.contains(&sqlstate) {
+        failed = failed.with_record_lost();
+    }
     let subject = if ended && subject == Request { Connection } else { subject };
     let remedy = match sqlstate {
         "40001" => Remedy::Repeat { overtaken: true },
@@ -236,6 +239,10 @@ const HIDDEN_ROWS: &str = "row-level security, or a view in the place of a table
      security off for both tables, or give the role BYPASSRLS";
 
 const NO_TABLE: &str = "what has the name of a table is a view, or another thing that is no table";
+
+/// After these answers there is no record to rely on: the database, the table or a column of it is gone, the name is that of
+/// something else, or the table or its index is damaged.
+const RECORD_LOST: &[&str] = &["3D000", "3F000", "42703", "42809", "42P01", "XX001", "XX002"];
 
 /// The table: whole SQLSTATEs first, then classes. An SQLSTATE that is not listed is `Internal`. An answer about the
 /// request that ends the session (FATAL) is about the connection.

@@ -96,7 +96,7 @@ async fn counters_begin_with_zero() {
     ];
     let errors = metrics.counter("syncguard.operation.errors", "{error}");
     assert_eq!(errors, zeros("error.type", &codes));
-    let losses = ["expired", "max-hold", "not-held", "renewer-panicked"];
+    let losses = ["expired", "max-hold", "not-held", "record-lost", "renewer-panicked"];
     let lost = metrics.counter("syncguard.lock.lost", "{lock}");
     assert_eq!(lost, zeros("syncguard.loss", &losses));
     let of_backend = sorted(&[backend]);

@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 
+use syncguard::contract::NotHeld;
 use syncguard::{Held, LockError, ReleaseResult};
 
 /// A lock, a permit, or a part of a read/write lock, and how it is given back.
@@ -20,6 +21,15 @@ impl Guard {
         slot: Option<u32>,
         release: impl Future<Output = Result<ReleaseResult, LockError>> + 'static,
     ) -> Self {
+        let release = async {
+            match release.await {
+                // Another holder may have run, as if the store did not know the lock.
+                Err(error) if error.is_record_lost() => {
+                    Ok(ReleaseResult::NotHeld(NotHeld::NotFound))
+                }
+                released => released,
+            }
+        };
         Self { held, slot, release: Box::pin(release) }
     }
 }
