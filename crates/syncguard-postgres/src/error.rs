@@ -10,6 +10,8 @@ use syncguard_core::{ErrorCode, LockError};
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, ErrorPosition, Severity, SqlState};
 
+use crate::dial::unwrapped;
+
 /// A failed statement: the error for the caller, what it says about the connection, and what this crate may do.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -330,6 +332,9 @@ impl ServerSaid {
 
 /// Classifies a failure that the server did not report. The connection is gone.
 fn from_driver(error: &Error, phase: Phase) -> Failure {
+    if let Some(error) = unwrapped(error) {
+        return Failure::of_a_lost_connection(error.clone());
+    }
     let (code, message) = if let Some(io) = io_cause(error) {
         match io.kind() {
             io::ErrorKind::TimedOut => {

@@ -66,7 +66,8 @@ pub(crate) fn classify(error: &rusqlite::Error) -> LockError {
         None if lacks_tables(error) => (ErrorCode::Internal, NO_TABLES),
         None => (ErrorCode::Internal, "SQLite failed"),
     };
-    let failed = LockError::new(code, message).with_source(&SqliteSaid { code: said.extended_code });
+    let failed =
+        LockError::new(code, message).with_source(&SqliteSaid { code: said.extended_code });
     let is_lost = [DAMAGED, MOVED, NO_TABLES].contains(&message);
     if is_lost { failed.with_record_lost() } else { failed }
 }

@@ -2,13 +2,14 @@
 
 mod access;
 mod default;
+mod log_in;
 mod place;
 mod url;
 
 use std::env;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 
 use syncguard::DynBackend;
 use syncguard::authoring::backend_url::BackendUrl;
@@ -23,6 +24,8 @@ use crate::output::Output;
 pub(crate) struct Store {
     url: String,
     access: Access,
+    /// The file that the URL was read from.
+    source: Option<PathBuf>,
     /// The folder of the default store, if no store was named.
     default: Option<PathBuf>,
     /// Parameters for this program alone: commands that it starts do not see them.
@@ -88,7 +91,7 @@ impl Store {
             ));
         }
         let url = url::with_absolute_path(url);
-        Ok(Self { url, access: Access::Lock, default: None, parameters: Vec::new() })
+        Ok(Self { url, access: Access::Lock, source: None, default: None, parameters: Vec::new() })
     }
 
     fn from_file(path: &Path, place: &str) -> Result<Self, Failure> {
@@ -98,7 +101,7 @@ impl Store {
         let shown = format!("the store file {}", path.display());
         let text = fs::read_to_string(path)
             .map_err(|error| Failure::usage(format!("{shown} cannot be read: {error}")))?;
-        Self::named(&text, &shown)
+        Ok(Self { source: absolute(path).ok(), ..Self::named(&text, &shown)? })
     }
 
     /// The same store, for a command that does this with it.
@@ -175,7 +178,10 @@ impl Store {
             .parameters
             .iter()
             .fold(self.url.clone(), |url, (name, value)| url::with_parameter(&url, name, value));
-        Ok(syncguard::connect(&url).await?)
+        Ok(match log_in::provider(&self.url, self.source.as_deref()) {
+            Some(provider) => syncguard::connect_with_credentials(&url, provider).await?,
+            None => syncguard::connect(&url).await?,
+        })
     }
 }
 
