@@ -192,6 +192,8 @@ mod tests {
                 let expected = if is_conflict { ServiceUnavailable } else { read };
                 assert_eq!((fault.error.code(), fault.subject), (expected, subject), "{code:?}");
                 assert_eq!(fault.is_conflict(), is_conflict, "{code:?}");
+                let is_lost = code == Code::NotFound && rpc != Rpc::Commit;
+                assert_eq!(fault.error.is_record_lost(), is_lost, "{code:?}");
                 assert_eq!(fault.error.is_outcome_unknown(), is_unknown, "{code:?}");
                 let shown = format!("{} {:?}", fault.error, fault.error);
                 assert!(!shown.contains("secret-key"), "{shown}");

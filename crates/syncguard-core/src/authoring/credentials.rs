@@ -22,6 +22,7 @@ pub struct Credentials {
 
 impl Credentials {
     /// This password, for the user of the URL.
+    #[must_use]
     pub fn password(password: impl Into<String>) -> Self {
         Self { user: None, password: password.into() }
     }
