@@ -126,7 +126,7 @@ async fn losses_of_a_new_family_or_recipe_begin_with_zero() {
             attributes
         };
         let mut kinds: Vec<_> = lost.iter().map(of_kind).collect();
-        assert_eq!(kinds.len() % 4, 0, "{lost:?}");
+        assert_eq!(kinds.len() % 5, 0, "{lost:?}");
         kinds.sort();
         kinds.dedup();
         kinds
