@@ -237,6 +237,8 @@ macro_rules! __for_each_case {
                     "Nothing that is logged through tracing, at any level, shows key or lock id.",
                 a_corrupt_record_is_an_internal_error:
                     "A stored record that makes no sense answers Internal and never counts as free.",
+                a_corrupt_record_ends_a_hold:
+                    "A guard whose extend meets a record that makes no sense is over at once: the error says that the record is lost.",
                 a_corrupt_record_is_never_cleared:
                     "A stored record that makes no sense is left for people to look at: nothing deletes or repairs it.",
             }

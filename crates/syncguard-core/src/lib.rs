@@ -56,6 +56,7 @@ pub mod shared {
 
 pub use tokio_util::sync::CancellationToken;
 
+pub use self::authoring::{Credentials, CredentialsProvider};
 pub use self::backend::{DynBackend, LockBackend};
 pub use self::contract::info::LockInfo;
 pub use self::contract::loss_reason::LossReason;

@@ -273,14 +273,41 @@ async fn renewals_are_tried_until_the_deadline_whatever_fails() {
         *backend.on_extend() = trouble;
         sleep(ms(28_400)).await;
         assert_eq!(backend.extends(), tries, "{code} {takes}");
+        assert_eq!(guard.extend_error().map(|error| error.code()), Some(code));
         *backend.on_extend() = Trouble::default();
         sleep(ms(10_000)).await;
+        assert!(guard.extend_error().is_none());
         assert!(!guard.is_lost() && guard.valid_for() > ms(19_000), "{code} {takes}");
 
         *backend.on_extend() = trouble;
         let since = Instant::now();
         assert_eq!(guard.lost().await, LossReason::Expired);
         assert!((ms(19_000)..=ms(30_000)).contains(&since.elapsed()), "{:?}", since.elapsed());
+        assert_eq!(guard.extend_error().map(|error| error.code()), Some(code));
+    }
+}
+
+/// The first renewal that learns it ends the hold, and so does an extend of the program.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_the_record_is_lost_ends_the_lock_at_once() {
+    for is_renewed in [false, true] {
+        let backend = FaultyBackend::new();
+        let plan = if is_renewed { Some(AutoExtend::new()) } else { None };
+        let config = plan.into_iter().fold(config(30_000), LockConfig::with_auto_extend);
+        let mut guard = acquire(&backend, config).await.unwrap();
+        let fails = Some(ErrorCode::Internal);
+        *backend.on_extend() = Trouble { fails, loses_record: true, ..Trouble::default() };
+        let (began, lost) = (Instant::now(), guard.lost());
+        if !is_renewed {
+            let error = guard.extend(ms(30_000)).await.unwrap_err();
+            assert!(error.is_record_lost() && format!("{error:?}").contains("record_lost"));
+        }
+        assert_eq!(lost.await, LossReason::RecordLost);
+        assert_eq!(began.elapsed(), ms(if is_renewed { 10_000 } else { 0 }));
+        assert!(guard.extend_error().unwrap().is_record_lost());
+        sleep(ms(60_000)).await;
+        assert_eq!(backend.extends(), 1, "a lost lock is not extended");
+        assert!(!guard.extend(ms(30_000)).await.unwrap().is_extended());
     }
 }
 

@@ -1,9 +1,10 @@
 //! The holder of a lock, as the backend is asked to store it.
 
 use crate::common::FaultyBackend;
+use crate::common::store::SmallStore;
 use syncguard_core::contract::Holder;
 use syncguard_core::shared::ClientState;
-use syncguard_core::{ErrorCode, LockConfig, Locker, try_acquire};
+use syncguard_core::{ErrorCode, LockConfig, Locker, acquire, try_acquire};
 
 /// A label and a note, as the backend stores them.
 type Texts = (String, Option<String>);
@@ -63,4 +64,19 @@ async fn a_label_that_no_terminal_can_show_is_refused_before_anything_is_sent() 
         assert_eq!(error.code(), ErrorCode::InvalidArgument);
     }
     assert_eq!(last(&backend), None);
+}
+
+/// A program that asks for its own lock waits for itself, and the error says so.
+#[tokio::test(start_paused = true)]
+async fn the_error_of_a_waiter_says_that_the_holder_has_the_name_of_its_own_process() {
+    for (label, is_own) in [(Holder::this_process().label(), true), ("elsewhere/1", false)] {
+        let store = SmallStore::new();
+        let _held = try_acquire(&store, LockConfig::new("key").with_holder(label)).await.unwrap();
+        let waits = LockConfig::new("key").with_wait_up_to(std::time::Duration::from_secs(1));
+        let error = acquire(&store, waits).await.unwrap_err();
+        assert_eq!(error.holder().unwrap().label(), label);
+        let says = format!("its holder is {label}");
+        assert!(error.message().contains(&says), "{error}");
+        assert_eq!(error.message().contains("this process itself"), is_own, "{error}");
+    }
 }

@@ -47,7 +47,8 @@ impl EtcdBackend {
     /// | `note` | a note beside the label | none |
     /// | `sslrootcert` | for `etcds`, a PEM file of the authorities to trust, or `system` | the system's |
     ///
-    /// A URL cannot set [`with_on_release_error`](EtcdOptions::with_on_release_error), which is code.
+    /// A URL cannot set [`with_on_release_error`](EtcdOptions::with_on_release_error) and
+    /// [`with_credentials`](EtcdOptions::with_credentials), which are code.
     ///
     /// # Errors
     ///

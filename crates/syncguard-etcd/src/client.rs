@@ -1,14 +1,17 @@
 //! Calls with a deadline, a login if the cluster has users, and a move to another member after a failure.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use prost::Message;
 use syncguard_core::authoring::Fault;
+use syncguard_core::{CredentialsProvider, LockError};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::{Request, Status};
 
+use crate::config::EtcdOptions;
 use crate::error::{self, Rpc};
 use crate::members::Members;
 use crate::service::{Calling, Service, ask};
@@ -22,7 +25,10 @@ pub(crate) struct Client {
 
 /// A user of the cluster, and the token of its last login.
 struct Login {
-    request: AuthenticateRequest,
+    /// The name and the password of the options.
+    user: Option<(String, String)>,
+    credentials: Option<CredentialsProvider>,
+    limit: Duration,
     /// The token, and how many logins there were.
     token: Mutex<(Option<Token>, u64)>,
 }
@@ -31,12 +37,11 @@ struct Login {
 pub(crate) type Token = Option<MetadataValue<Ascii>>;
 
 impl Client {
-    /// `user` has a name and a password.
-    pub(crate) fn new(members: Arc<Members>, user: Option<(String, String)>) -> Self {
-        let login = user.map(|(name, password)| Login {
-            request: AuthenticateRequest { name, password },
-            token: Mutex::default(),
-        });
+    pub(crate) fn new(members: Arc<Members>, options: &mut EtcdOptions) -> Self {
+        let (user, credentials) = (options.user.take(), options.credentials.take());
+        let has_login = user.is_some() || credentials.is_some();
+        let (limit, token) = (options.request_timeout, Mutex::default());
+        let login = has_login.then_some(Login { user, credentials, limit, token });
         Self { members, login }
     }
 
@@ -142,15 +147,29 @@ impl Login {
         const PATH: &str = "/etcdserverpb.Auth/Authenticate";
         let failed = |status: Status| error::from_status(&status, Rpc::Read);
         let channel = service.channel().map_err(failed)?;
-        let answer: AuthenticateResponse =
-            match ask(channel, PATH, Request::new(self.request.clone())).await {
-                Err(status) if error::has_no_users(&status) => return Ok(None),
-                answer => answer.map_err(failed)?,
-            };
+        let request = Request::new(self.request().await?);
+        let answer: AuthenticateResponse = match ask(channel, PATH, request).await {
+            Err(status) if error::has_no_users(&status) => return Ok(None),
+            answer => answer.map_err(failed)?,
+        };
         let token = answer.token.parse::<MetadataValue<Ascii>>();
         let mut token = token.map_err(|_| error::unintelligible("the token is not ASCII"))?;
         token.set_sensitive(true);
         Ok(Some(token))
+    }
+
+    async fn request(&self) -> Result<AuthenticateRequest, LockError> {
+        let mut user = self.user.clone();
+        if let Some(provider) = &self.credentials {
+            let (name, password) = provider.provide(self.limit).await?.expose();
+            user = name.or(user.map(|(name, _)| name)).map(|name| (name, password));
+        }
+        let (name, password) = user.ok_or_else(|| {
+            LockError::invalid_argument(
+                "neither the credentials nor the URL name the user; Credentials::with_user does",
+            )
+        })?;
+        Ok(AuthenticateRequest { name, password })
     }
 }
 

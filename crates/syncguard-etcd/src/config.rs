@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use syncguard_core::LockError;
 use syncguard_core::authoring::{ClientOptions, Clock, checked_timeout};
+use syncguard_core::{CredentialsProvider, LockError};
 
 use crate::layout::Layout;
 
@@ -33,6 +33,7 @@ pub struct EtcdOptions {
     pub(crate) key_prefix: String,
     pub(crate) cleanup_in_is_locked: bool,
     pub(crate) client: ClientOptions,
+    pub(crate) credentials: Option<CredentialsProvider>,
     pub(crate) request_timeout: Duration,
     pub(crate) operation_timeout: Duration,
     pub(crate) connect_timeout: Duration,
@@ -69,6 +70,7 @@ impl EtcdOptions {
             key_prefix: Self::DEFAULT_KEY_PREFIX.to_owned(),
             cleanup_in_is_locked: false,
             client: ClientOptions::default(),
+            credentials: None,
             request_timeout: Self::DEFAULT_REQUEST_TIMEOUT,
             operation_timeout: Self::DEFAULT_OPERATION_TIMEOUT,
             connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
@@ -110,6 +112,8 @@ impl EtcdOptions {
     }
 
     syncguard_core::client_options!(client);
+
+    syncguard_core::credentials_option!(credentials);
 
     /// Sets the longest to wait for the answer to one call, 1 ms to 100 years. Default: 2 s. After this time without any
     /// answer the backend goes on to another member.
@@ -198,6 +202,7 @@ impl fmt::Debug for EtcdOptions {
             .field("key_prefix", &self.key_prefix)
             .field("cleanup_in_is_locked", &self.cleanup_in_is_locked)
             .field("client", &self.client)
+            .field("credentials", &self.credentials)
             .field("request_timeout", &self.request_timeout)
             .field("operation_timeout", &self.operation_timeout)
             .field("connect_timeout", &self.connect_timeout)

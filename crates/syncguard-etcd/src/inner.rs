@@ -62,7 +62,7 @@ pub(crate) enum Changed<const N: usize> {
 impl Inner {
     pub(crate) fn new(members: Members, mut options: EtcdOptions) -> Result<Self, LockError> {
         let (layout, members) = (options.check()?, Arc::new(members));
-        let client = Arc::new(Client::new(Arc::clone(&members), options.user.take()));
+        let client = Arc::new(Client::new(Arc::clone(&members), &mut options));
         let gauge = DriftGauge::new("etcd", Arc::clone(&options.clock), options.strict_clock);
         Ok(Self {
             signals: signals::hub(Arc::clone(&client), options.request_timeout),

@@ -95,6 +95,9 @@ pub(crate) fn from_status(status: &Status, rpc: Rpc) -> Fault {
     if rpc == Rpc::Commit && outcome == Unknown {
         fault.error = fault.error.with_unknown_outcome();
     }
+    if status.source().is_none() && status.code() == Code::NotFound && rpc != Rpc::Commit {
+        fault.error = fault.error.with_record_lost();
+    }
     if has_ended {
         fault.finding = Some(Finding::RuntimeEnded);
     }
@@ -189,6 +192,8 @@ mod tests {
                 let expected = if is_conflict { ServiceUnavailable } else { read };
                 assert_eq!((fault.error.code(), fault.subject), (expected, subject), "{code:?}");
                 assert_eq!(fault.is_conflict(), is_conflict, "{code:?}");
+                let is_lost = code == Code::NotFound && rpc != Rpc::Commit;
+                assert_eq!(fault.error.is_record_lost(), is_lost, "{code:?}");
                 assert_eq!(fault.error.is_outcome_unknown(), is_unknown, "{code:?}");
                 let shown = format!("{} {:?}", fault.error, fault.error);
                 assert!(!shown.contains("secret-key"), "{shown}");

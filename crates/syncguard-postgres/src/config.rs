@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use syncguard_core::CredentialsProvider;
 use syncguard_core::authoring::ClientOptions;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, Socket};
@@ -30,6 +31,7 @@ pub struct PostgresOptions {
     pub(crate) fence_table: String,
     pub(crate) cleanup_in_is_locked: bool,
     pub(crate) client: ClientOptions,
+    pub(crate) credentials: Option<CredentialsProvider>,
     pub(crate) pool_size: usize,
     pub(crate) connect_timeout: Duration,
     pub(crate) pool_wait_timeout: Duration,
@@ -74,6 +76,7 @@ impl PostgresOptions {
             fence_table: Self::DEFAULT_FENCE_TABLE.to_owned(),
             cleanup_in_is_locked: false,
             client: ClientOptions::default(),
+            credentials: None,
             pool_size: Self::DEFAULT_POOL_SIZE,
             connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
             pool_wait_timeout: Self::DEFAULT_POOL_WAIT_TIMEOUT,
@@ -116,6 +119,8 @@ impl PostgresOptions {
     }
 
     syncguard_core::client_options!(client);
+
+    syncguard_core::credentials_option!(credentials);
 
     /// Limits the connections in the pool of [`connect`](crate::PostgresBackend::connect), 1 to 10000. Default: 10.
     /// Contenders and holders share a single connection.
@@ -272,7 +277,7 @@ impl PostgresOptions {
         T::TlsConnect: Send,
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
-        self.signals.route = Some(Route::new(config.clone(), tls));
+        self.signals.route = Some(Route::new(config.clone(), tls, None));
         self
     }
 }

@@ -25,8 +25,8 @@ pub(crate) fn make_pool(
 ) -> Result<Pool, LockError> {
     set_defaults(&mut config, options, settings);
     let connect = config.get_connect_timeout().copied().unwrap_or(options.connect_timeout);
-    // The head starts take half of one limit.
-    let create = connect.saturating_mul(2);
+    // The head starts take half of one limit, and a provider of credentials has one.
+    let create = connect.saturating_mul(if options.credentials.is_some() { 3 } else { 2 });
     let timeouts = Timeouts {
         // The backend bounds the wait for a connection itself.
         wait: None,
@@ -102,31 +102,33 @@ fn simulated(streams: &crate::simulated::streams::Streams, config: &Config) -> C
 #[cfg(feature = "tls")]
 fn connectors(config: Config, options: &PostgresOptions) -> Result<Connectors, LockError> {
     if config.get_ssl_mode() == SslMode::Disable {
-        return Ok(plain_connectors(config));
+        return Ok(plain_connectors(config, options));
     }
     let tls = crate::tls::Rustls::new(&options.root_certificates)?;
+    let credentials = options.credentials.clone();
     Ok(Connectors {
         cancel: CancelRequests::new(tls.clone()),
-        signals: Route::new(config.clone(), tls.clone()),
-        manager: Manager::from_connect(config, Dialer::new(tls), manager_config()),
+        signals: Route::new(config.clone(), tls.clone(), credentials.clone()),
+        manager: Manager::from_connect(config, Dialer::new(tls, credentials), manager_config()),
     })
 }
 
 #[cfg(not(feature = "tls"))]
-fn connectors(config: Config, _: &PostgresOptions) -> Result<Connectors, LockError> {
+fn connectors(config: Config, options: &PostgresOptions) -> Result<Connectors, LockError> {
     if config.get_ssl_mode() == SslMode::Require {
         return Err(LockError::invalid_argument(
             "sslmode=require needs the feature `tls` of syncguard-postgres or syncguard, or a pool of your own",
         ));
     }
-    Ok(plain_connectors(config))
+    Ok(plain_connectors(config, options))
 }
 
-fn plain_connectors(config: Config) -> Connectors {
+fn plain_connectors(config: Config, options: &PostgresOptions) -> Connectors {
+    let credentials = options.credentials.clone();
     Connectors {
         cancel: CancelRequests::new(NoTls),
-        signals: Route::new(config.clone(), NoTls),
-        manager: Manager::from_connect(config, Dialer::new(NoTls), manager_config()),
+        signals: Route::new(config.clone(), NoTls, credentials.clone()),
+        manager: Manager::from_connect(config, Dialer::new(NoTls, credentials), manager_config()),
     }
 }
 

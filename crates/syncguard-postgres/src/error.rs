@@ -10,6 +10,8 @@ use syncguard_core::{ErrorCode, LockError};
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, ErrorPosition, Severity, SqlState};
 
+use crate::dial::unwrapped;
+
 /// A failed statement: the error for the caller, what it says about the connection, and what this crate may do.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -130,6 +132,9 @@ pub(crate) fn classify(error: &Error, phase: Phase) -> Failure {
     if ended && !is_refusal && phase == (Phase::After { writes: true }) {
         failed = failed.with_unknown_outcome();
     }
+    if !is_refusal && RECORD_LOST.contains(&sqlstate) {
+        failed = failed.with_record_lost();
+    }
     let subject = if ended && subject == Request { Connection } else { subject };
     let remedy = match sqlstate {
         "40001" => Remedy::Repeat { overtaken: true },
@@ -243,6 +248,10 @@ const ROW_HELD: &str = "another session held on for too long to the row of the l
 
 const NO_TABLE: &str = "what has the name of a table is a view, or another thing that is no table";
 
+/// After these answers there is no record to rely on: the database, the table or a column of it is gone, the name is that of
+/// something else, or the table or its index is damaged.
+const RECORD_LOST: &[&str] = &["3D000", "3F000", "42703", "42809", "42P01", "XX001", "XX002"];
+
 /// The table: whole SQLSTATEs first, then classes. An SQLSTATE that is not listed is `Internal`. An answer about the
 /// request that ends the session (FATAL) is about the connection.
 #[rustfmt::skip]
@@ -339,6 +348,9 @@ impl ServerSaid {
 
 /// Classifies a failure that the server did not report. The connection is gone.
 fn from_driver(error: &Error, phase: Phase) -> Failure {
+    if let Some(error) = unwrapped(error) {
+        return Failure::of_a_lost_connection(error.clone());
+    }
     let (code, message) = if let Some(io) = io_cause(error) {
         match io.kind() {
             io::ErrorKind::TimedOut => {

@@ -67,7 +67,8 @@ impl RedisBackend {
     /// | `sentinelUsername` | Sentinel: the user name for the Sentinels themselves | none |
     /// | `sentinelPassword` | Sentinel: the password for the Sentinels themselves | none |
     ///
-    /// A URL cannot set [`with_on_release_error`](RedisOptions::with_on_release_error), which takes code.
+    /// A URL cannot set [`with_on_release_error`](RedisOptions::with_on_release_error) and
+    /// [`with_credentials`](RedisOptions::with_credentials), which take code.
     ///
     /// # Errors
     ///

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use syncguard_core::LockError;
 use syncguard_core::authoring::{ClientOptions, checked_timeout};
+use syncguard_core::{CredentialsProvider, LockError};
 
 /// Options of a [`RedisBackend`](crate::RedisBackend). TypeScript: `RedisBackendOptions`.
 ///
@@ -28,6 +28,7 @@ pub struct RedisOptions {
     pub(crate) strict_durability: bool,
     pub(crate) cleanup_in_is_locked: bool,
     pub(crate) client: ClientOptions,
+    pub(crate) credentials: Option<CredentialsProvider>,
     /// In DER. If empty, the system's certificates count.
     #[cfg(feature = "tls")]
     pub(crate) root_certificates: Vec<Vec<u8>>,
@@ -54,6 +55,7 @@ impl RedisOptions {
             strict_durability: false,
             cleanup_in_is_locked: false,
             client: ClientOptions::default(),
+            credentials: None,
             #[cfg(feature = "tls")]
             root_certificates: Vec::new(),
         }
@@ -129,6 +131,8 @@ impl RedisOptions {
     }
 
     syncguard_core::client_options!(client);
+
+    syncguard_core::credentials_option!(credentials);
 
     /// Trusts this authority's certificate (X.509 in DER) instead of the system's. Can be called several times. For
     /// `rediss://` URLs; a client of the program has its own TLS settings.

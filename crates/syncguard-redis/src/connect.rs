@@ -1,6 +1,5 @@
 //! Opening a connection to the servers of a URL.
 
-#[cfg(feature = "test-util")]
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use fred::socket2::TcpKeepalive;
 use fred::types::config::{
     Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy, Server, ServerConfig, TcpConfig,
 };
-use syncguard_core::LockError;
+use syncguard_core::{CredentialsProvider, LockError};
 use tokio::time::timeout;
 
 use crate::addresses::{first_to_open, resolve};
@@ -18,6 +17,7 @@ use crate::config::RedisOptions;
 use crate::connection_name::ConnectionName;
 use crate::error::{self, Stage};
 use crate::live::Live;
+use crate::log_in::LogIn;
 #[cfg(feature = "test-util")]
 use crate::simulated::wire::Wire;
 use crate::tls_probe;
@@ -30,6 +30,7 @@ pub(crate) struct Opener {
     command_timeout: Duration,
     connect_timeout: Duration,
     name: Option<ConnectionName>,
+    credentials: Option<CredentialsProvider>,
     /// Leads to a simulated server.
     #[cfg(feature = "test-util")]
     wire: Option<Arc<dyn Wire>>,
@@ -49,6 +50,7 @@ impl Opener {
             command_timeout,
             connect_timeout,
             name,
+            credentials: options.credentials.clone(),
             #[cfg(feature = "test-util")]
             wire: None,
         }
@@ -118,7 +120,7 @@ impl Opener {
     }
 
     async fn open_at(&self, server: Server) -> Result<Live, LockError> {
-        let client = self.client_of(&server);
+        let (client, log_in) = self.client_of(&server);
         let options = Live::options(self.command_timeout, false);
         let mut live = Live::new(&client, &options, self.sections, Some(server));
         // Not `init`: if its future is dropped, its task stays behind, and may connect and live for ever.
@@ -130,11 +132,14 @@ impl Opener {
             live.own(client.connect());
         };
         let opened = tokio::join!(biased; client.wait_for_connect(), start).0;
-        opened.map_err(|error| error::from_driver(&error, Stage::Connecting))?;
+        opened.map_err(|error| {
+            let unprovided = log_in.and_then(|log_in| log_in.failure());
+            unprovided.unwrap_or_else(|| error::from_driver(&error, Stage::Connecting))
+        })?;
         Ok(live)
     }
 
-    fn client_of(&self, server: &Server) -> Client {
+    fn client_of(&self, server: &Server) -> (Client, Option<Arc<LogIn>>) {
         let mut config = self.config.clone();
         if let ServerConfig::Centralized { server: only } = &mut config.server {
             *only = server.clone();
@@ -144,12 +149,18 @@ impl Opener {
         {
             *hosts = vec![server.clone()];
         }
+        let connection = self.connection();
+        let log_in = self.credentials.clone().map(|provider| {
+            // The other half is for the log-in.
+            Arc::new(LogIn::new(provider, &config, connection.internal_command_timeout / 2))
+        });
+        config.credential_provider = log_in.clone().map(|log_in| log_in as _);
         let performance = PerformanceConfig {
             default_command_timeout: self.command_timeout,
             ..PerformanceConfig::default()
         };
         let policy = config.server.is_clustered().then(reconnect_policy);
-        Client::new(config, Some(performance), Some(self.connection()), policy)
+        (Client::new(config, Some(performance), Some(connection), policy), log_in)
     }
 
     fn connection(&self) -> ConnectionConfig {

@@ -69,6 +69,7 @@ mod layout;
 mod link;
 mod listing;
 mod live;
+mod log_in;
 mod lookup;
 mod names;
 mod neighbors;

@@ -1,5 +1,7 @@
 //! Classifies SQLite's errors.
 
+use std::io;
+
 use rusqlite::ffi;
 use syncguard_core::{ErrorCode, LockError};
 
@@ -59,9 +61,21 @@ pub(crate) fn classify(error: &rusqlite::Error) -> LockError {
     let primary = primary(said.extended_code);
     let row = TABLE.iter().find(|(code, ..)| *code == said.extended_code);
     let row = row.or_else(|| TABLE.iter().find(|(code, ..)| *code == primary));
-    let (code, message) =
-        row.map_or((ErrorCode::Internal, "SQLite failed"), |(_, code, message)| (*code, *message));
-    LockError::new(code, message).with_source(&SqliteSaid { code: said.extended_code })
+    let (code, message) = match row {
+        Some((_, code, message)) => (*code, *message),
+        None if lacks_tables(error) => (ErrorCode::Internal, NO_TABLES),
+        None => (ErrorCode::Internal, "SQLite failed"),
+    };
+    let failed =
+        LockError::new(code, message).with_source(&SqliteSaid { code: said.extended_code });
+    let is_lost = [DAMAGED, MOVED, NO_TABLES].contains(&message);
+    if is_lost { failed.with_record_lost() } else { failed }
+}
+
+/// SQLite has no code for this; the beginning of its text has stood for twenty years.
+fn lacks_tables(error: &rusqlite::Error) -> bool {
+    let text = error.to_string();
+    text.starts_with("no such table") || text.starts_with("no such column")
 }
 
 const fn primary(extended: i32) -> i32 {
@@ -97,6 +111,7 @@ const BUSY: &str =
     "another process kept the lock file locked for longer than the operation timeout";
 const FULL: &str = "the disk of the lock file is full, or can have no further file";
 const DAMAGED: &str = "the lock file is damaged; stop all programs that use it, and put a new file or a backup in its place; locks that were held are lost";
+const NO_TABLES: &str = "the lock file does not have the tables of locks any more: its content was replaced, or they were dropped; locks that were held are lost";
 const NOT_WRITABLE: &str = "the lock file cannot be written: the user lacks the permission, or the file system is read-only";
 const MOVED: &str = "the lock file, or a file beside it, was deleted or replaced while this program had it open; others may hold the same locks in another file: stop all programs that use it, and start them again";
 
@@ -107,7 +122,13 @@ pub(crate) fn busy() -> LockError {
 
 /// The file is not the file that was opened.
 pub(crate) fn moved() -> LockError {
-    LockError::internal(MOVED)
+    LockError::internal(MOVED).with_record_lost()
+}
+
+/// The file may still be there, but cannot be looked at.
+pub(crate) fn unseen(error: &io::Error) -> LockError {
+    const MESSAGE: &str = "it cannot be seen whether the lock file is still in its place";
+    LockError::new(ErrorCode::ServiceUnavailable, MESSAGE).with_source(error)
 }
 
 /// Returns whether SQLite could not open a file. SQLite does not say why; often a permission is missing.
@@ -129,7 +150,7 @@ pub(crate) fn not_writable(error: &rusqlite::Error) -> LockError {
 
 /// The file is too short for a database.
 pub(crate) fn damaged() -> LockError {
-    LockError::internal(DAMAGED)
+    LockError::internal(DAMAGED).with_record_lost()
 }
 
 /// The deadline has passed; nothing was done.
@@ -167,6 +188,7 @@ mod tests {
         for (code, expected, message) in TABLE {
             let error = classify(&failed(*code));
             assert_eq!((error.code(), error.message()), (*expected, *message), "{code}");
+            assert_eq!(error.is_record_lost(), [DAMAGED, MOVED].contains(message), "{code}");
             assert!(!format!("{error:?}").contains("hunter2"));
             assert!(error.source().unwrap().to_string().starts_with("SQLite "));
         }

@@ -35,7 +35,8 @@
 //! - The file must be on a **local disk**. The backend refuses network file systems and FUSE: processes do
 //!   not see each other's locks there.
 //! - **Never delete, replace or rename** the file while a program has it open. Such a program notices the
-//!   change, and each of its operations fails with `Internal` until you restart it. A program that opens the
+//!   change, and each of its operations fails with `Internal` until you restart it; a lock that it holds is over with
+//!   the next extend, as [`LossReason::RecordLost`]. A program that opens the
 //!   path later finds a new file: all keys are free, and fences start again.
 //! - **Never copy** the file while it is in use, and never read it inside a program that has it open: closing
 //!   the file ends the locks that SQLite has on it. `sqlite3 locks.db "VACUUM INTO 'backup.db'"` makes a

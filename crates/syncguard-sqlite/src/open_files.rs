@@ -1,11 +1,12 @@
 //! The three files that SQLite has open: the database and two files beside it.
 
 use std::fs::{self, Metadata};
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
 use syncguard_core::LockError;
 
-use crate::error::moved;
+use crate::error::{moved, unseen};
 use crate::file::LockFile;
 
 /// The open files, with their paths and identities.
@@ -39,7 +40,7 @@ impl OpenFiles {
     ///
     /// # Errors
     ///
-    /// `Internal` if a file was deleted or replaced.
+    /// `Internal` if a file was deleted or replaced; `ServiceUnavailable` if that cannot be seen.
     pub(crate) fn check(&self) -> Result<u64, LockError> {
         let mut log_size = 0;
         for (index, (path, expected)) in self.0.iter().enumerate() {
@@ -49,11 +50,16 @@ impl OpenFiles {
                         log_size = metadata.len();
                     }
                 }
+                Err(error) if !is_gone(&error) => return Err(unseen(&error)),
                 _ => return Err(moved()),
             }
         }
         Ok(log_size)
     }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
 #[cfg(unix)]

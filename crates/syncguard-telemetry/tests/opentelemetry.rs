@@ -96,7 +96,7 @@ async fn counters_begin_with_zero() {
     ];
     let errors = metrics.counter("syncguard.operation.errors", "{error}");
     assert_eq!(errors, zeros("error.type", &codes));
-    let losses = ["expired", "max-hold", "not-held", "renewer-panicked"];
+    let losses = ["expired", "max-hold", "not-held", "record-lost", "renewer-panicked"];
     let lost = metrics.counter("syncguard.lock.lost", "{lock}");
     assert_eq!(lost, zeros("syncguard.loss", &losses));
     let of_backend = sorted(&[backend]);
@@ -126,7 +126,7 @@ async fn losses_of_a_new_family_or_recipe_begin_with_zero() {
             attributes
         };
         let mut kinds: Vec<_> = lost.iter().map(of_kind).collect();
-        assert_eq!(kinds.len() % 4, 0, "{lost:?}");
+        assert_eq!(kinds.len() % 5, 0, "{lost:?}");
         kinds.sort();
         kinds.dedup();
         kinds

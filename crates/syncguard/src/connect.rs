@@ -1,7 +1,7 @@
 //! A backend from a URL.
 
 use syncguard_core::authoring::backend_url::BackendUrl;
-use syncguard_core::{DynBackend, LockError};
+use syncguard_core::{CredentialsProvider, DynBackend, LockError};
 
 /// Connects to the store that a URL names, with the options that follow as `?name=value&…`.
 ///
@@ -67,7 +67,7 @@ use syncguard_core::{DynBackend, LockError};
 /// A URL cannot contain code: handlers of release errors (a
 /// [`LockConfig`](crate::LockConfig::with_on_release_error) or a
 /// [`Locker`](crate::Locker::with_on_release_error) takes a handler too), a test's clock, a client or a pool of the program.
-/// For these, wrap the backend crate's type in a [`DynBackend`]. Firestore uses Google's application default credentials.
+/// For these, wrap the backend crate's type in a [`DynBackend`]. [`connect_with_credentials`] takes passwords that change. Firestore uses Google's application default credentials.
 ///
 /// # Errors
 ///
@@ -89,13 +89,42 @@ use syncguard_core::{DynBackend, LockError};
 /// # }
 /// ```
 pub async fn connect(url: &str) -> Result<DynBackend, LockError> {
+    connect_as(url, None).await
+}
+
+/// Connects as [`connect`] does, and asks this provider for the password of each log-in.
+///
+/// # Errors
+///
+/// As [`connect`], and those of the provider. `InvalidArgument` for a store without passwords: memory, SQLite and
+/// Firestore, whose access tokens Google's libraries renew.
+///
+/// # Cancel safety
+///
+/// As [`connect`].
+pub async fn connect_with_credentials(
+    url: &str,
+    provider: CredentialsProvider,
+) -> Result<DynBackend, LockError> {
+    connect_as(url, Some(provider)).await
+}
+
+async fn connect_as(
+    url: &str,
+    credentials: Option<CredentialsProvider>,
+) -> Result<DynBackend, LockError> {
     match url.split_once(':').map_or("", |(scheme, _)| scheme) {
-        "etcd" | "etcds" => etcd(url).await,
+        "etcd" | "etcds" => etcd(url, credentials).await,
+        "postgres" | "postgresql" => postgres(url, credentials).await,
+        scheme if scheme.starts_with("redis") || scheme.starts_with("valkey") => {
+            redis(url, credentials).await
+        }
+        "firestore" | "memory" | "sqlite" if credentials.is_some() => {
+            Err(LockError::invalid_argument("this store has no log-in with a password"))
+        }
         "firestore" => firestore(url).await,
         "memory" => memory(url).await,
-        "postgres" | "postgresql" => postgres(url).await,
         "sqlite" => sqlite(url).await,
-        scheme if scheme.starts_with("redis") || scheme.starts_with("valkey") => redis(url).await,
         _ => {
             BackendUrl::parse(url)?;
             Err(LockError::invalid_argument(
@@ -106,13 +135,19 @@ pub async fn connect(url: &str) -> Result<DynBackend, LockError> {
 }
 
 #[cfg(feature = "etcd")]
-async fn etcd(url: &str) -> Result<DynBackend, LockError> {
-    crate::etcd::EtcdBackend::connect(url).await.map(DynBackend::new)
+async fn etcd(
+    url: &str,
+    credentials: Option<CredentialsProvider>,
+) -> Result<DynBackend, LockError> {
+    use crate::etcd::{EtcdBackend, EtcdOptions};
+    let options = EtcdOptions::new();
+    let options = credentials.into_iter().fold(options, EtcdOptions::with_credentials);
+    EtcdBackend::connect_with(url, options).await.map(DynBackend::new)
 }
 
 #[cfg(not(feature = "etcd"))]
 #[expect(clippy::unused_async, reason = "with the feature it connects")]
-async fn etcd(_: &str) -> Result<DynBackend, LockError> {
+async fn etcd(_: &str, _: Option<CredentialsProvider>) -> Result<DynBackend, LockError> {
     Err(missing("etcd"))
 }
 
@@ -139,24 +174,36 @@ async fn memory(_: &str) -> Result<DynBackend, LockError> {
 }
 
 #[cfg(feature = "postgres")]
-async fn postgres(url: &str) -> Result<DynBackend, LockError> {
-    crate::postgres::PostgresBackend::connect(url).await.map(DynBackend::new)
+async fn postgres(
+    url: &str,
+    credentials: Option<CredentialsProvider>,
+) -> Result<DynBackend, LockError> {
+    use crate::postgres::{PostgresBackend, PostgresOptions};
+    let options = PostgresOptions::new();
+    let options = credentials.into_iter().fold(options, PostgresOptions::with_credentials);
+    PostgresBackend::connect_with(url, options).await.map(DynBackend::new)
 }
 
 #[cfg(not(feature = "postgres"))]
 #[expect(clippy::unused_async, reason = "with the feature it connects")]
-async fn postgres(_: &str) -> Result<DynBackend, LockError> {
+async fn postgres(_: &str, _: Option<CredentialsProvider>) -> Result<DynBackend, LockError> {
     Err(missing("postgres"))
 }
 
 #[cfg(feature = "redis")]
-async fn redis(url: &str) -> Result<DynBackend, LockError> {
-    crate::redis::RedisBackend::connect(url).await.map(DynBackend::new)
+async fn redis(
+    url: &str,
+    credentials: Option<CredentialsProvider>,
+) -> Result<DynBackend, LockError> {
+    use crate::redis::{RedisBackend, RedisOptions};
+    let options = RedisOptions::new();
+    let options = credentials.into_iter().fold(options, RedisOptions::with_credentials);
+    RedisBackend::connect_with(url, options).await.map(DynBackend::new)
 }
 
 #[cfg(not(feature = "redis"))]
 #[expect(clippy::unused_async, reason = "with the feature it connects")]
-async fn redis(_: &str) -> Result<DynBackend, LockError> {
+async fn redis(_: &str, _: Option<CredentialsProvider>) -> Result<DynBackend, LockError> {
     Err(missing("redis"))
 }
 

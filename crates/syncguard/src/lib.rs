@@ -112,7 +112,7 @@ pub mod blocking;
 
 pub use syncguard_core::*;
 
-pub use self::connect::connect;
+pub use self::connect::{connect, connect_with_credentials};
 
 /// The embedded backend: one process, no server.
 #[cfg(feature = "memory")]

@@ -1,6 +1,7 @@
 //! Troubles that users of locks met in the field, one test each, on real servers: stores that fill up, move, fall
 //! silent, refuse or hide.
 
+mod credentials;
 mod etcd;
 mod firestore;
 mod lasting;

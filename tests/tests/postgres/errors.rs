@@ -6,7 +6,8 @@ use anyhow::{Result, ensure};
 use syncguard_postgres::contract::{AcquireResult, ExtendRequest, LookupRequest, ReleaseRequest};
 use syncguard_postgres::inventory::ListRequest;
 use syncguard_postgres::{
-    ErrorCode, Fence, LockBackend as _, LockError, LockId, PostgresBackend, PostgresOptions,
+    ErrorCode, Fence, LockBackend as _, LockConfig, LockError, LockId, PostgresBackend,
+    PostgresOptions, acquire,
 };
 use syncguard_test_services::postgres::{Authentication, PostgresServer};
 use syncguard_test_services::proxy::FaultProxy;
@@ -338,5 +339,38 @@ async fn a_closed_pool() -> Result<()> {
     expect(&acquire_error(&backend, KEY).await, ErrorCode::ServiceUnavailable, false);
     let error = backend.release(ReleaseRequest::new(LockId::generate()?)).await.unwrap_err();
     expect(&error, ErrorCode::ServiceUnavailable, false);
+    Ok(())
+}
+
+/// What takes the table away, for a while or for good; whether that is a loss; and what brings it back.
+const TAKES_AWAY: &[(&str, bool, &str)] = &[
+    ("ALTER TABLE {} RENAME TO {}_moved", true, "ALTER TABLE {}_moved RENAME TO {}"),
+    ("ALTER TABLE {} RENAME fence TO other", true, "ALTER TABLE {} RENAME other TO fence"),
+    (
+        "ALTER TABLE {} RENAME TO {}_moved; CREATE MATERIALIZED VIEW {} AS SELECT * FROM {}_moved",
+        true,
+        "DROP MATERIALIZED VIEW {}; ALTER TABLE {}_moved RENAME TO {}",
+    ),
+    (
+        "ALTER TABLE {} ADD CONSTRAINT full_up CHECK (expires_at_ms < 0) NOT VALID",
+        false,
+        "ALTER TABLE {} DROP CONSTRAINT full_up",
+    ),
+    ("DROP TABLE {}", true, ""),
+];
+
+#[tokio::test]
+async fn a_table_that_is_gone_or_another_one_ends_a_hold_at_once() -> Result<()> {
+    let (tables, backend, admin) = stage(2).await;
+    for (at, (takes, is_loss, brings)) in TAKES_AWAY.iter().enumerate() {
+        let config = LockConfig::new(format!("k{at}")).with_ttl(MINUTE);
+        let mut guard = acquire(&backend, config).await?;
+        admin.batch_execute(&takes.replace("{}", &tables.locks)).await?;
+        let error = guard.extend(MINUTE).await.expect_err(takes);
+        ensure!(error.is_record_lost() == *is_loss, "{takes}: {error:?}");
+        ensure!(guard.is_lost() == *is_loss, "{takes}: {error:?}");
+        admin.batch_execute(&brings.replace("{}", &tables.locks)).await?;
+        ensure!(*is_loss || guard.extend(MINUTE).await?.is_extended(), "{brings}");
+    }
     Ok(())
 }

@@ -14,7 +14,8 @@ use syncguard_sqlite::contract::{
     AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
 use syncguard_sqlite::{
-    ErrorCode, LockBackend as _, LockId, SqliteBackend, SqliteOptions, Synchronous,
+    ErrorCode, LockBackend as _, LockConfig, LockId, LossReason, SqliteBackend, SqliteOptions,
+    Synchronous, acquire,
 };
 use syncguard_tests::calls::all_at_once;
 use syncguard_tests::polling::poll_times;
@@ -164,16 +165,33 @@ async fn a_file_that_is_deleted_or_replaced_grants_nothing_any_more() -> Result<
             let at = |name: &str| file.folder().join(name);
             let backend = file.open().await;
             let held = take(&backend, "held").await;
+            let mut guard = acquire(&backend, LockConfig::new("guarded").with_ttl(HOUR)).await?;
             fs::rename(at(victim), at("elsewhere"))?;
             if is_replaced {
                 fs::write(at(victim), "")?;
             }
             all_fail(&backend, ErrorCode::Internal, "deleted or replaced").await?;
+            let error = guard.extend(HOUR).await.unwrap_err();
+            ensure!(error.is_record_lost() && guard.is_lost(), "{error:?}");
             let _ = fs::remove_file(at(victim));
             fs::rename(at("elsewhere"), at(victim))?;
             ensure!(backend.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
         }
     }
+    Ok(())
+}
+
+/// The file is in its place, without the tables.
+#[tokio::test]
+async fn tables_that_are_dropped_take_the_locks_with_them() -> Result<()> {
+    let file = File::new();
+    let backend = file.open().await;
+    let mut guard = acquire(&backend, LockConfig::new("k").with_ttl(HOUR)).await?;
+    let lost = guard.lost();
+    file.raw().execute_batch("DROP TABLE locks")?;
+    let error = guard.extend(HOUR).await.unwrap_err();
+    ensure!(error.is_record_lost() && error.message().contains("dropped"), "{error:?}");
+    ensure!(lost.await == LossReason::RecordLost);
     Ok(())
 }
 

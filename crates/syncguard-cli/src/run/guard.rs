@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use syncguard::{Held, LockError, ReleaseResult};
+use syncguard::{Held, LockError, NotHeld, ReleaseResult};
 
 /// A lock, a permit, or a part of a read/write lock, and how it is given back.
 pub(super) struct Guard {
@@ -20,6 +20,16 @@ impl Guard {
         slot: Option<u32>,
         release: impl Future<Output = Result<ReleaseResult, LockError>> + 'static,
     ) -> Self {
-        Self { held, slot, release: Box::pin(release) }
+        Self { held, slot, release: Box::pin(async { unless_lost(release.await) }) }
+    }
+}
+
+/// The result of a release. If the record is lost, another holder may have run, as if the store did not know the lock.
+pub(super) fn unless_lost(
+    released: Result<ReleaseResult, LockError>,
+) -> Result<ReleaseResult, LockError> {
+    match released {
+        Err(error) if error.is_record_lost() => Ok(ReleaseResult::NotHeld(NotHeld::NotFound)),
+        released => released,
     }
 }

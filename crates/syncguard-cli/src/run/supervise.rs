@@ -149,21 +149,19 @@ impl Supervision<'_> {
     }
 
     fn cause(&self, reason: LossReason) -> String {
-        let cause = match reason {
-            LossReason::MaxHold => "--max-hold is over",
-            LossReason::Expired | LossReason::NotHeld => {
-                if let Some(problem) = self.file.as_ref().and_then(LockFile::problem) {
-                    return problem;
-                }
-                if reason == LossReason::NotHeld {
-                    LOCK_UNKNOWN
-                } else {
-                    "it could not be renewed in time"
-                }
+        let file = self.file.as_ref().and_then(LockFile::problem);
+        let why = self.held.extend_error().map(Failure::from);
+        match (reason, file, why) {
+            (LossReason::MaxHold, ..) => "--max-hold is over".to_owned(),
+            (_, Some(problem), _) => problem,
+            (LossReason::NotHeld, ..) => LOCK_UNKNOWN.to_owned(),
+            (LossReason::Expired, _, Some(why)) => {
+                format!("it could not be renewed in time: {why}")
             }
-            _ => "it is no longer renewed",
-        };
-        cause.to_owned()
+            (LossReason::Expired, ..) => "it could not be renewed in time".to_owned(),
+            (LossReason::RecordLost, _, Some(why)) => why.to_string(),
+            _ => "it is no longer renewed".to_owned(),
+        }
     }
 
     async fn handle_loss(&mut self, reason: LossReason, job: &mut Job) {

@@ -11,6 +11,7 @@ use syncguard::{CancellationToken, DynBackend, LockError, ReleaseResult};
 use tokio::sync::{mpsc, oneshot};
 
 use super::acquire::{connect, finish_releases};
+use super::guard::unless_lost;
 use super::options::Options;
 use super::program::Program;
 use super::request::LockRequest;
@@ -233,11 +234,11 @@ async fn released<T, E: Into<Failure>>(
     loop {
         tokio::select! {
             biased;
-            released = tick.released() => return Ok(released?),
+            released = tick.released() => return Ok(unless_lost(released)?),
             _ = signals.next_ending(), if !shutdown.is_cancelled() => shutdown.cancel(),
             ended = recipe.as_mut() => {
                 ended.map_err(Into::into)?;
-                return Ok(tick.released().await?);
+                return Ok(unless_lost(tick.released().await)?);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod access;
 mod default;
+mod log_in;
 mod place;
 mod url;
 
@@ -9,7 +10,7 @@ use std::env;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 
 use syncguard::DynBackend;
 use syncguard::authoring::backend_url::BackendUrl;
@@ -24,6 +25,8 @@ use crate::output::Output;
 pub(crate) struct Store {
     url: String,
     access: Access,
+    /// The file that the URL was read from.
+    source: Option<PathBuf>,
     /// The folder of the default store, if no store was named.
     default: Option<PathBuf>,
     /// True if the URL names a file without its folder.
@@ -107,7 +110,14 @@ impl Store {
         }
         let (given, url) = (url, url::with_absolute_path(url));
         let is_relative = url != given;
-        Ok(Self { url, access: Access::Lock, default: None, is_relative, parameters: Vec::new() })
+        Ok(Self {
+            url,
+            access: Access::Lock,
+            source: None,
+            default: None,
+            is_relative,
+            parameters: Vec::new(),
+        })
     }
 
     fn from_file(path: &Path, place: &str, output: Output) -> Result<Self, Failure> {
@@ -122,7 +132,7 @@ impl Store {
                 "the password in {shown} is visible to every user of this machine; `chmod 600` on the file mends that"
             ));
         }
-        Self::named(&text, &shown)
+        Ok(Self { source: absolute(path).ok(), ..Self::named(&text, &shown)? })
     }
 
     /// The same store, for a command that does this with it.
@@ -200,7 +210,10 @@ impl Store {
             .parameters
             .iter()
             .fold(self.url.clone(), |url, (name, value)| url::with_parameter(&url, name, value));
-        Ok(syncguard::connect(&url).await?)
+        Ok(match log_in::provider(&self.url, self.source.as_deref()) {
+            Some(provider) => syncguard::connect_with_credentials(&url, provider).await?,
+            None => syncguard::connect(&url).await?,
+        })
     }
 }
 

@@ -1,5 +1,7 @@
 //! Passwords in store URLs, and file paths as URLs.
 
+use syncguard::authoring::backend_url::{BackendUrl, percent_decoded};
+
 /// The part between `//` and the path, and its position.
 fn authority(url: &str) -> Option<(usize, &str)> {
     // The path of a file may contain any character.
@@ -20,6 +22,18 @@ fn password(url: &str) -> Option<(usize, usize)> {
     let at = authority.rfind('@')?;
     let colon = authority.get(..at)?.find(':')?;
     Some((start + colon, start + at))
+}
+
+/// The user, if the URL names one, and the password.
+pub(super) fn login(url: &str) -> Option<(Option<String>, String)> {
+    let parameter = |name| BackendUrl::parse(url).ok()?.text(name).ok()?;
+    let (before, after) = match password(url) {
+        Some((start, end)) => (url.get(..start)?, Some(percent_decoded(url.get(start + 1..end)?)?)),
+        None => (url, None),
+    };
+    let user = after.as_ref().and_then(|_| percent_decoded(before.rsplit_once('/')?.1));
+    let user = user.or_else(|| parameter("user")).filter(|user| !user.is_empty());
+    Some((user, parameter("password").or(after)?))
 }
 
 fn is_secret(parameter: &str) -> bool {
@@ -122,6 +136,21 @@ mod tests {
         for url in ["sqlite:///a/b.db", "sqlite:/a", "sqlite:", "sqlite::memory:", "redis://a", ""]
         {
             assert_eq!(with_absolute_path(url), url);
+        }
+    }
+
+    #[test]
+    fn a_login_is_found_wherever_a_url_has_it() {
+        for (url, user, expected) in [
+            ("redis://:hunter2@host", None, Some("hunter2")),
+            ("etcd://me%40x:hunter%2F2@a,b/p", Some("me@x"), Some("hunter/2")),
+            ("postgres://me:@h/d?password=hunter2", Some("me"), Some("hunter2")),
+            ("postgres:///d?host=/run&user=me&password=hunter2", Some("me"), Some("hunter2")),
+            ("postgres://me@h/d", None, None),
+            ("redis://host", None, None),
+        ] {
+            let expected = expected.map(|password| (user.map(str::to_owned), password.to_owned()));
+            assert_eq!(login(url), expected, "{url}");
         }
     }
 

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use syncguard_test_services::postgres::{Authentication, PostgresServer};
 use syncguard_test_services::redis::RedisServer;
 
 use crate::harness::Harness;
@@ -50,7 +51,76 @@ fn a_lock_file_that_is_gone() -> Result<()> {
         let how = if is_replaced { "was replaced" } else { "is gone" };
         ensure!(done.stderr.contains(&format!("{path} {how}")), "{how}: {done:?}");
     }
+    // A job that ends before the loss is noticed may have run beside another holder.
+    let harness = Harness::file()?;
+    let script = format!("rm {}*", harness.url.trim_start_matches("sqlite://"));
+    harness.run(&["run", "k", "--", "sh", "-c", &script])?.expect(76)?;
     Ok(())
+}
+
+/// With the new password in the store file, the server gets it as well, and cuts all connections: holders and loops go on.
+/// Without it, the loss says why, and no command waits for a better password.
+fn rotates(url: impl Fn(&str) -> String, changes: impl Fn(&str) -> Result<()>) -> Result<()> {
+    let file = tempfile::NamedTempFile::new()?;
+    let store = file.path().to_str().context("UTF-8")?;
+    let harness = Harness::at("redis://unused.invalid".to_owned(), Some("hunter2"));
+    let start =
+        |options: &[&str]| harness.start(&[&["--store-file", store, "run"][..], options].concat());
+    fs::write(store, url("hunter2-1"))?;
+    let holds = ["k", "--", "sh", "-c", "echo held; read -r end; exit 0"];
+    let mut holder = start(&[&["--ttl", "5s"], &holds[..]].concat())?;
+    ensure!(holder.line()? == "held");
+    let ticks = ["--loop", "--tick", "* * * * * *", "t", "--", "sh", "-c", "date +%s"];
+    let mut looping = start(&ticks)?;
+    let before = looping.numbers()?[0];
+    fs::write(store, format!("{}\n", url("hunter2-2")))?;
+    changes("hunter2-2")?;
+    // Longer than the lock lives without a renewal.
+    while looping.numbers()?[0] < before + 7 {}
+    looping.signal(rustix::process::Signal::TERM)?;
+    looping.ended()?.expect(0)?;
+    holder.end()?.expect(0)?;
+
+    let mut holder = start(&[&["--ttl", "2s"], &holds[..]].concat())?;
+    ensure!(holder.line()? == "held");
+    changes("hunter2-3")?;
+    let lost = holder.ended()?.expect(76)?;
+    ensure!(lost.stderr.contains("in time: ") && lost.stderr.contains("refused the "), "{lost:?}");
+    let refused = start(&["--ride-out", "10m", "k", "--", "true"])?.ended()?.expect(77)?;
+    ensure!(refused.stderr.contains("refused the "), "{refused:?}");
+    Ok(())
+}
+
+#[test]
+fn a_new_password_in_the_store_file_of_redis() -> Result<()> {
+    let server = RedisServer::start()?;
+    let set = |password: &str| {
+        let password = format!(">{password}");
+        server.cli(&["ACL", "SETUSER", "app", "on", "resetpass", &password, "~*", "&*", "+@all"])
+    };
+    set("hunter2-1")?;
+    let url = |password: &str| format!("redis://app:{password}@127.0.0.1:{}", server.port());
+    rotates(url, |password| {
+        set(password)?;
+        server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).map(drop)
+    })
+}
+
+#[test]
+fn a_new_password_in_the_store_file_of_postgres() -> Result<()> {
+    let server = PostgresServer::builder().authentication(Authentication::Scram).start()?;
+    server.psql("CREATE ROLE app LOGIN PASSWORD 'hunter2-1'")?;
+    server.psql("GRANT CREATE ON SCHEMA public TO app")?;
+    let at = format!("127.0.0.1:{}/postgres?setup_schema=true", server.port());
+    rotates(
+        |password| format!("postgres://app:{password}@{at}"),
+        |password| {
+            server.psql(&format!("ALTER ROLE app PASSWORD '{password}'"))?;
+            let ends =
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app'";
+            server.psql(ends).map(drop)
+        },
+    )
 }
 
 /// A command that asks for the lock that it runs under would wait for itself.

@@ -13,7 +13,7 @@ use syncguard_core::{
 };
 
 use crate::client::Client;
-use crate::context::{Context, LONG, SHORT, fresh_text};
+use crate::context::{Context, LONG, SHORT, fresh_key, fresh_text};
 use crate::logs::Watching;
 use crate::outcome::{Checked, Outcome, Stop, ensure, ensure_eq};
 
@@ -159,6 +159,15 @@ pub(crate) async fn a_corrupt_record_is_never_cleared(context: &Context<'_>) -> 
     context.pass(SHORT).await;
     internal("is_locked", other.backend().is_locked(IsLockedRequest::new(&secret.key)?).await)?;
     internal("acquire", other.backend().acquire(AcquireRequest::new(&secret.key, LONG)?).await)?;
+    Ok(())
+}
+
+pub(crate) async fn a_corrupt_record_ends_a_hold(context: &Context<'_>) -> Outcome {
+    let (client, key) = (context.client().await, fresh_key()?);
+    let mut guard = acquire(client.backend(), LockConfig::new(&key).with_ttl(LONG)).await?;
+    context.corrupt(&key).await?;
+    let answer = guard.extend(LONG).await;
+    ensure!(guard.is_lost(), "the guard relies on a corrupt record after {answer:?}");
     Ok(())
 }
 

@@ -264,6 +264,7 @@ flaws! {
     shows_the_key_in_errors => [errors_hide_key_and_lock_id];
     takes_corrupt_records_for_free => [a_corrupt_record_is_an_internal_error];
     takes_corrupt_records_for_unlocked => [a_corrupt_record_is_an_internal_error];
+    does_not_say_that_records_are_lost => [a_corrupt_record_ends_a_hold];
     clears_corrupt_records_away => [a_corrupt_record_is_never_cleared];
     never_answers => [acquire_takes_a_free_key];
     panics => [acquire_takes_a_free_key];

@@ -97,6 +97,9 @@ impl Store {
             || self.has(Flaw::indexes_refused_ids)
             || self.has(Flaw::release_keeps_the_id);
         match self.locks.get(&entry.name) {
+            Some(Stored::Garbage) if self.has(Flaw::does_not_say_that_records_are_lost) => {
+                Err(LockError::internal("it is garbage"))
+            }
             Some(Stored::Garbage) => Err(corrupt_record(&entry.name, "it is garbage")),
             Some(Stored::Lock(lock)) if lock.lock_id == lock_id || trusts_the_index => {
                 Ok(Some((entry.name.clone(), lock.clone())))

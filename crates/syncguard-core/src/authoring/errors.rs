@@ -4,10 +4,12 @@ use crate::value::{LockError, hash_key};
 
 /// The error for a corrupt record: `Internal`, with the hash of the storage key.
 ///
-/// A corrupt record never counts as free and is never deleted.
+/// A corrupt record never counts as free and is never deleted. A guard whose extend finds one is over: the error
+/// [says so](LockError::is_record_lost).
 #[must_use]
 pub fn corrupt_record(storage_key: &str, problem: &'static str) -> LockError {
-    LockError::internal(format!("corrupt lock record {}: {problem}", hash_key(storage_key)))
+    let hash = hash_key(storage_key);
+    LockError::internal(format!("corrupt lock record {hash}: {problem}")).with_record_lost()
 }
 
 /// The message of [`lock_id_in_use`].

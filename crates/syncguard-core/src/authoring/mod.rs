@@ -21,6 +21,7 @@
 //! | [`CallSource`], [`sources`], [`is_unknown_name`] | what a driver's error says, without its texts |
 //! | [`Recent`] | the memory of a backend for its own records |
 //! | [`OutageLog`] | one log line for a failure that lasts |
+//! | [`CredentialsProvider`] | passwords that change |
 //! | `tls`, with the feature of that name | the authorities that TLS trusts |
 //! | [`catch_callback_panic`] | callbacks of users that may panic |
 //!
@@ -34,6 +35,7 @@ mod clean_up_guard;
 mod client_options;
 mod clock_drift;
 mod connection;
+mod credentials;
 mod errors;
 mod failure;
 mod holder_column;
@@ -53,6 +55,7 @@ pub use self::clean_up_guard::{CLEAN_UP_GUARD, is_clearable};
 pub use self::client_options::ClientOptions;
 pub use self::clock_drift::{Clock, ClockDrift, DriftGauge, DriftLevel, SentAt, ServerTime};
 pub use self::connection::{Connection, Loan};
+pub use self::credentials::{Credentials, CredentialsProvider};
 pub use self::errors::{LOCK_ID_IN_USE, corrupt_record, lock_id_in_use};
 pub use self::failure::{FailureSubject, Fault, Finding, LookLimit};
 pub use self::holder_column::{bound_holder, has_holder, holder_in, holder_text};

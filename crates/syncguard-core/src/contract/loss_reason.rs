@@ -11,6 +11,9 @@ pub enum LossReason {
     Expired,
     /// The store has answered that the lock is gone.
     NotHeld,
+    /// The store has answered that the record of the lock is damaged, or that its table, file or database is gone or is
+    /// another one: see [`LockError::is_record_lost`](crate::LockError::is_record_lost).
+    RecordLost,
     /// The cap on the total hold of an auto-extended lock was reached.
     MaxHold,
     /// The backend panicked while it renewed an auto-extended lock, and no task renews the lock any more.
@@ -20,13 +23,14 @@ pub enum LossReason {
 }
 
 impl LossReason {
-    /// `"expired"`, `"not-held"`, `"max-hold"`, `"renewer-panicked"` or `"released"`, as telemetry
-    /// spells it.
+    /// `"expired"`, `"not-held"`, `"record-lost"`, `"max-hold"`, `"renewer-panicked"` or `"released"`, as
+    /// telemetry spells it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Expired => "expired",
             Self::NotHeld => "not-held",
+            Self::RecordLost => "record-lost",
             Self::MaxHold => "max-hold",
             Self::RenewerPanicked => "renewer-panicked",
             Self::Released => "released",
@@ -39,6 +43,9 @@ impl fmt::Display for LossReason {
         f.write_str(match self {
             Self::Expired => "the lock is lost: its TTL ran out before an extend succeeded",
             Self::NotHeld => "the lock is lost: the store says that it is gone",
+            Self::RecordLost => {
+                "the lock is lost: the store says that its record is damaged, gone or replaced"
+            }
             Self::MaxHold => "the lock is over: its longest hold was reached",
             Self::RenewerPanicked => "the lock is lost: the backend panicked while it renewed it",
             Self::Released => "the lock is over: its holder released it",

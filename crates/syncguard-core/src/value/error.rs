@@ -95,6 +95,7 @@ pub struct LockError {
     code: ErrorCode,
     message: Cow<'static, str>,
     outcome_unknown: bool,
+    record_lost: bool,
     subject: Option<Box<Subject>>,
     source: Option<Box<Cause>>,
 }
@@ -107,11 +108,21 @@ struct Subject {
     holder: Option<Holder>,
 }
 
+/// Behind the label of a holder.
+const OWN: &str = ", which is the name of this process itself";
+
 impl LockError {
     /// An error with this code. The message must contain no key, no lock id and no credential.
     #[must_use]
     pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, message: message.into(), outcome_unknown: false, subject: None, source: None }
+        Self {
+            code,
+            message: message.into(),
+            outcome_unknown: false,
+            record_lost: false,
+            subject: None,
+            source: None,
+        }
     }
 
     /// [`ErrorCode::InvalidArgument`]. The message says what was wrong and what is allowed.
@@ -170,7 +181,9 @@ impl LockError {
     pub fn with_holder(mut self, holder: Holder) -> Self {
         let label = holder.label();
         if !label.is_empty() {
-            self.message = format!("{}; its holder is {label}", self.message).into();
+            // The label of this process may be that of a process elsewhere, so nothing is said about where the holder is.
+            let own = if label == Holder::this_process().label() { OWN } else { "" };
+            self.message = format!("{}; its holder is {label}{own}", self.message).into();
         }
         self.subject.get_or_insert_default().holder = Some(holder);
         self
@@ -181,6 +194,15 @@ impl LockError {
     #[must_use]
     pub fn with_unknown_outcome(mut self) -> Self {
         self.outcome_unknown = true;
+        self
+    }
+
+    /// For authors of backends: marks that this answer of the store leaves no record to rely on. The record is damaged, or
+    /// its table, file or database is gone or is another one. A guard that gets this answer to an extend
+    /// [ends at once](crate::LossReason::RecordLost), so a failure that may pass has no such mark.
+    #[must_use]
+    pub fn with_record_lost(mut self) -> Self {
+        self.record_lost = true;
         self
     }
 
@@ -212,6 +234,13 @@ impl LockError {
     #[must_use]
     pub fn is_outcome_unknown(&self) -> bool {
         self.outcome_unknown
+    }
+
+    /// True if the store has answered that the record is damaged, or that its table, file or database is gone or is another
+    /// one. Another caller may have the lock, or get it.
+    #[must_use]
+    pub fn is_record_lost(&self) -> bool {
+        self.record_lost
     }
 
     /// The key of the operation, if it is known.
@@ -247,6 +276,9 @@ impl fmt::Debug for LockError {
         debug.field("code", &self.code).field("message", &self.message);
         if self.outcome_unknown {
             debug.field("outcome_unknown", &true);
+        }
+        if self.record_lost {
+            debug.field("record_lost", &true);
         }
         if let Some(key) = self.key() {
             debug.field("key", key);

@@ -57,6 +57,8 @@ pub(crate) struct Trouble {
     pub(crate) after: Duration,
     /// Fail with this error and send nothing to the store. The outcome of a timeout is unknown to the caller.
     pub(crate) fails: Option<ErrorCode>,
+    /// The failure says that the record is lost.
+    pub(crate) loses_record: bool,
     /// The store carries out the request, but the caller gets a timeout.
     pub(crate) reply_lost: bool,
     /// How many times the store carries out the request and the connection breaks before the answer.
@@ -110,6 +112,7 @@ impl FaultyBackend {
         assert!(!trouble.panics, "told to panic");
         if let Some(code) = trouble.fails {
             let error = LockError::new(code, "told to fail");
+            let error = if trouble.loses_record { error.with_record_lost() } else { error };
             let unknown = code == ErrorCode::NetworkTimeout;
             return Err(if unknown { error.with_unknown_outcome() } else { error });
         }

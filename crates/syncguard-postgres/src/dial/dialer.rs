@@ -4,14 +4,17 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deadpool_postgres::Connect;
+use syncguard_core::CredentialsProvider;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_postgres::{Client, Config, Error};
 
+use super::refusal::wrapped;
 use super::{DialError, Tls, open};
 
 /// Opens the connections of a pool. An attempt whose caller gives up goes on, and belongs to the next caller.
 pub(crate) struct Dialer<T> {
     tls: T,
+    credentials: Option<CredentialsProvider>,
     pub(super) orphans: Arc<Mutex<Vec<Attempt>>>,
 }
 
@@ -21,8 +24,8 @@ pub(super) type Attempt = JoinHandle<Result<Served, DialError>>;
 type Served = (Client, JoinHandle<()>);
 
 impl<T: Tls> Dialer<T> {
-    pub(crate) fn new(tls: T) -> Self {
-        Self { tls, orphans: Arc::default() }
+    pub(crate) fn new(tls: T, credentials: Option<CredentialsProvider>) -> Self {
+        Self { tls, credentials, orphans: Arc::default() }
     }
 
     /// An attempt that has lost its caller, or a new one.
@@ -30,8 +33,9 @@ impl<T: Tls> Dialer<T> {
         let orphan = orphans(&self.orphans).pop();
         let attempt = orphan.unwrap_or_else(|| {
             let (config, tls) = (config.clone(), self.tls.clone());
+            let credentials = self.credentials.clone();
             tokio::spawn(async move {
-                let (client, connection) = open(&config, &tls).await?;
+                let (client, connection) = open(&config, &tls, credentials.as_ref()).await?;
                 let served = tokio::spawn(async move { drop(connection.await) });
                 Ok((client, served))
             })
@@ -58,6 +62,11 @@ impl<T: Tls> Connect for Dialer<T> {
                     Ok(Ok(served)) if !served.0.is_closed() => return Ok(served),
                     // A failure from before this caller came says nothing about now.
                     Ok(Err(DialError::Driver(error))) if !was_over => return Err(error),
+                    Ok(Err(DialError::NoCredentials(error))) if !was_over => {
+                        if let Some(error) = wrapped(error).await {
+                            return Err(error);
+                        }
+                    }
                     // Silent addresses, an old failure, or a runtime that has ended. The caller bounds its wait.
                     _ => {}
                 }

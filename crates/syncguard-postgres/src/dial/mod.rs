@@ -6,14 +6,15 @@
 
 mod addresses;
 mod dialer;
+mod refusal;
 #[cfg(test)]
 mod tests;
 
 use std::io;
 use std::time::Duration;
 
-use syncguard_core::LockError;
 use syncguard_core::authoring::pause::random_part;
+use syncguard_core::{CredentialsProvider, LockError};
 use tokio::net::lookup_host;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -23,6 +24,7 @@ use tokio_postgres::{Client, Config, Connection, Error, Socket};
 
 use self::addresses::{LookUp, addresses, hosts};
 pub(crate) use self::dialer::Dialer;
+pub(crate) use self::refusal::unwrapped;
 use crate::error::{self, Phase};
 
 /// The limit for an address, if the configuration has none.
@@ -60,6 +62,8 @@ pub(crate) enum DialError {
     Driver(Error),
     /// No address has answered in time.
     Silence,
+    /// The program gave no credentials, and no address was tried.
+    NoCredentials(LockError),
 }
 
 impl DialError {
@@ -68,7 +72,7 @@ impl DialError {
         match self {
             Self::Driver(error) if error.as_db_error().is_some() || self.is_read_only() => 2,
             Self::Driver(_) => 1,
-            Self::Silence => 0,
+            Self::Silence | Self::NoCredentials(_) => 0,
         }
     }
 
@@ -84,13 +88,29 @@ impl From<DialError> for LockError {
         match error {
             DialError::Driver(error) => error::classify(&error, Phase::Before).error,
             DialError::Silence => error::connect_timed_out(),
+            DialError::NoCredentials(error) => error,
         }
     }
 }
 
-/// Opens a connection. Each address has the connect timeout of the configuration for all of its answers.
-pub(crate) async fn open<T: Tls>(config: &Config, tls: &T) -> Result<Opened<T>, DialError> {
-    open_with(config, tls, &|name, port| {
+/// Opens a connection. Each address has the connect timeout of the configuration for all of its answers, and so has the
+/// provider of the credentials before.
+pub(crate) async fn open<T: Tls>(
+    config: &Config,
+    tls: &T,
+    provider: Option<&CredentialsProvider>,
+) -> Result<Opened<T>, DialError> {
+    let mut config = config.clone();
+    if let Some(provider) = provider {
+        let limit = config.get_connect_timeout().copied().unwrap_or(DEFAULT_LIMIT);
+        let provided = provider.provide(limit).await.map_err(DialError::NoCredentials)?;
+        let (user, password) = provided.expose();
+        config.password(password);
+        if let Some(user) = user {
+            config.user(user);
+        }
+    }
+    open_with(&config, tls, &|name, port| {
         Box::pin(async move { Ok(lookup_host((name, port)).await?.collect()) })
     })
     .await

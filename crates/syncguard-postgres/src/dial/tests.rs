@@ -128,7 +128,7 @@ async fn a_silent_name_server_is_passed_over() {
 #[tokio::test]
 async fn an_attempt_without_its_caller_goes_on_for_the_next() {
     let port = servers([(2, Some(WRITES))]).await;
-    let (config, dialer) = (config(&["127.0.0.2"], port), Dialer::new(NoTls));
+    let (config, dialer) = (config(&["127.0.0.2"], port), Dialer::new(NoTls, None));
     let mut first = dialer.connect(&config);
     let waker = std::task::Waker::noop();
     let polled = first.as_mut().poll(&mut std::task::Context::from_waker(waker));

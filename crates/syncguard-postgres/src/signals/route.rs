@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use syncguard_core::LockError;
+use syncguard_core::{CredentialsProvider, LockError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error};
 
@@ -32,11 +32,16 @@ pub(super) type Messages = Box<dyn PollMessage>;
 
 impl Route {
     /// Connects as a pool with this configuration does.
-    pub(crate) fn new(config: Config, tls: impl Tls) -> Self {
+    pub(crate) fn new(
+        config: Config,
+        tls: impl Tls,
+        credentials: Option<CredentialsProvider>,
+    ) -> Self {
         Self(Arc::new(move || {
             let (config, tls) = (config.clone(), tls.clone());
+            let credentials = credentials.clone();
             Box::pin(async move {
-                let (client, connection) = dial::open(&config, &tls).await?;
+                let (client, connection) = dial::open(&config, &tls, credentials.as_ref()).await?;
                 Ok((client, Box::new(connection) as Messages))
             })
         }))

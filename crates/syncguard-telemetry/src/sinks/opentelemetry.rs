@@ -124,8 +124,13 @@ const ERRORS: [ErrorCode; 6] = [
 ];
 
 /// The ways in which a holder can lose its lock.
-const LOSSES: [LossReason; 4] =
-    [LossReason::Expired, LossReason::NotHeld, LossReason::MaxHold, LossReason::RenewerPanicked];
+const LOSSES: [LossReason; 5] = [
+    LossReason::Expired,
+    LossReason::NotHeld,
+    LossReason::RecordLost,
+    LossReason::MaxHold,
+    LossReason::RenewerPanicked,
+];
 
 impl Metrics {
     fn new(meter: &Meter) -> Self {

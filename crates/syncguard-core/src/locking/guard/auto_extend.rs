@@ -121,13 +121,14 @@ impl<B: LockBackend> Renewer<B> {
         }
     }
 
-    /// One attempt to renew. An error is no loss: further attempts follow until the TTL is over.
+    /// One attempt to renew. After an error, further attempts follow until the TTL is over, unless the error says that the
+    /// record is lost.
     async fn renew(&mut self, now: Instant) {
         let Ok(until) = self.validity.until() else { return };
         // Half of the time that is left, so that an attempt that hangs leaves time for another.
         let give_up = now + until.saturating_duration_since(now) / 2;
         match self.attempt(self.ttl, now, give_up).await {
-            Some(Err(error)) => self.say_failed(&error),
+            Some(Err(error)) if !error.is_record_lost() => self.say_failed(&error),
             Some(Ok(ExtendResult::Extended { .. })) => self.say_renewed(),
             _ => {}
         }
@@ -196,6 +197,7 @@ impl<B: LockBackend> Renewer<B> {
             )
             .with_unknown_outcome()),
         };
+        self.validity.extend_ended(&result);
         match result {
             // A TTL that was cut lasts until the cap, so no renewal follows.
             Ok(ExtendResult::Extended { .. }) if capped < ttl => {
@@ -204,6 +206,7 @@ impl<B: LockBackend> Renewer<B> {
             Ok(ExtendResult::Extended { .. }) => self.next_renewal = now + renewal_interval(ttl),
             // The lease has ended the lock, or its time was over before the answer came.
             Ok(ExtendResult::NotHeld(_)) => self.say_lost(),
+            Err(ref error) if error.is_record_lost() => self.say_lost(),
             Ok(ExtendResult::Mismatch { .. }) | Err(_) => {
                 self.next_renewal = rt::after(retry_pause(ttl));
             }
@@ -215,7 +218,9 @@ impl<B: LockBackend> Renewer<B> {
         if let Err(reason) = self.validity.check()
             && !self.validity.logs_loss()
         {
-            tracing::warn!(key_hash = %self.key.hash_id(), ?reason, "a lock that was kept alive is lost");
+            let error = self.validity.failure();
+            let error = error.as_ref().map(tracing::field::display);
+            tracing::warn!(key_hash = %self.key.hash_id(), ?reason, error, "a lock that was kept alive is lost");
         }
     }
 

@@ -11,7 +11,7 @@ use super::validity::Validity;
 use crate::contract::loss_reason::LossReason;
 use crate::rt::Instant;
 use crate::value::FenceToken;
-use crate::value::{Fence, LockId};
+use crate::value::{Fence, LockError, LockId};
 
 /// The view that the work has of its lock: the fence, how long the lock is safe, and when it is lost.
 ///
@@ -64,6 +64,13 @@ impl<F: FenceToken> Held<F> {
             Ok(until) => until.saturating_duration_since(Instant::now()),
             Err(_) => Duration::ZERO,
         }
+    }
+
+    /// Why an extend of the lock failed, if none has succeeded since; renewals count too. For people and logs: beside a loss
+    /// as [`Expired`](LossReason::Expired), it says why the lock could not be extended in time.
+    #[must_use]
+    pub fn extend_error(&self) -> Option<LockError> {
+        self.validity.failure()
     }
 
     /// Whether the lock is over.

@@ -96,6 +96,10 @@ impl<B: LockBackend> Lease<B> {
                     }
                     continue;
                 }
+                Err(error) if error.is_record_lost() => {
+                    self.end(validity, LossReason::RecordLost);
+                    return Err(error);
+                }
                 result => result?,
             };
             if is_new {
@@ -119,9 +123,7 @@ impl<B: LockBackend> Lease<B> {
                     ));
                 }
                 ExtendResult::NotHeld(_) => {
-                    validity.end(LossReason::NotHeld);
-                    // The lock is gone, so the waiters of this process need not wait for the release.
-                    self.lock.local_holder = None;
+                    self.end(validity, LossReason::NotHeld);
                     return Ok(result);
                 }
                 ExtendResult::Mismatch { expires_at } => {
@@ -137,6 +139,12 @@ impl<B: LockBackend> Lease<B> {
             ErrorCode::ServiceUnavailable,
             "another client keeps extending the lock with this id",
         ))
+    }
+
+    /// The lock is gone, so the waiters of this process need not wait for the release.
+    fn end(&mut self, validity: &Validity, reason: LossReason) {
+        validity.end(reason);
+        self.lock.local_holder = None;
     }
 
     /// When the lock ends at the earliest if it is extended for `ttl` now and an unanswered extend arrives
@@ -219,6 +227,6 @@ fn is_connection_lost(error: &LockError) -> bool {
 pub(crate) fn as_not_held(reason: LossReason) -> NotHeld {
     match reason {
         LossReason::Expired | LossReason::MaxHold | LossReason::RenewerPanicked => NotHeld::Expired,
-        LossReason::NotHeld | LossReason::Released => NotHeld::NotFound,
+        LossReason::NotHeld | LossReason::RecordLost | LossReason::Released => NotHeld::NotFound,
     }
 }

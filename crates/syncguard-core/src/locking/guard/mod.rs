@@ -121,7 +121,8 @@ impl<B: LockBackend> LockGuard<B> {
     /// # Errors
     ///
     /// `InvalidArgument` for a bad TTL, and the store's failures. After an error, the holder may rely only
-    /// on the shorter of the old and the new TTL, and [`valid_for`](Held::valid_for) counts that one.
+    /// on the shorter of the old and the new TTL, and [`valid_for`](Held::valid_for) counts that one. An error
+    /// that [says that the record is lost](LockError::is_record_lost) ends the lock.
     ///
     /// # Cancel safety
     ///
@@ -135,7 +136,9 @@ impl<B: LockBackend> LockGuard<B> {
                 if let Err(reason) = validity.check() {
                     return Ok(ExtendResult::NotHeld(as_not_held(reason)));
                 }
-                lease.extend(ttl, validity).await
+                let result = lease.extend(ttl, validity).await;
+                validity.extend_ended(&result);
+                result
             }
             Some(LeaseOwner::Renewer(channel)) => {
                 let (answer, result) = oneshot::channel();

@@ -13,9 +13,10 @@ use tokio_util::sync::CancellationToken;
 #[cfg(not(test))]
 use super::expiry;
 use crate::contract::loss_reason::LossReason;
+use crate::contract::response::ExtendResult;
 use crate::locking::observed::ObservedHold;
 use crate::rt::{self, Instant, Mutex, Spawner};
-use crate::value::Timestamp;
+use crate::value::{LockError, Timestamp};
 
 /// The state that a guard, its renewer and every [`Held`](super::Held) share.
 pub(crate) struct Validity {
@@ -33,6 +34,8 @@ pub(crate) struct Validity {
     is_watched_by_thread: AtomicBool,
     /// Reports the end to the observer, if there is one.
     observed: Option<Box<ObservedHold>>,
+    /// Why an extend failed, if none has succeeded since.
+    failure: Mutex<Option<Box<LockError>>>,
 }
 
 #[derive(Clone, Copy)]
@@ -58,6 +61,19 @@ impl Validity {
             #[cfg(not(test))]
             is_watched_by_thread: AtomicBool::new(false),
             observed,
+            failure: Mutex::new(None),
+        }
+    }
+
+    /// Why an extend failed, if none has succeeded since.
+    pub(crate) fn failure(&self) -> Option<LockError> {
+        self.failure.lock().as_deref().cloned()
+    }
+
+    /// Notes how an extend ended. A lock that is over keeps the failure that led to its end.
+    pub(crate) fn extend_ended(&self, result: &Result<ExtendResult, LockError>) {
+        if !matches!(result, Ok(ExtendResult::NotHeld(_))) {
+            *self.failure.lock() = result.as_ref().err().cloned().map(Box::new);
         }
     }
 
