@@ -13,9 +13,9 @@ pub fn check_etcd_record(input: &[u8]) {
             let lock = info.expose();
             assert_eq!(fields["lockId"], lock.lock_id.expose());
             assert_eq!(fields["key"], lock.key.expose());
-            assert_eq!(fields["fence"], info.fence.to_string());
-            assert_eq!(fields["expiresAtMs"], info.expires_at.as_millis());
-            assert_eq!(fields["acquiredAtMs"], info.acquired_at.as_millis());
+            assert_eq!(fields["fence"], lock.info.fence.to_string());
+            assert_eq!(fields["expiresAtMs"], lock.info.expires_at.as_millis());
+            assert_eq!(fields["acquiredAtMs"], lock.info.acquired_at.as_millis());
         }
         Err(error) => is_corrupt(&error),
     }
