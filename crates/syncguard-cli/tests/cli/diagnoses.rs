@@ -3,6 +3,7 @@
 use std::fs;
 
 use anyhow::{Context as _, Result, ensure};
+use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::postgres::{Authentication, PostgresServer};
 use syncguard_test_services::redis::RedisServer;
 
@@ -121,6 +122,18 @@ fn a_new_password_in_the_store_file_of_postgres() -> Result<()> {
             server.psql(ends).map(drop)
         },
     )
+}
+
+/// etcd has no connections of users: the new password ends the tokens of the old one.
+#[test]
+fn a_new_password_in_the_store_file_of_etcd() -> Result<()> {
+    let server = EtcdCluster::start(1)?;
+    server.enable_users("hunter2-root")?;
+    let user = |password: &str| format!(r#"{{"name":"app","password":"{password}"}}"#);
+    server.post_as_root("auth/user/add", &user("hunter2-1"))?;
+    server.post_as_root("auth/user/grant", r#"{"user":"app","role":"root"}"#)?;
+    let url = |password: &str| format!("etcd://app:{password}@127.0.0.1:{}", server.port(0));
+    rotates(url, |password| server.post_as_root("auth/user/changepw", &user(password)).map(drop))
 }
 
 /// A command that asks for the lock that it runs under would wait for itself.
