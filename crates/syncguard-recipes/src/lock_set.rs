@@ -74,7 +74,7 @@ where
         size: configs.len(),
         limit: limit.unwrap_or_default(),
         waited: Duration::ZERO,
-        longest_answer: Duration::ZERO,
+        last_answer: Duration::ZERO,
         locks: Vec::with_capacity(configs.len()),
     };
     let mut at_once = 1;
@@ -110,8 +110,8 @@ struct Taking<'a, B: LockBackend> {
     /// How long the caller waits in all while others hold a lock of the set.
     limit: Duration,
     waited: Duration,
-    /// The longest time that an answer took.
-    longest_answer: Duration,
+    /// How long the store took for its last answers.
+    last_answer: Duration,
     locks: Vec<(Key, LockGuard<B>)>,
 }
 
@@ -136,7 +136,9 @@ impl<B: LockBackend> Taking<'_, B> {
             (key, Box::pin(try_acquire(backend, config.clone())).await)
         });
         let answers = join_all(tries).await;
-        self.longest_answer = self.longest_answer.max(sent.elapsed());
+        if answers.iter().all(|(_, answer)| answer.is_ok()) {
+            self.last_answer = sent.elapsed();
+        }
         // The guards behind the first gap are dropped.
         for (key, answer) in answers {
             match answer.map_err(Gap::Failed)? {
@@ -153,7 +155,7 @@ impl<B: LockBackend> Taking<'_, B> {
 
     /// Whether a caller may wait for this lock, and has the time to ask for it again.
     fn can_wait(&self, config: &LockConfig) -> bool {
-        let shortest = self.longest_answer.max(Duration::from_millis(1));
+        let shortest = self.last_answer.max(Duration::from_millis(1));
         config.acquisition().max_retries > 0 && self.left() >= shortest
     }
 
@@ -181,7 +183,7 @@ impl<B: LockBackend> Taking<'_, B> {
             ErrorCode::AcquisitionTimeout => self.timeout_error(key, config, error.holder()),
             // The limit has cut off the last request.
             ErrorCode::NetworkTimeout if took >= limit => {
-                if limit <= answer_patience(self.longest_answer) {
+                if limit <= answer_patience(self.last_answer) {
                     self.timeout_error(key, config, None)
                 } else {
                     unanswered(key, self.limit)

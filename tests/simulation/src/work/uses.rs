@@ -14,7 +14,7 @@ pub(super) const KEYS: [&str; 2] = ["readers-and-writers", "rebuilt"];
 
 impl Worker {
     pub(super) async fn uses(&mut self) -> Result<(), LockError> {
-        let is_rebuilt = self.random.percent(30);
+        let is_rebuilt = self.random.percent(60);
         let (key, lock) =
             (KEYS[usize::from(is_rebuilt)], self.shared[usize::from(is_rebuilt)].clone());
         if !is_rebuilt && self.random.percent(70) {
@@ -55,7 +55,7 @@ impl Worker {
 
     /// Most work is short. Some takes longer than the TTL.
     fn lasts(&mut self) -> Duration {
-        if self.random.percent(5) { TTL * 3 / 2 } else { self.random.millis(1, 20) }
+        if self.random.percent(5) { TTL * 3 / 2 } else { self.random.millis(1, 40) }
     }
 
     fn using(&mut self, key: &'static str, writes: bool, fence: u64) -> Using {
