@@ -54,8 +54,11 @@ unfinished (relation) AS MATERIALIZED (
 ),
 -- Why our role cannot make or complete a table: it may not create in a schema, or the table belongs to another role.
 obstacles (word, place, owner) AS MATERIALIZED (
-  SELECT 'closed', pg_catalog.quote_ident(n.nspname), pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(n.nspowner))
+  SELECT 'closed', pg_catalog.quote_ident(n.nspname),
+    -- 6171 is pg_database_owner, which stands for the owner of the database.
+    pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(CASE WHEN n.nspowner {=} 6171 THEN d.datdba ELSE n.nspowner END))
   FROM wanted AS w, pg_catalog.pg_namespace AS n
+  JOIN pg_catalog.pg_database AS d ON d.datname {=} pg_catalog.current_database()
   WHERE pg_catalog.to_regclass(w.name) IS NULL AND NOT pg_catalog.has_schema_privilege(n.oid, 'CREATE')
     AND n.nspname {=} CASE WHEN pg_catalog.cardinality(pg_catalog.parse_ident(w.name)) {=} 1
       THEN pg_catalog.current_schema() ELSE (pg_catalog.parse_ident(w.name))[1] END

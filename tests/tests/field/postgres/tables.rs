@@ -286,6 +286,9 @@ async fn tables_of_a_stranger_are_refused() -> Result<()> {
     let tables = schema_sql(&PostgresOptions::new())?;
     let server = PostgresServer::start()?;
     server.psql("CREATE ROLE eve; CREATE ROLE app LOGIN; GRANT CREATE ON SCHEMA public TO eve")?;
+    let closed = setup_schema(&pool(&url(&server, "app"))?, &PostgresOptions::new()).await;
+    let says = "let its owner postgres run GRANT CREATE ON SCHEMA public TO app";
+    ensure!(closed.as_ref().is_err_and(|error| error.message().contains(says)), "{closed:?}");
     server.psql(&SQUAT.replace("{tables}", &tables).replace("{schema}", ""))?;
     let foreign = "the table public.syncguard_locks belongs to eve";
     for role in ["postgres", "app"] {
