@@ -35,5 +35,19 @@ async fn each_of_it_sends_what_it_says() -> Result<()> {
             inventory(&backend).list_locks(ListRequest::new().with_prefix(prefix)).await?;
         assert_eq!(slashed.entries.len(), 1, "{prefix}: {slashed:?}");
     }
+    // A document without a key is no lock, and a listing of all keys says so.
+    let theirs = copy_of("x", LockId::generate()?, 9_000_000_000_000);
+    raw.set("locks/keyless", theirs.into_iter().filter(|(field, _)| *field != "key")).await;
+    for page_size in [1, 100] {
+        let mut next = Some(ListRequest::new().with_page_size(page_size));
+        let (mut locks, mut corrupt) = (0, 0);
+        while let Some(request) = next {
+            let page = inventory(&backend).list_locks(request).await?;
+            locks += page.entries.len();
+            corrupt += page.corrupt.len();
+            next = page.next;
+        }
+        assert_eq!((locks, corrupt), (4, 1), "{page_size}");
+    }
     Ok(())
 }
