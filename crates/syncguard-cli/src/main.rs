@@ -68,7 +68,8 @@ fn main() -> ExitCode {
         }
     };
     if matches!(cli.command, Command::Run(_)) && is_key_missing() {
-        let says = "the key stands before `--`: syncguard run KEY -- COMMAND";
+        let says = "the key stands before `--`: syncguard run KEY -- COMMAND; a key that begins with a dash stands \
+                    between two: syncguard run -- KEY -- COMMAND";
         Output::new(false).error(says);
         messages::finish();
         return Status::USAGE.into();
@@ -100,7 +101,9 @@ fn is_shell_line(error: &clap::Error) -> bool {
 fn is_key_missing() -> bool {
     use clap::error::{ContextKind, ContextValue};
 
-    if !env::args_os().any(|argument| argument == "--") {
+    let mut behind = env::args_os().skip_while(|argument| argument != "--");
+    // A key between two of them is no program.
+    if behind.next().is_none() || behind.nth(1).is_some_and(|argument| argument == "--") {
         return false;
     }
     let before = Cli::try_parse_from(env::args_os().take_while(|argument| argument != "--"));

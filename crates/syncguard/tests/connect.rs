@@ -84,7 +84,7 @@ mod with_every_store {
             ("redis://h", 12),
             ("redis-cluster://h", 13),
             ("redis-sentinel://h", 16),
-            ("postgres://h", 34),
+            ("postgres://h", 36),
             ("etcd://h", 10),
             ("firestore://p", 14),
             ("sqlite:f", 7),

@@ -156,10 +156,18 @@ impl Options {
     }
 
     pub(super) fn program(&self) -> &OsStr {
-        self.command.first().map_or(OsStr::new(""), OsString::as_os_str)
+        self.words().first().map_or(OsStr::new(""), OsString::as_os_str)
     }
 
     pub(super) fn arguments(&self) -> &[OsString] {
-        self.command.get(1..).unwrap_or_default()
+        self.words().get(1..).unwrap_or_default()
+    }
+
+    /// The command without the second `--` of `run -- KEY -- COMMAND`.
+    fn words(&self) -> &[OsString] {
+        match &*self.command {
+            [dashes, command @ ..] if dashes == "--" => command,
+            command => command,
+        }
     }
 }

@@ -2,8 +2,9 @@
 import subprocess
 import sys
 
-# Behind the two dashes, a key that begins with a dash is no option.
-status = subprocess.run(["syncguard", "run", "--no-wait", "--", *sys.argv[1:]]).returncode
+# Between two pairs of dashes, a key that begins with a dash is no option.
+words = ["--", sys.argv[1], "--", *sys.argv[2:]]
+status = subprocess.run(["syncguard", "run", "--no-wait", *words]).returncode
 if status == 75:
     print("another process does the work", file=sys.stderr)
 elif status == 76:

@@ -1,5 +1,7 @@
 # Run it as: sh run.sh KEY COMMAND...
-syncguard run --no-wait -- "$@"
+key=$1
+shift
+syncguard run --no-wait -- "$key" -- "$@"
 status=$?
 case $status in
 75) echo "another process does the work" >&2 ;;
