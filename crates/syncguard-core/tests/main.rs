@@ -1,7 +1,6 @@
 //! The core, on a small store.
 
 mod cancel;
-mod clock_drift;
 mod common;
 mod guard;
 mod holder;

@@ -88,7 +88,7 @@ impl EtcdBackend {
     /// the clocks of the clients: keep them in step.
     #[must_use]
     pub fn clock_drift(&self) -> Option<ClockDrift> {
-        self.0.probe.gauge.drift()
+        self.0.probe.clock.drift()
     }
 
     /// Returns whether waiters hear of releases. Use it for health checks.

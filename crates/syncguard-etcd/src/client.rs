@@ -10,7 +10,7 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::{Request, Status};
 
 use crate::error::{self, Rpc};
-use crate::members::Members;
+use crate::members::{Loan, Members};
 use crate::service::{Calling, Service, ask};
 use crate::wire::{AuthenticateRequest, AuthenticateResponse, TxnRequest, TxnResponse};
 
@@ -47,8 +47,28 @@ impl Client {
         txn: &TxnRequest,
         deadline: Instant,
     ) -> Result<TxnResponse, Fault> {
-        self.call(rpc, deadline, |service, token| {
-            service.txn(request(txn.clone(), token, Some(deadline)))
+        let loan = self.members.current.lend();
+        if rpc == Rpc::Write && !loan.service.is_ours() {
+            // A write must not reach a member of another cluster: an empty read shows its id.
+            self.txn_over(&loan, Rpc::Read, &TxnRequest::default(), deadline).await?;
+        }
+        self.txn_over(&loan, rpc, txn, deadline).await
+    }
+
+    async fn txn_over(
+        &self,
+        loan: &Loan,
+        rpc: Rpc,
+        txn: &TxnRequest,
+        deadline: Instant,
+    ) -> Result<TxnResponse, Fault> {
+        self.call(loan, rpc, deadline, |service, token| {
+            let calling = service.txn(request(txn.clone(), token, Some(deadline)));
+            Box::pin(async move {
+                let answer = calling.await?;
+                let cluster = answer.header.as_ref().map(|header| header.cluster_id);
+                Ok((answer, cluster))
+            })
         })
         .await
     }
@@ -58,26 +78,32 @@ impl Client {
     where
         A: Message + Default + 'static,
     {
-        self.call(Rpc::Read, deadline, |service, token| {
+        let loan = self.members.current.lend();
+        self.call(&loan, Rpc::Read, deadline, |service, token| {
             let (channel, request) = (service.channel(), request((), token, Some(deadline)));
-            Box::pin(async move { ask(channel?, path, request).await })
+            Box::pin(async move { Ok((ask(channel?, path, request).await?, None)) })
         })
         .await
     }
 
+    /// A call, whose answer may come with the id of the cluster.
     async fn call<T>(
         &self,
+        loan: &Loan,
         rpc: Rpc,
         deadline: Instant,
-        call: impl Fn(&dyn Service, Token) -> Calling<Result<T, Status>>,
+        call: impl Fn(&dyn Service, Token) -> Calling<Result<(T, Option<u64>), Status>>,
     ) -> Result<T, Fault> {
-        let loan = self.members.current.lend();
         let calling = self.logged_in(rpc, &*loan.service.service, call);
         let answer = timeout_at(deadline, calling).await;
         let answer = answer.unwrap_or_else(|_| Err(Fault::timed_out(rpc == Rpc::Write)));
+        let answer = answer.and_then(|(answer, cluster)| {
+            cluster.map_or(Ok(()), |cluster| self.members.answers(loan, cluster))?;
+            Ok(answer)
+        });
         match &answer {
             Ok(_) => self.members.current.hears(),
-            Err(fault) => self.members.act_on(fault, &loan),
+            Err(fault) => self.members.act_on(fault, loan),
         }
         answer
     }

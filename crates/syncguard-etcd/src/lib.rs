@@ -129,12 +129,12 @@ mod wire;
 #[doc(hidden)]
 pub mod wire;
 
-pub use syncguard_core::authoring::{ClockDrift, DriftLevel};
+pub use syncguard_core::authoring::ClockDrift;
 pub use syncguard_core::*;
 
 pub use self::backend::EtcdBackend;
 pub use self::config::EtcdOptions;
-pub use self::report::ClusterReport;
+pub use self::report::{ClusterReport, MemberReport};
 
 // Compiles the example in the README.
 #[cfg(doctest)]

@@ -78,7 +78,7 @@ async fn list<T>(
         let range = txn::range(inner.txn(Rpc::Read, &read, &attempt).await?)?;
         let last = range.kvs.last().filter(|_| range.more);
         let next = last.and_then(|last| Some(request.behind(layout.key_in(&last.key)?)));
-        let (mut page, now) = (Page::new(next), inner.now()?);
+        let (mut page, now) = (Page::new(next), inner.time().await?.earliest);
         for stored in range.kvs {
             let name = String::from_utf8_lossy(&stored.key).into_owned();
             let key = layout.key_in(name.as_bytes()).unwrap_or_default();

@@ -117,7 +117,7 @@ impl FirestoreBackend {
     /// Use it for health checks. Locks in Firestore live by the clocks of the clients: keep them in step.
     #[must_use]
     pub fn clock_drift(&self) -> Option<ClockDrift> {
-        self.0.client.gauge.drift()
+        self.0.client.clock.drift()
     }
 
     /// Returns whether waiters hear of releases. Use it for health checks.

@@ -170,8 +170,8 @@ impl FirestoreOptions {
         self
     }
 
-    /// Sets whether the backend acquires nothing while this machine's clock is known to be 500 ms or more
-    /// off the server's. Default: no, only an error in the log.
+    /// Sets whether the backend acquires nothing while the server has told no time, and takes no lock over while its time is
+    /// known to within more than the tolerance. Default: no. Each answer tells the server's time, so both are rare.
     pub fn with_strict_clock(mut self, strict: bool) -> Self {
         self.strict_clock = strict;
         self

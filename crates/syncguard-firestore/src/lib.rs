@@ -201,7 +201,7 @@ mod turns;
 mod url;
 
 pub use gcloud_sdk;
-pub use syncguard_core::authoring::{ClockDrift, DriftLevel};
+pub use syncguard_core::authoring::ClockDrift;
 pub use syncguard_core::*;
 
 pub use self::backend::FirestoreBackend;
