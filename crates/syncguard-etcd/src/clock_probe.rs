@@ -28,7 +28,7 @@ pub(crate) struct ClockProbe {
     /// When the last measurement began.
     began: Mutex<Option<Instant>>,
     waits: tokio::sync::Mutex<Waits>,
-    /// How often in a row a majority told no time although calls were answered.
+    /// How often in a row a majority told no time, or different ones, although calls were answered.
     untold: AtomicU32,
     unknown: OutageLog,
     /// For each member, whether its clock is far off the others'.
@@ -48,6 +48,7 @@ impl ClockProbe {
     /// The bounds of a clock widen by 2 ms a second.
     const EVERY: Duration = Duration::from_secs(25);
     const PROBES: u32 = 9;
+    const FAILURES: u32 = 3;
     /// Bounds that are this near to each other are good enough.
     const EXACT: Duration = Duration::from_millis(40);
     /// From this width on, as after an hour without use, an operation waits for new answers.
@@ -91,7 +92,7 @@ impl ClockProbe {
             time = self.clock.now()?;
         }
         self.keep_fresh();
-        if time.is_told {
+        if is_known(time) {
             let _ = self.unknown.ends();
         } else if self.untold.load(Ordering::Relaxed) < Self::UNTOLD {
             let error = LockError::new(
@@ -100,9 +101,15 @@ impl ClockProbe {
             );
             return Err(Fault::new(error, FailureSubject::Server));
         } else if self.unknown.begins() {
-            tracing::warn!(
-                "a majority of etcd's members tells no time over HTTP: locks go by this machine's clock"
-            );
+            let width_ms = time.width().as_millis();
+            if time.is_told {
+                tracing::error!(width_ms, "the members of etcd tell different times: locks end late");
+            } else {
+                tracing::warn!(
+                    width_ms,
+                    "a majority of etcd's members tells no time over HTTP: locks go by this machine's clock"
+                );
+            }
         }
         Ok(time)
     }
@@ -135,14 +142,13 @@ impl ClockProbe {
         }
         while !is_known() && asking.join_next().await.is_some() {}
         let heard = std::mem::replace(&mut waits.heard, self.members.current.heard());
-        if self.clock.now().is_ok_and(|time| time.is_told) {
+        if is_known() {
             self.untold.store(0, Ordering::Relaxed);
-        } else if waits.heard == heard
-            || self.untold.fetch_add(1, Ordering::Relaxed) + 1 < Self::UNTOLD
+        } else if waits.heard > heard
+            && self.untold.fetch_add(1, Ordering::Relaxed) + 1 >= Self::UNTOLD
         {
-            return;
+            waits.from = Some(Instant::now() + Self::EVERY);
         }
-        waits.from = Some(Instant::now() + Self::EVERY);
     }
 
     /// Measures in the background, from time to time.
@@ -191,6 +197,7 @@ fn is_known(time: StoreTime) -> bool {
 /// Measures the clock of a member until the bounds are narrow, the time is not told, or the backend is gone.
 pub(crate) async fn narrow(probe: Weak<ClockProbe>, member: usize) {
     let width = |time: Option<StoreTime>| time.map_or(Duration::MAX, StoreTime::width);
+    let mut failures = 0;
     for _ in 0..ClockProbe::PROBES {
         let Some(strong) = probe.upgrade() else { return };
         let shown = strong.clock.shown_by(member);
@@ -202,7 +209,13 @@ pub(crate) async fn narrow(probe: Weak<ClockProbe>, member: usize) {
         let Some(strong) = probe.upgrade() else { return };
         let before = width(strong.clock.shown_by(member));
         if strong.ask(member, strong.timeout).await.is_none() {
-            return;
+            failures += 1;
+            if failures == ClockProbe::FAILURES {
+                return;
+            }
+            drop(strong);
+            sleep(Duration::from_secs(1)).await;
+            continue;
         }
         // The network is too slow for narrower bounds.
         let after = width(strong.clock.shown_by(member));
