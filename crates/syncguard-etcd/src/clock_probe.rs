@@ -103,7 +103,10 @@ impl ClockProbe {
         } else if self.unknown.begins() {
             let width_ms = time.width().as_millis();
             if time.is_told {
-                tracing::error!(width_ms, "the members of etcd tell different times: locks end late");
+                tracing::error!(
+                    width_ms,
+                    "the members of etcd tell different times: locks end late"
+                );
             } else {
                 tracing::warn!(
                     width_ms,
@@ -138,7 +141,7 @@ impl ClockProbe {
         let mut asking = JoinSet::new();
         for member in 0..self.members.count() {
             let probe = Arc::clone(self);
-            asking.spawn(async move { probe.ask(member, probe.timeout / 2).await });
+            asking.spawn(async move { probe.ask(member).await });
         }
         while !is_known() && asking.join_next().await.is_some() {}
         let heard = std::mem::replace(&mut waits.heard, self.members.current.heard());
@@ -166,8 +169,8 @@ impl ClockProbe {
     }
 
     /// Asks a member for its time and its cluster. `None` if it does not tell its time.
-    async fn ask(&self, member: usize, patience: Duration) -> Option<()> {
-        let (sent, answer) = timeout(patience, self.members.ask(member)).await.ok()??;
+    async fn ask(&self, member: usize) -> Option<()> {
+        let (sent, answer) = timeout(self.timeout, self.members.ask(member)).await.ok()??;
         let (head, body) = answer.split_once("\r\n\r\n")?;
         let unix_micros = unix_second(head)?.checked_mul(1_000_000)?;
         self.clock.hears(member, sent, ServerTime { unix_micros, unit_micros: 1_000_000 });
@@ -208,7 +211,7 @@ pub(crate) async fn narrow(probe: Weak<ClockProbe>, member: usize) {
         sleep(shown.map_or(Duration::ZERO, until_the_second)).await;
         let Some(strong) = probe.upgrade() else { return };
         let before = width(strong.clock.shown_by(member));
-        if strong.ask(member, strong.timeout).await.is_none() {
+        if strong.ask(member).await.is_none() {
             failures += 1;
             if failures == ClockProbe::FAILURES {
                 return;

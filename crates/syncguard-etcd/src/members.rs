@@ -165,7 +165,9 @@ impl Members {
 fn two_clusters(first: u64, other: u64) -> LockError {
     LockError::new(
         ErrorCode::InvalidArgument,
-        format!("the URL names members of two clusters, {first:x} and {other:x}, which have different locks"),
+        format!(
+            "the URL names members of two clusters, {first:x} and {other:x}, which have different locks"
+        ),
     )
 }
 

@@ -67,6 +67,7 @@ pub(crate) async fn report(inner: &Inner) -> Result<ClusterReport, LockError> {
     }
     let asking = inner.attempts().run(|attempt| once(inner, attempt));
     let (report, _) = tokio::join!(asking, measuring.join_all());
+    members.check()?;
     let clusters = members.clusters().0.clone();
     let told = clusters.into_iter().enumerate().map(|(member, cluster)| MemberReport {
         member: members.name(member),

@@ -408,7 +408,9 @@ mod tests {
     async fn a_majority_decides() {
         let told = |says_so: &[(usize, i64)], sources| {
             let (clock, _) = clock(sources, 9 * HOUR);
-            says_so.iter().for_each(|(source, time)| says(&clock, *source, *time));
+            for (source, time) in says_so {
+                says(&clock, *source, *time);
+            }
             now(&clock)
         };
         let h = HOUR;
@@ -422,8 +424,8 @@ mod tests {
         for of_one in 0..32_u32 {
             for of_other in 0..32_u32 {
                 let known = |set: u32| five.iter().filter(move |(n, _)| set & (1 << n) != 0);
-                let [one, other] = [of_one, of_other]
-                    .map(|set| told(&known(set).copied().collect::<Vec<_>>(), 5));
+                let [one, other] =
+                    [of_one, of_other].map(|set| told(&known(set).copied().collect::<Vec<_>>(), 5));
                 assert!(!(one.2 && other.2) || one.0 <= other.1, "{of_one} {of_other}");
             }
         }
@@ -434,7 +436,9 @@ mod tests {
     async fn a_member_whose_clock_is_wrong_is_found() {
         let (clock, wall) = clock(3, HOUR + 700);
         assert_eq!((clock.drift_of(2), clock.drift()), (None, None));
-        [(0, HOUR), (1, HOUR), (2, 2 * HOUR)].map(|(source, time)| says(&clock, source, time));
+        for (source, time) in [(0, HOUR), (1, HOUR), (2, 2 * HOUR)] {
+            says(&clock, source, time);
+        }
         let off = |drift: Option<ClockDrift>| drift.unwrap().millis();
         assert_eq!((off(clock.drift_of(0)), off(clock.drift_of(2))), (0, HOUR));
         assert_eq!(off(clock.drift()), 700);
