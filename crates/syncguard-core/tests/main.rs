@@ -1,5 +1,6 @@
 //! The core, on a small store.
 
+mod backend_url;
 mod cancel;
 mod common;
 mod guard;
@@ -13,5 +14,6 @@ mod observer;
 mod properties;
 mod redaction;
 mod signals;
+mod store_clock;
 mod vectors;
 mod waiting;

@@ -250,13 +250,15 @@ async fn take(
     attempt: &Attempt,
     caller: &Caller,
 ) -> Result<Step, Fault> {
-    let time = if inner.options.strict_clock {
-        let time = inner.probe.narrow_time().await?;
-        time.check(seen.lock.is_some())?;
-        time
+    let (is_strict, takes_over) = (inner.options.strict_clock, seen.lock.is_some());
+    let time = if is_strict && takes_over {
+        inner.probe.narrow_time().await?
     } else {
         inner.time().await?
     };
+    if is_strict {
+        time.check(takes_over)?;
+    }
     let Target { request, lock: lock_name, counter: counter_name, index } = target;
     let (key, lock_id) = (&request.key, request.lock_id);
     let (counter, last_fence) = seen.last_fence(target)?;

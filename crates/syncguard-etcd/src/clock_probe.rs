@@ -48,7 +48,6 @@ impl ClockProbe {
     /// The bounds of a clock widen by 2 ms a second.
     const EVERY: Duration = Duration::from_secs(25);
     const PROBES: u32 = 9;
-    const FAILURES: u32 = 3;
     /// Bounds that are this near to each other are good enough.
     const EXACT: Duration = Duration::from_millis(40);
     /// From this width on, as after an hour without use, an operation waits for new answers.
@@ -101,18 +100,12 @@ impl ClockProbe {
             );
             return Err(Fault::new(error, FailureSubject::Server));
         } else if self.unknown.begins() {
-            let width_ms = time.width().as_millis();
-            if time.is_told {
-                tracing::error!(
-                    width_ms,
-                    "the members of etcd tell different times: locks end late"
-                );
-            } else {
-                tracing::warn!(
-                    width_ms,
-                    "a majority of etcd's members tells no time over HTTP: locks go by this machine's clock"
-                );
-            }
+            let (width_ms, is_told) = (time.width().as_millis(), time.is_told);
+            tracing::warn!(
+                width_ms,
+                is_told,
+                "a majority of etcd's members tells no time, or different ones: locks go by this machine's clock, or end late"
+            );
         }
         Ok(time)
     }
@@ -200,29 +193,23 @@ fn is_known(time: StoreTime) -> bool {
 /// Measures the clock of a member until the bounds are narrow, the time is not told, or the backend is gone.
 pub(crate) async fn narrow(probe: Weak<ClockProbe>, member: usize) {
     let width = |time: Option<StoreTime>| time.map_or(Duration::MAX, StoreTime::width);
-    let mut failures = 0;
     for _ in 0..ClockProbe::PROBES {
         let Some(strong) = probe.upgrade() else { return };
-        let shown = strong.clock.shown_by(member);
-        if width(shown) <= ClockProbe::EXACT {
+        let before = strong.clock.shown_by(member);
+        if width(before) <= ClockProbe::EXACT {
             return;
         }
         drop(strong);
-        sleep(shown.map_or(Duration::ZERO, until_the_second)).await;
+        sleep(before.map_or(Duration::ZERO, until_the_second)).await;
         let Some(strong) = probe.upgrade() else { return };
-        let before = width(strong.clock.shown_by(member));
         if strong.ask(member).await.is_none() {
-            failures += 1;
-            if failures == ClockProbe::FAILURES {
-                return;
-            }
             drop(strong);
             sleep(Duration::from_secs(1)).await;
             continue;
         }
-        // The network is too slow for narrower bounds.
         let after = width(strong.clock.shown_by(member));
-        if after >= before && after < 5 * ClockProbe::EXACT {
+        if after >= width(before) && after < 5 * ClockProbe::EXACT {
+            // The network is too slow for narrower bounds.
             return;
         }
     }

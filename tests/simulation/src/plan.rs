@@ -128,7 +128,7 @@ impl Plan {
         // The width of the bounds in which clients know the store's time: that of an answer, and on etcd a second more and
         // the difference of the members.
         let by_clients = matches!(self.store, Store::Etcd | Store::Firestore);
-        let answer = BOUND.as_millis() as u64;
+        let answer = u64::try_from(BOUND.as_millis()).unwrap_or_default();
         let skews = match self.store {
             Store::Etcd => answer + 1000 + etcd::APART,
             Store::Firestore => answer,

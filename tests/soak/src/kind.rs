@@ -45,8 +45,8 @@ impl Kind {
     /// is late with it.
     fn width(self) -> Duration {
         match self {
-            Self::Etcd => Duration::from_millis(2000),
-            Self::Firestore => Duration::from_millis(1000),
+            Self::Etcd => Duration::from_secs(2),
+            Self::Firestore => Duration::from_secs(1),
             _ => Duration::ZERO,
         }
     }

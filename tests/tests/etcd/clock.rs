@@ -10,7 +10,8 @@ use syncguard_etcd::contract::{
     AcquireResult, ExtendRequest, FenceWindow, IsLockedRequest, Refusal, ReleaseRequest,
 };
 use syncguard_etcd::{
-    ErrorCode, EtcdBackend, EtcdOptions, ExtendResult, Fence, LockBackend as _, Timestamp,
+    ClockDrift, ErrorCode, EtcdBackend, EtcdOptions, ExtendResult, Fence, LockBackend as _,
+    Timestamp,
 };
 use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::proxy::FaultProxy;
@@ -75,7 +76,7 @@ async fn in_front(member: u16, ahead: Option<u64>) -> Result<u16> {
 
 /// The width of the bounds in which a backend knows the members' time, in milliseconds.
 fn width(backend: &EtcdBackend) -> i64 {
-    let bounds = backend.clock_drift().map(|drift| drift.bounds_millis());
+    let bounds = backend.clock_drift().map(ClockDrift::bounds_millis);
     bounds.map_or(i64::MAX, |(lowest, highest)| highest - lowest)
 }
 
@@ -219,7 +220,7 @@ async fn a_member_that_is_an_hour_off_changes_nothing_and_is_named() -> Result<(
     until("over", async || !is_busy(&other, "k").await.unwrap()).await;
     let report = other.report().await?;
     let off: Vec<i64> =
-        report.told.iter().map(|told| told.clock.map_or(i64::MAX, |it| it.millis())).collect();
+        report.told.iter().map(|told| told.clock.map_or(i64::MAX, ClockDrift::millis)).collect();
     assert!(off[0].abs() < 1000 && off[2].abs() < 1000 && off[1] > HOUR - 5000, "{off:?}");
     assert_eq!(report.told[1].member, format!("127.0.0.1:{wrong}"));
     assert!(report.told[0].cluster.is_some() && report.told[0].cluster == report.told[2].cluster);

@@ -71,7 +71,7 @@ impl Cluster for Connection {
         let (sent, is_untold) = (SentAt::now(), self.is(Flaw::WallTime));
         // Then one half has its earliest bound where the latest one should be, and the other half the latest one where the
         // earliest one should be.
-        let swapped = if process % 2 == 0 { 1 } else { -1 };
+        let swapped = if process.is_multiple_of(2) { 1 } else { -1 };
         let swapped = if self.is(Flaw::SwappedBounds) { swapped } else { 0 };
         let second = self.call(Call::Date(member), |answer| match answer {
             Answer::Date(second) => Some(second),
