@@ -63,8 +63,9 @@ impl Inner {
     pub(crate) fn new(members: Members, mut options: EtcdOptions) -> Result<Self, LockError> {
         let (layout, members) = (options.check()?, Arc::new(members));
         let client = Arc::new(Client::new(Arc::clone(&members), options.user.take()));
-        let clock = StoreClock::of(members.count(), Arc::clone(&options.clock));
         let (timeout, is_on) = (options.request_timeout, options.probes_clock);
+        let sources = if is_on { members.count() } else { 0 };
+        let clock = StoreClock::of(sources, Arc::clone(&options.clock));
         Ok(Self {
             signals: signals::hub(Arc::clone(&client), options.request_timeout),
             probe: Arc::new(ClockProbe::new(members, clock, timeout, is_on)),

@@ -59,7 +59,7 @@ impl Inner {
         mut options: FirestoreOptions,
     ) -> Result<Self, LockError> {
         let layout = options.check()?;
-        let clock = StoreClock::of(1, Arc::clone(&options.clock));
+        let clock = StoreClock::of(options.clocks, Arc::clone(&options.clock));
         let client = Arc::new(Client::new(service, maker, clock, layout.database()));
         Ok(Self {
             signals: signals::hub(Arc::clone(&client), options.request_timeout),

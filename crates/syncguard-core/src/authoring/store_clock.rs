@@ -169,7 +169,8 @@ impl StoreClock {
         Self::of(1, Arc::new(SystemTime::now))
     }
 
-    /// A clock of a store with this many clocks, 1 or more. `wall` counts where none of them is known.
+    /// A clock of a store with this many clocks. `wall` counts where a majority of them is not known; of a store without a clock,
+    /// in tests, it is the store's time.
     #[must_use]
     pub fn of(sources: usize, wall: Clock) -> Self {
         let state = State { sources: vec![Source::default(); sources], wall: Source::default() };
@@ -207,6 +208,10 @@ impl StoreClock {
     pub fn now(&self) -> Result<StoreTime, LockError> {
         let at = self.micros(SentAt::now());
         let mut state = self.lock();
+        if state.sources.is_empty() {
+            let wall = unix_micros((self.wall)());
+            return StoreTime::from_micros(wall, wall, true).ok_or_else(out_of_range);
+        }
         let (bounds, is_told) = state.agreed(at);
         let bounds = match bounds.filter(|_| is_told) {
             Some(bounds) => bounds,
