@@ -95,12 +95,13 @@ impl Members {
         other.zip(*first).map_or(Ok(()), |(other, first)| Err(two_clusters(first, *other)))
     }
 
-    /// Checks the answer to a call: a member of another cluster has other locks.
+    /// Checks the answer to a call: a member of another cluster has other locks, and is left aside.
     pub(crate) fn answers(&self, loan: &Loan, cluster: u64) -> Result<(), Fault> {
         self.tells(loan.service.index, cluster);
         let first = self.clusters().1.unwrap_or(cluster);
         if cluster != first {
-            return Err(Fault::new(two_clusters(first, cluster), FailureSubject::Server));
+            self.leave(loan);
+            return Err(two_clusters(first, cluster).into());
         }
         loan.service.is_ours.store(true, Ordering::Relaxed);
         Ok(())
