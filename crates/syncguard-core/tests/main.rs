@@ -1,5 +1,6 @@
 //! The core, on a small store.
 
+mod attempts;
 mod backend_url;
 mod cancel;
 mod common;

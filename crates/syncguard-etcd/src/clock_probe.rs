@@ -165,11 +165,12 @@ impl ClockProbe {
     async fn ask(&self, member: usize) -> Option<()> {
         let (sent, answer) = timeout(self.timeout, self.members.ask(member)).await.ok()??;
         let (head, body) = answer.split_once("\r\n\r\n")?;
-        let unix_micros = unix_second(head)?.checked_mul(1_000_000)?;
-        self.clock.hears(member, sent, ServerTime { unix_micros, unit_micros: 1_000_000 });
+        // An operation that waits for the time also waits for the cluster, so that comes first.
         if let Some(cluster) = cluster_id(body) {
             self.members.tells(member, cluster);
         }
+        let unix_micros = unix_second(head)?.checked_mul(1_000_000)?;
+        self.clock.hears(member, sent, ServerTime { unix_micros, unit_micros: 1_000_000 });
         let apart = self.apart.get(member)?;
         match self.clock.drift_of(member) {
             Some(drift) if drift.at_least() >= TIME_TOLERANCE => {
