@@ -212,21 +212,19 @@ impl StoreClock {
             let wall = unix_micros((self.wall)());
             return StoreTime::from_micros(wall, wall, true).ok_or_else(out_of_range);
         }
-        let (bounds, is_told) = state.agreed(at);
-        let bounds = match bounds.filter(|_| is_told) {
-            Some(bounds) => bounds,
-            None => {
-                let wall = unix_micros((self.wall)());
-                let after = self.micros(SentAt::now());
-                let off = |at| wall.saturating_sub(at).clamp(-FAR, FAR);
-                state.wall.learn(Bounds { earliest: off(after), latest: off(at), at: after });
-                let wall = state.wall.safe(at, i64::MAX);
-                let either = wall.zip(bounds).map(|(wall, bounds)| wall.or(bounds)).or(wall);
-                either.ok_or_else(out_of_range)?
-            }
+        let (told, is_told) = state.agreed(at);
+        let bounds = if is_told {
+            told
+        } else {
+            let wall = unix_micros((self.wall)());
+            let after = self.micros(SentAt::now());
+            let off = |at| wall.saturating_sub(at).clamp(-FAR, FAR);
+            state.wall.learn(Bounds { earliest: off(after), latest: off(at), at: after });
+            let wall = state.wall.safe(at, i64::MAX);
+            told.zip(wall).map(|(told, wall)| told.or(wall)).or(wall)
         };
-        StoreTime::from_micros(bounds.earliest + at, bounds.latest + at, is_told)
-            .ok_or_else(out_of_range)
+        let time = |it: Bounds| StoreTime::from_micros(it.earliest + at, it.latest + at, is_told);
+        bounds.and_then(time).ok_or_else(out_of_range)
     }
 
     /// The bounds of one source's clock, if it is known.
