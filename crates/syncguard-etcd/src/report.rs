@@ -66,7 +66,7 @@ pub(crate) async fn report(inner: &Inner) -> Result<ClusterReport, LockError> {
         measuring.spawn(narrow(Arc::downgrade(probe), member));
     }
     let asking = inner.attempts().run(|attempt| once(inner, attempt));
-    let (report, _) = tokio::join!(asking, measuring.join_all());
+    let (report, _) = tokio::try_join!(asking, async { Ok(measuring.join_all().await) })?;
     members.check()?;
     let clusters = members.clusters().0.clone();
     let told = clusters.into_iter().enumerate().map(|(member, cluster)| MemberReport {
@@ -74,7 +74,7 @@ pub(crate) async fn report(inner: &Inner) -> Result<ClusterReport, LockError> {
         cluster,
         clock: probe.clock.drift_of(member),
     });
-    Ok(ClusterReport { clock_drift: probe.clock.drift(), told: told.collect(), ..report? })
+    Ok(ClusterReport { clock_drift: probe.clock.drift(), told: told.collect(), ..report })
 }
 
 async fn once(inner: &Inner, attempt: Attempt) -> Result<ClusterReport, Fault> {
