@@ -2,9 +2,10 @@
 
 use crate::common::FaultyBackend;
 use crate::common::store::SmallStore;
+use syncguard_core::authoring::{bound_holder, has_holder, holder_in};
 use syncguard_core::contract::Holder;
 use syncguard_core::shared::ClientState;
-use syncguard_core::{ErrorCode, LockConfig, Locker, acquire, try_acquire};
+use syncguard_core::{ErrorCode, Fence, LockConfig, Locker, acquire, try_acquire};
 
 /// A label and a note, as the backend stores them.
 type Texts = (String, Option<String>);
@@ -78,5 +79,29 @@ async fn the_error_of_a_waiter_says_that_the_holder_has_the_name_of_its_own_proc
         let says = format!("its holder is {label}");
         assert!(error.message().contains(&says), "{error}");
         assert_eq!(error.message().contains("this process itself"), is_own, "{error}");
+    }
+}
+
+#[test]
+fn a_holder_belongs_to_the_lock_that_it_was_written_with() {
+    let (fence, next) = (Fence::new(7).unwrap(), Fence::new(8).unwrap());
+    let holder = Holder::new("web 1").unwrap();
+    let noted = holder.clone().with_note("run 4").unwrap();
+    assert_eq!(bound_holder(&holder, fence), "000000000000007 web 1");
+    assert_eq!(bound_holder(&noted, fence), "000000000000007 web 1\nrun 4");
+    for holder in [holder, noted, Holder::unnamed()] {
+        let column = bound_holder(&holder, fence);
+        assert!(has_holder(Some(&column), fence) && !has_holder(Some(&column), next));
+        let found = holder_in(Some(&column), fence);
+        let told = found.as_ref().map(|found| (found.label(), found.note()));
+        let is_there = !holder.label().is_empty();
+        assert_eq!(told, is_there.then(|| (holder.label(), holder.note())));
+        assert_eq!(holder_in(Some(&column), next), None);
+    }
+    // An earlier version wrote a tab before some labels.
+    let old = Some("000000000000007 \tweb");
+    assert!(has_holder(old, fence) && holder_in(old, fence) == Holder::new("web").ok());
+    for other in [None, Some(""), Some("7 web"), Some("000000000000007"), Some("web 1")] {
+        assert!(!has_holder(other, fence), "{other:?}");
     }
 }

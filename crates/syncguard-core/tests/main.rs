@@ -1,7 +1,8 @@
 //! The core, on a small store.
 
+mod attempts;
+mod backend_url;
 mod cancel;
-mod clock_drift;
 mod common;
 mod guard;
 mod holder;
@@ -14,5 +15,6 @@ mod observer;
 mod properties;
 mod redaction;
 mod signals;
+mod store_clock;
 mod vectors;
 mod waiting;

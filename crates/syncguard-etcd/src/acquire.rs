@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use syncguard_core::authoring::cancel::{Caller, Unsettled};
 use syncguard_core::authoring::planted::is_planted;
-use syncguard_core::authoring::{Attempt, Fault, lock_id_in_use};
+use syncguard_core::authoring::{Attempt, Fault, StoreTime, lock_id_in_use};
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
-use syncguard_core::{Contention, Fence, LockError, LockId, Timestamp};
+use syncguard_core::{Contention, Fence, LockError, LockId};
 
 use crate::inner::{Changed, Inner};
 use crate::record::{self, Held, Record, seen_as_deadline};
@@ -34,8 +34,6 @@ pub(crate) async fn acquire(
     caller: Caller,
 ) -> Result<AcquireResult, LockError> {
     let subject = |error: LockError| error.with_key(&request.key).with_lock_id(request.lock_id);
-    let must_know = request.fence_window.is_some_and(|window| window.not_before().is_some());
-    inner.measure_clock(must_know).await;
     let target = Target {
         request: &request,
         lock: inner.layout.lock(request.key.expose()),
@@ -122,9 +120,10 @@ async fn once(
             Seen::read(target, lock, counter.as_ref(), false)?
         }
     };
-    let now = inner.now()?;
+    let time = inner.time().await?;
+    inner.client.members.check()?;
     let earlier = Earlier::of(target.request.lock_id, &seen, attempt, caller)?;
-    let decided = decide(inner, target, &seen, now)?;
+    let decided = decide(inner, target, &seen, time)?;
     if let Some(granted) = decided.filter(AcquireResult::is_acquired) {
         return Ok(Step::Decided(granted));
     }
@@ -144,7 +143,7 @@ async fn once(
         (Earlier::MayHaveCome(lost), _) => Err(lost.into()),
         (Earlier::MayCome, Some(result)) => void(inner, target, &seen, attempt, result).await,
         (Earlier::Void, Some(result)) => Ok(Step::Decided(result)),
-        (_, None) => take(inner, target, &seen, now, attempt, caller).await,
+        (_, None) => take(inner, target, &seen, attempt, caller).await,
     }
 }
 
@@ -212,9 +211,9 @@ fn decide(
     inner: &Inner,
     target: &Target<'_>,
     seen: &Seen,
-    now: Timestamp,
+    time: StoreTime,
 ) -> Result<Option<AcquireResult>, Fault> {
-    let (request, gauge) = (target.request, &inner.probe.gauge);
+    let (request, now) = (target.request, time.earliest);
     let held = seen.lock.as_ref().filter(|lock| lock.record.is_live(now));
     if let Some(held) = held.filter(|held| held.record.lock_id == request.lock_id) {
         // We hold the lock already: the answer to an earlier transaction was lost.
@@ -228,15 +227,10 @@ fn decide(
         if let Some(refusal) = window.refuses_counter(last_fence) {
             return Ok(Some(AcquireResult::Refused(refusal)));
         }
-        if window.not_before().is_some() {
-            gauge.check()?;
-            let server = gauge.nearest_server_time(now)?;
-            if let Some(refusal) = window.refuses_time(server) {
-                return Ok(Some(AcquireResult::Refused(refusal)));
-            }
+        if let Some(refusal) = window.refuses_time(now) {
+            return Ok(Some(AcquireResult::Refused(refusal)));
         }
     }
-    gauge.check()?;
     // Only this library writes to these keys, so no holder is a client that only polls.
     Ok(held.map(|held| AcquireResult::Busy(Contention::until(held.record.expires_at, now))))
 }
@@ -253,10 +247,18 @@ async fn take(
     inner: &Inner,
     target: &Target<'_>,
     seen: &Seen,
-    now: Timestamp,
     attempt: &Attempt,
     caller: &Caller,
 ) -> Result<Step, Fault> {
+    let (is_strict, takes_over) = (inner.options.strict_clock, seen.lock.is_some());
+    let time = if is_strict && takes_over {
+        inner.probe.narrow_time().await?
+    } else {
+        inner.time().await?
+    };
+    if is_strict {
+        time.check(takes_over)?;
+    }
     let Target { request, lock: lock_name, counter: counter_name, index } = target;
     let (key, lock_id) = (&request.key, request.lock_id);
     let (counter, last_fence) = seen.last_fence(target)?;
@@ -269,8 +271,8 @@ async fn take(
     let record = Record {
         key: key.clone(),
         lock_id,
-        acquired_at: now,
-        expires_at: now.plus(request.ttl)?,
+        acquired_at: time.latest,
+        expires_at: time.latest.plus(request.ttl)?,
         fence: request.next_fence(last_fence)?,
         holder: Some(inner.client_state.holder_of(request).clone()),
     };

@@ -22,7 +22,7 @@ use crate::{acquire, extend, is_locked, lookup, release, settle, url};
 
 /// Locks in an etcd cluster.
 ///
-/// A cheap handle: clones share the connection, the remembered locks and the measured clock drift.
+/// A cheap handle: clones share the connection, the remembered locks and the store's time.
 #[derive(Clone)]
 pub struct EtcdBackend(pub(crate) Arc<Inner>);
 
@@ -40,7 +40,7 @@ impl EtcdBackend {
     /// | `operation_timeout_ms` | the longest an operation may take, with all its calls | 5000 |
     /// | `connect_timeout_ms` | the longest the opening of a connection may take | 2000 |
     /// | `remembered_locks` | for how many of its own locks the backend saves a call | 8192 |
-    /// | `strict_clock` | acquires nothing while this machine's clock is known to be wrong | `false` |
+    /// | `strict_clock` | takes no lock while the store's time is not known | `false` |
     /// | `cleanup_in_is_locked` | lets `is_locked` delete expired locks | `false` |
     /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 |
     /// | `holder` | the label of the holder, for people to read; empty is none | host name and process id |
@@ -82,14 +82,11 @@ impl EtcdBackend {
         Self::over(Members::new(Arc::new(Connector::new(&options)?))?, options)
     }
 
-    /// Returns how far this machine's clock is off the members', measured by the answers so far; `None` before the first
-    /// one, and if the members' `/version` cannot be reached.
-    ///
-    /// The backend measures in the background while locks are acquired. Use it for health checks. Locks in etcd live by
-    /// the clocks of the clients: keep them in step.
+    /// Returns how far this machine's clock is ahead of the members', by the answers so far; `None` before a majority has
+    /// told its time over HTTP. For people and health checks: locks go by the members' time.
     #[must_use]
     pub fn clock_drift(&self) -> Option<ClockDrift> {
-        self.0.probe.gauge.drift()
+        self.0.probe.clock.drift()
     }
 
     /// Returns whether waiters hear of releases. Use it for health checks.

@@ -13,7 +13,7 @@ use tonic::{Request, Status};
 
 use crate::config::EtcdOptions;
 use crate::error::{self, Rpc};
-use crate::members::Members;
+use crate::members::{Loan, Members};
 use crate::service::{Calling, Service, ask};
 use crate::wire::{AuthenticateRequest, AuthenticateResponse, TxnRequest, TxnResponse};
 
@@ -52,8 +52,44 @@ impl Client {
         txn: &TxnRequest,
         deadline: Instant,
     ) -> Result<TxnResponse, Fault> {
-        self.call(rpc, deadline, |service, token| {
-            service.txn(request(txn.clone(), token, Some(deadline)))
+        let mut explained = 0;
+        loop {
+            let loan = self.members.current.lend();
+            let answer = self.txn_of_cluster(&loan, rpc, txn, deadline).await;
+            if let Some(answer) = self.judged(answer, &loan, &mut explained).await {
+                return answer;
+            }
+        }
+    }
+
+    async fn txn_of_cluster(
+        &self,
+        loan: &Loan,
+        rpc: Rpc,
+        txn: &TxnRequest,
+        deadline: Instant,
+    ) -> Result<TxnResponse, Fault> {
+        if rpc == Rpc::Write && !loan.service.is_ours() {
+            // A write must not reach a member of another cluster: an empty read shows its id.
+            self.txn_over(loan, Rpc::Read, &TxnRequest::default(), deadline).await?;
+        }
+        self.txn_over(loan, rpc, txn, deadline).await
+    }
+
+    async fn txn_over(
+        &self,
+        loan: &Loan,
+        rpc: Rpc,
+        txn: &TxnRequest,
+        deadline: Instant,
+    ) -> Result<TxnResponse, Fault> {
+        self.call(loan, rpc, deadline, |service, token| {
+            let calling = service.txn(request(txn.clone(), token, Some(deadline)));
+            Box::pin(async move {
+                let answer = calling.await?;
+                let cluster = answer.header.as_ref().map(|header| header.cluster_id);
+                Ok((answer, cluster))
+            })
         })
         .await
     }
@@ -63,42 +99,57 @@ impl Client {
     where
         A: Message + Default + 'static,
     {
-        self.call(Rpc::Read, deadline, |service, token| {
-            let (channel, request) = (service.channel(), request((), token, Some(deadline)));
-            Box::pin(async move { ask(channel?, path, request).await })
-        })
-        .await
-    }
-
-    async fn call<T>(
-        &self,
-        rpc: Rpc,
-        deadline: Instant,
-        call: impl Fn(&dyn Service, Token) -> Calling<Result<T, Status>>,
-    ) -> Result<T, Fault> {
         let mut explained = 0;
         loop {
             let loan = self.members.current.lend();
-            let calling = self.logged_in(rpc, &*loan.service.service, &call);
-            let answer = timeout_at(deadline, calling).await;
-            let fault = match answer.unwrap_or_else(|_| Err(Fault::timed_out(rpc == Rpc::Write))) {
-                Ok(answer) => {
-                    self.members.current.hears();
-                    return Ok(answer);
-                }
-                Err(fault) => fault,
-            };
-            let Some(error) = self.members.explain(&fault, &loan, explained > 0).await else {
-                self.members.act_on(&fault, &loan);
-                return Err(fault);
-            };
-            // Another member may have a better certificate.
-            self.members.leave(&loan);
-            explained += 1;
-            if explained >= self.members.count() {
-                return Err(error.into());
+            let calling = self.call(&loan, Rpc::Read, deadline, |service, token| {
+                let (channel, request) = (service.channel(), request((), token, Some(deadline)));
+                Box::pin(async move { Ok((ask(channel?, path, request).await?, None)) })
+            });
+            let answer = calling.await;
+            if let Some(answer) = self.judged(answer, &loan, &mut explained).await {
+                return answer;
             }
         }
+    }
+
+    /// A call, whose answer may come with the id of the cluster.
+    async fn call<T>(
+        &self,
+        loan: &Loan,
+        rpc: Rpc,
+        deadline: Instant,
+        call: impl Fn(&dyn Service, Token) -> Calling<Result<(T, Option<u64>), Status>>,
+    ) -> Result<T, Fault> {
+        let calling = self.logged_in(rpc, &*loan.service.service, call);
+        let answer = timeout_at(deadline, calling).await;
+        let (answer, cluster) =
+            answer.unwrap_or_else(|_| Err(Fault::timed_out(rpc == Rpc::Write)))?;
+        cluster.map_or(Ok(()), |cluster| self.members.answers(loan, cluster))?;
+        Ok(answer)
+    }
+
+    /// The answer of a member, or `None` if another member has to be asked, which may have a better certificate.
+    async fn judged<T>(
+        &self,
+        answer: Result<T, Fault>,
+        loan: &Loan,
+        explained: &mut usize,
+    ) -> Option<Result<T, Fault>> {
+        let fault = match answer {
+            Ok(answer) => {
+                self.members.current.hears();
+                return Some(Ok(answer));
+            }
+            Err(fault) => fault,
+        };
+        let Some(error) = self.members.explain(&fault, loan, *explained > 0).await else {
+            self.members.act_on(&fault, loan);
+            return Some(Err(fault));
+        };
+        self.members.leave(loan);
+        *explained += 1;
+        (*explained >= self.members.count()).then(|| Err(error.into()))
     }
 
     /// Makes a call, once more if the token has expired or the member has forgotten it in a restart.
@@ -193,6 +244,7 @@ mod tests {
 
     use syncguard_core::LockBackend as _;
     use syncguard_core::LockError;
+    use syncguard_core::authoring::SentAt;
     use syncguard_core::contract::IsLockedRequest;
     use tonic::Code;
 
@@ -214,7 +266,11 @@ mod tests {
             Ok(Arc::new(self.clone()))
         }
 
-        fn get(&self, _: usize, _: &'static str) -> Calling<Option<String>> {
+        fn name(&self, _: usize) -> String {
+            String::new()
+        }
+
+        fn get(&self, _: usize, _: &'static str) -> Calling<Option<(SentAt, String)>> {
             Box::pin(async { None })
         }
     }

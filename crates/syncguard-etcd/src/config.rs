@@ -143,8 +143,9 @@ impl EtcdOptions {
         self
     }
 
-    /// Sets whether the backend acquires nothing while this machine's clock is known to be 500 ms or more
-    /// off the members'. Default: no, only an error in the log.
+    /// Sets whether the backend acquires nothing while a majority of the members tells no time, and takes no lock over while
+    /// their time is known to within more than the tolerance. Default: no; then this machine's clock counts where the
+    /// members tell no time, and the log has a warning.
     pub fn with_strict_clock(mut self, strict: bool) -> Self {
         self.strict_clock = strict;
         self

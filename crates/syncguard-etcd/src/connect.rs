@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use syncguard_core::LockError;
+use syncguard_core::authoring::SentAt;
 #[cfg(feature = "tls")]
 use syncguard_core::authoring::tls;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -77,8 +78,13 @@ impl Cluster for Connector {
         Ok(Arc::new(member.endpoint.connect_lazy()))
     }
 
+    fn name(&self, member: usize) -> String {
+        let member = self.members.get(member);
+        member.map(|member| format!("{}:{}", member.host, member.port)).unwrap_or_default()
+    }
+
     /// Members answer it on the address for clients, unless they are configured otherwise.
-    fn get(&self, member: usize, path: &'static str) -> Calling<Option<String>> {
+    fn get(&self, member: usize, request: &'static str) -> Calling<Option<(SentAt, String)>> {
         let member = self.members.get(member).map(|member| (member.host.clone(), member.port));
         #[cfg(feature = "tls")]
         let tls = self.tls.clone();
@@ -87,7 +93,9 @@ impl Cluster for Connector {
             let name = host.trim_matches(['[', ']']);
             let stream = TcpStream::connect((name, port)).await.ok()?;
             // By HTTP/1.0 the server sends the body in one piece and closes the connection.
-            let request = format!("GET {path} HTTP/1.0\r\nHost: {host}:{port}\r\n\r\n");
+            let request = format!(
+                "{request} HTTP/1.0\r\nHost: {host}:{port}\r\nContent-Length: 2\r\n\r\n{{}}"
+            );
             #[cfg(feature = "tls")]
             if let Some(tls) = tls {
                 let name = rustls::pki_types::ServerName::try_from(name.to_owned()).ok()?;
@@ -116,12 +124,14 @@ const LONGEST_ANSWER: u64 = 4 << 20;
 async fn exchange(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     request: &str,
-) -> Option<String> {
+) -> Option<(SentAt, String)> {
+    let sent = SentAt::now();
     stream.write_all(request.as_bytes()).await.ok()?;
     let mut answer = Vec::new();
     // A server that closes without the end of TLS has answered all the same.
     let _ = stream.take(LONGEST_ANSWER).read_to_end(&mut answer).await;
-    String::from_utf8(answer).ok().filter(|answer| answer.starts_with("HTTP/1."))
+    let answer = String::from_utf8(answer).ok().filter(|answer| answer.starts_with("HTTP/1."));
+    Some((sent, answer?))
 }
 
 fn endpoint(host: &str, port: u16, options: &EtcdOptions) -> Result<Endpoint, LockError> {

@@ -37,7 +37,7 @@ async fn once(
         let expires_at = held.record.expires_at;
         request.expected_expiry.is_none_or(|expected| expected == expires_at) || is_flawed
     };
-    let held = match inner.known_live(request.lock_id)?.filter(is_expected) {
+    let held = match inner.known_live(request.lock_id).await?.filter(is_expected) {
         Some(known) => known,
         None => match find(inner, request.lock_id, request.key_hint.as_ref(), &attempt).await? {
             Ok(found) => found,
@@ -52,7 +52,7 @@ async fn once(
         inner.remember(record, version);
         return Ok(ExtendResult::Mismatch { expires_at });
     }
-    let mut expires_at = inner.now()?.plus(request.ttl)?;
+    let mut expires_at = inner.time().await?.latest.plus(request.ttl)?;
     if expires_at == record.expires_at {
         expires_at = expires_at.plus(Ttl::MIN)?;
     }
@@ -69,7 +69,7 @@ async fn once(
             inner.remember(record, Version { revision, value });
             Ok(ExtendResult::Extended { expires_at })
         }
-        Changed::Refused([lock]) => match judge(inner, &record.key, request.lock_id, lock)? {
+        Changed::Refused([lock]) => match judge(inner, &record.key, request.lock_id, lock).await? {
             // Another client has extended the lock meanwhile.
             Ok(_) => Err(Fault::conflict()),
             Err(reason) => Ok(ExtendResult::NotHeld(reason)),

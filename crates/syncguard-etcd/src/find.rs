@@ -1,7 +1,7 @@
 //! Finding a lock by its id.
 
 use syncguard_core::authoring::{Attempt, Fault, corrupt_record};
-use syncguard_core::{Key, LockError, LockId, NotHeld};
+use syncguard_core::{Key, LockId, NotHeld};
 
 use crate::inner::Inner;
 use crate::record::Held;
@@ -27,7 +27,7 @@ pub(crate) async fn find(
         Some(hint) => {
             let name = inner.layout.lock(hint.expose());
             let [lock, entry] = inner.read([&name, &index], attempt).await?;
-            match judge(inner, hint, lock_id, lock) {
+            match judge(inner, hint, lock_id, lock).await {
                 Err(_) | Ok(Err(NotHeld::NotFound)) => entry,
                 Ok(found) => return Ok(found),
             }
@@ -37,21 +37,21 @@ pub(crate) async fn find(
     let key = String::from_utf8(entry.value).ok().and_then(|key| Key::new(key).ok());
     let key = key.ok_or_else(|| corrupt_record(&index, "the index entry is not a key"))?;
     let [lock] = inner.read([&inner.layout.lock(key.expose())], attempt).await?;
-    Ok(judge(inner, &key, lock_id, lock)?)
+    judge(inner, &key, lock_id, lock).await
 }
 
 /// Whether the record of this key is the lock with this id.
-pub(crate) fn judge(
+pub(crate) async fn judge(
     inner: &Inner,
     key: &Key,
     lock_id: LockId,
     stored: Option<KeyValue>,
-) -> Result<Result<Held, NotHeld>, LockError> {
+) -> Result<Result<Held, NotHeld>, Fault> {
     let Some(stored) = stored else { return Ok(Err(NotHeld::NotFound)) };
     let held = Held::read(&inner.layout.lock(key.expose()), key.expose(), stored)?;
     Ok(if held.record.lock_id != lock_id {
         Err(NotHeld::NotFound)
-    } else if held.record.is_live(inner.now()?) {
+    } else if held.record.is_live(inner.time().await?.earliest) {
         Ok(held)
     } else {
         Err(NotHeld::Expired)

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use syncguard_core::authoring::pause::Backoff;
 use syncguard_core::authoring::signals::SignalHub;
-use syncguard_core::authoring::{Attempt, Attempts, DriftGauge, Fault, Recent, Retries};
+use syncguard_core::authoring::{Attempt, Attempts, Fault, Recent, Retries, StoreClock, StoreTime};
 use syncguard_core::shared::ClientState;
-use syncguard_core::{Fence, Jitter, Key, LockError, LockId, Timestamp};
+use syncguard_core::{Fence, Jitter, Key, LockError, LockId};
 
 use crate::client::Client;
 use crate::clock_probe::ClockProbe;
@@ -63,10 +63,12 @@ impl Inner {
     pub(crate) fn new(members: Members, mut options: EtcdOptions) -> Result<Self, LockError> {
         let (layout, members) = (options.check()?, Arc::new(members));
         let client = Arc::new(Client::new(Arc::clone(&members), &mut options));
-        let gauge = DriftGauge::new("etcd", Arc::clone(&options.clock), options.strict_clock);
+        let (timeout, is_on) = (options.request_timeout, options.probes_clock);
+        let sources = if is_on { members.count() } else { 0 };
+        let clock = StoreClock::of(sources, Arc::clone(&options.clock));
         Ok(Self {
             signals: signals::hub(Arc::clone(&client), options.request_timeout),
-            probe: Arc::new(ClockProbe::new(members, gauge, options.request_timeout)),
+            probe: Arc::new(ClockProbe::new(members, clock, timeout, is_on)),
             client,
             layout,
             locks: Recent::new(options.remembered_locks),
@@ -76,19 +78,9 @@ impl Inner {
         })
     }
 
-    pub(crate) fn now(&self) -> Result<Timestamp, LockError> {
-        self.probe.gauge.now()
-    }
-
-    /// Measures the clock before and during acquires. `must_know` is true for an acquire that asks for the server's time.
-    pub(crate) async fn measure_clock(&self, must_know: bool) {
-        if !self.options.probes_clock {
-            return;
-        }
-        if must_know || self.options.strict_clock {
-            self.probe.know().await;
-        }
-        self.probe.keep_fresh();
+    /// The store's time.
+    pub(crate) async fn time(&self) -> Result<StoreTime, Fault> {
+        self.probe.time().await
     }
 
     pub(crate) fn attempts(&self) -> Attempts {
@@ -181,8 +173,9 @@ impl Inner {
     }
 
     /// Takes a remembered lock out of the memory; `None` if the lock has expired by it.
-    pub(crate) fn known_live(&self, lock_id: LockId) -> Result<Option<Held>, LockError> {
-        let now = self.now()?;
-        Ok(self.locks.take(&lock_id).filter(|held| held.record.is_live(now)))
+    pub(crate) async fn known_live(&self, lock_id: LockId) -> Result<Option<Held>, Fault> {
+        let Some(held) = self.locks.take(&lock_id) else { return Ok(None) };
+        let now = self.time().await?.earliest;
+        Ok(Some(held).filter(|held| held.record.is_live(now)))
     }
 }

@@ -26,18 +26,21 @@
 //! The URL can set all options, as in `etcds://user:password@etcd-1:2379,etcd-2:2379/apps/locks?strict_clock=true`:
 //! [`EtcdBackend::connect`] has the table. etcd 3.4 or later serves it.
 //!
-//! # The clocks of the clients
+//! # Whose clock counts
 //!
-//! etcd's calls tell no time, so locks live by the clocks of the clients. **Every machine needs NTP.** A lock is live until
-//! one second after its expiry, which covers the difference between clocks. If clocks differ by more, two clients can hold
-//! one lock, and only fences tell them apart.
+//! That of a majority of the members. etcd's calls tell no time, so the backend asks each member of the URL for its status over
+//! HTTP, on the address for clients. The answer has a `Date` in whole seconds; requests at the right moments narrow this to
+//! some 40 ms within six seconds. The first operation waits for one answer of a majority. While the backend is used, it asks
+//! each member once or twice in 25 s, and at most nine times; an idle backend asks nothing. Between answers the time goes on by
+//! a clock of this machine that nobody sets, in bounds that widen by 2 ms a second.
 //!
-//! The backend measures the drift while it acquires locks. A member's `/version`, over HTTP on the address for clients, has
-//! a `Date` in whole seconds. Requests at the right moments narrow this to some 40 ms within a few seconds:
-//! [`EtcdBackend::clock_drift`]. From 200 ms on the backend logs a warning, from 500 ms on an error. With
-//! [`with_strict_clock`](EtcdOptions::with_strict_clock) it then acquires nothing, but still releases, extends and reads.
-//! If `/version` cannot be reached, the drift is not known. If you cannot keep clocks in step, use the Redis or the
-//! PostgreSQL backend, which use the server's time.
+//! A lock of another holder is over when the earliest possible time is behind its expiry and the tolerance of a second, and
+//! expiries are counted from the latest possible time. So what is not known exactly delays others, and never makes two
+//! holders. The clocks of a minority of the members may be wrong: the log names them.
+//!
+//! Where fewer than half of the members tell their time, because a proxy lets no HTTP through, this machine's clock counts, and
+//! the log has a warning. With [`with_strict_clock`](EtcdOptions::with_strict_clock) the backend then takes no lock, but still
+//! releases, extends and reads.
 //!
 //! # What an operation costs
 //!
@@ -68,7 +71,7 @@
 //! # Members
 //!
 //! Each member has a channel of its own, and one member serves all calls. If it is dead, silent for a whole request, a
-//! learner, or without a leader, the backend goes on to the next one at once. An operation is tried again until its
+//! learner, without a leader, or of another cluster, the backend goes on to the next one at once. An operation is tried again until its
 //! [operation timeout](EtcdOptions::with_operation_timeout), which is longer than an election.
 //!
 //! # What the cluster needs
@@ -131,12 +134,12 @@ mod wire;
 #[doc(hidden)]
 pub mod wire;
 
-pub use syncguard_core::authoring::{ClockDrift, DriftLevel};
+pub use syncguard_core::authoring::ClockDrift;
 pub use syncguard_core::*;
 
 pub use self::backend::EtcdBackend;
 pub use self::config::EtcdOptions;
-pub use self::report::ClusterReport;
+pub use self::report::{ClusterReport, MemberReport};
 
 // Compiles the example in the README.
 #[cfg(doctest)]

@@ -85,7 +85,7 @@ async fn list<T>(
             let behind = [&*last.key, &[0]].concat();
             request.behind(String::from_utf8_lossy(&last.key)).keeping(Arc::new(behind))
         });
-        let (mut page, now) = (Page::new(next), inner.now()?);
+        let (mut page, now) = (Page::new(next), inner.time().await?.earliest);
         for stored in found.kvs {
             let name = String::from_utf8_lossy(&stored.key).into_owned();
             let key = layout.key_in(&stored.key).unwrap_or_default().to_owned();

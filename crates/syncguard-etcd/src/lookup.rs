@@ -26,7 +26,7 @@ async fn once(
     Ok(match &request.by {
         LookupBy::Key(key) => {
             let held = inner.lock(key, &attempt).await?;
-            let now = inner.now()?;
+            let now = inner.time().await?.earliest;
             held.filter(|held| held.record.is_live(now))
         }
         LookupBy::LockId(id) => find(inner, *id, request.key_hint.as_ref(), &attempt).await?.ok(),

@@ -3,12 +3,13 @@
 //! A balancer over all members would pick a dead one again and again. So each member has a channel of its own, and the first
 //! failure leaves the member aside at once.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use syncguard_core::LockError;
 use syncguard_core::authoring::pause::random_part;
-use syncguard_core::authoring::{Connection, FailureSubject, Fault, Finding, LookLimit};
+use syncguard_core::authoring::{Connection, FailureSubject, Fault, Finding, LookLimit, SentAt};
+use syncguard_core::{ErrorCode, LockError};
 use tokio::time::Instant;
 
 use crate::service::{Cluster, Service};
@@ -22,12 +23,26 @@ pub(crate) struct Members {
     aside: Mutex<Vec<Option<Instant>>>,
     looks: LookLimit,
     explained: LookLimit,
+    /// The id of the cluster of each member, as it has told it last; and the first id that was told.
+    clusters: Mutex<(Vec<Option<u64>>, Option<u64>)>,
 }
 
 #[derive(Clone)]
 pub(crate) struct Member {
     pub(crate) service: Arc<dyn Service>,
     index: usize,
+    /// True once an answer over this channel has told the id of the right cluster.
+    is_ours: Arc<AtomicBool>,
+}
+
+impl Member {
+    fn new(service: Arc<dyn Service>, index: usize) -> Self {
+        Self { service, index, is_ours: Arc::default() }
+    }
+
+    pub(crate) fn is_ours(&self) -> bool {
+        self.is_ours.load(Ordering::Relaxed)
+    }
 }
 
 pub(crate) type Loan = syncguard_core::authoring::Loan<Member>;
@@ -39,12 +54,64 @@ impl Members {
         let drawn = random_part(Duration::from_nanos(count as u64 * 1000)).as_nanos() / 1000;
         let index = usize::try_from(drawn).unwrap_or_default() % count;
         Ok(Self {
-            current: Connection::new(Member { service: cluster.connect(index)?, index }),
+            current: Connection::new(Member::new(cluster.connect(index)?, index)),
             cluster,
             aside: Mutex::new(vec![None; count]),
             looks: LookLimit::new(),
             explained: LookLimit::new(),
+            clusters: Mutex::new((vec![None; count], None)),
         })
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.cluster.members()
+    }
+
+    /// Host and port of a member.
+    pub(crate) fn name(&self, member: usize) -> String {
+        self.cluster.name(member)
+    }
+
+    /// A member has told the id of its cluster.
+    pub(crate) fn tells(&self, member: usize, cluster: u64) {
+        let mut clusters = self.clusters();
+        clusters.1.get_or_insert(cluster);
+        if let Some(known) = clusters.0.get_mut(member) {
+            *known = Some(cluster);
+        }
+    }
+
+    /// The cluster of each member, as far as it is known.
+    pub(crate) fn clusters(&self) -> MutexGuard<'_, (Vec<Option<u64>>, Option<u64>)> {
+        self.clusters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Checks that all members that have told the id of their cluster are members of one.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` with both ids.
+    pub(crate) fn check(&self) -> Result<(), LockError> {
+        let (known, first) = &*self.clusters();
+        let other = known.iter().flatten().find(|known| Some(**known) != *first);
+        other.zip(*first).map_or(Ok(()), |(other, first)| Err(two_clusters(first, *other)))
+    }
+
+    /// Checks the answer to a call: a member of another cluster has other locks, and is left aside.
+    pub(crate) fn answers(&self, loan: &Loan, cluster: u64) -> Result<(), Fault> {
+        self.tells(loan.service.index, cluster);
+        let first = self.clusters().1.unwrap_or(cluster);
+        if cluster != first {
+            self.leave(loan);
+            return Err(two_clusters(first, cluster).into());
+        }
+        loan.service.is_ours.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The status of a member over HTTP, which tells its time and its cluster, and when the request was sent.
+    pub(crate) async fn ask(&self, member: usize) -> Option<(SentAt, String)> {
+        self.cluster.get(member, "POST /v3/maintenance/status").await
     }
 
     /// Goes on to another member if the fault says so.
@@ -62,12 +129,7 @@ impl Members {
 
     /// The current member's answer over HTTP, where the member can be reached.
     pub(crate) async fn get(&self, path: &'static str) -> Option<String> {
-        self.cluster.get(self.current.lend().service.index, path).await
-    }
-
-    /// The number of members.
-    pub(crate) fn count(&self) -> usize {
-        self.cluster.members()
+        Some(self.cluster.get(self.current.lend().service.index, path).await?.1)
     }
 
     /// The reason why a call that was not carried out found no connection, if it is a mistake in the URL or in a certificate.
@@ -114,10 +176,20 @@ impl Members {
     /// Puts a new channel in the place of the loan's, in the runtime of the caller.
     fn replace(&self, loan: &Loan, index: usize) {
         match self.cluster.connect(index) {
-            Ok(service) => self.current.replace(loan, Member { service, index }),
+            Ok(service) => self.current.replace(loan, Member::new(service, index)),
             Err(error) => tracing::debug!(%error, "no new channel to etcd"),
         }
     }
+}
+
+/// In the form in which etcdctl shows the ids.
+fn two_clusters(first: u64, other: u64) -> LockError {
+    LockError::new(
+        ErrorCode::InvalidArgument,
+        format!(
+            "the URL names members of two clusters, {first:x} and {other:x}, which have different locks"
+        ),
+    )
 }
 
 #[cfg(test)]

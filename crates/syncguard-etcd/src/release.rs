@@ -31,7 +31,7 @@ async fn once(
         Some(lost) => Err(Fault::from(lost.clone())),
         None => Ok(ReleaseResult::NotHeld(reason)),
     };
-    let held = match inner.known_live(lock_id)? {
+    let held = match inner.known_live(lock_id).await? {
         Some(known) => known,
         None => match find(inner, lock_id, request.key_hint.as_ref(), &attempt).await? {
             Ok(found) => found,
@@ -46,7 +46,7 @@ async fn once(
             inner.free.put(held.record.key, counter);
             Ok(ReleaseResult::Released)
         }
-        Changed::Refused([lock]) => match judge(inner, &held.record.key, lock_id, lock)? {
+        Changed::Refused([lock]) => match judge(inner, &held.record.key, lock_id, lock).await? {
             // Another client has extended the lock meanwhile.
             Ok(_) => Err(Fault::conflict()),
             Err(reason) => not_held(reason),

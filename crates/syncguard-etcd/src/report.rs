@@ -5,6 +5,8 @@ use std::sync::Arc;
 use syncguard_core::LockError;
 use syncguard_core::authoring::{Attempt, ClockDrift, Fault};
 
+use tokio::task::JoinSet;
+
 use crate::clock_probe::narrow;
 use crate::error::Rpc;
 use crate::inner::Inner;
@@ -38,15 +40,41 @@ pub struct ClusterReport {
     pub revision: u64,
     /// The cluster has never compacted its history, which grows with every write.
     pub was_never_compacted: bool,
-    /// How far this machine's clock is off the member's, if the member tells its time.
+    /// How far this machine's clock is off that of a majority of the members, if they tell their time.
     pub clock_drift: Option<ClockDrift>,
+    /// What each member of the URL tells over HTTP, in the order of the URL.
+    pub told: Vec<MemberReport>,
 }
 
-/// Asks the current member. Measuring the clock takes some seconds.
+/// What a member of the URL tells over HTTP.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct MemberReport {
+    /// Host and port.
+    pub member: String,
+    /// The id of its cluster, if it tells it.
+    pub cluster: Option<u64>,
+    /// How far its clock is ahead of that of a majority, if both are told.
+    pub clock: Option<ClockDrift>,
+}
+
+/// Asks the current member, and each one for its time. Measuring the clocks takes some seconds.
 pub(crate) async fn report(inner: &Inner) -> Result<ClusterReport, LockError> {
-    let measure = narrow(Arc::downgrade(&inner.probe));
-    let (report, ()) = tokio::join!(inner.attempts().run(|attempt| once(inner, attempt)), measure);
-    Ok(ClusterReport { clock_drift: inner.probe.gauge.drift(), ..report? })
+    let (probe, members) = (&inner.probe, &inner.client.members);
+    let mut measuring = JoinSet::new();
+    for member in 0..members.count() {
+        measuring.spawn(narrow(Arc::downgrade(probe), member));
+    }
+    let asking = inner.attempts().run(|attempt| once(inner, attempt));
+    let (report, _) = tokio::try_join!(asking, async { Ok(measuring.join_all().await) })?;
+    members.check()?;
+    let clusters = members.clusters().0.clone();
+    let told = clusters.into_iter().enumerate().map(|(member, cluster)| MemberReport {
+        member: members.name(member),
+        cluster,
+        clock: probe.clock.drift_of(member),
+    });
+    Ok(ClusterReport { clock_drift: probe.clock.drift(), told: told.collect(), ..report })
 }
 
 async fn once(inner: &Inner, attempt: Attempt) -> Result<ClusterReport, Fault> {
@@ -61,7 +89,7 @@ async fn once(inner: &Inner, attempt: Attempt) -> Result<ClusterReport, Fault> {
     // The first revision can be read until the first compaction.
     let first = RangeRequest { key: name.into(), revision: 1, ..RangeRequest::default() };
     let first = inner.txn(Rpc::Read, &txn::read_range(first), &attempt).await;
-    let metrics = tokio::time::timeout_at(deadline, client.members.get("/metrics")).await;
+    let metrics = tokio::time::timeout_at(deadline, client.members.get("GET /metrics")).await;
     let learners = members.members.iter().filter(|member| member.is_learner).count();
     let has = |kind| alarms.alarms.iter().any(|alarm| alarm.alarm == kind);
     Ok(ClusterReport {
@@ -77,6 +105,7 @@ async fn once(inner: &Inner, attempt: Attempt) -> Result<ClusterReport, Fault> {
         revision: unsigned(txn::revision(&now)?),
         was_never_compacted: first.is_ok(),
         clock_drift: None,
+        told: Vec::new(),
     })
 }
 

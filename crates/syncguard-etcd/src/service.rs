@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use prost::Message;
 use syncguard_core::LockError;
+use syncguard_core::authoring::SentAt;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::codegen::tokio_stream::Stream;
@@ -37,8 +38,11 @@ pub trait Cluster: Send + Sync {
     /// `InvalidArgument` outside a tokio runtime.
     fn connect(&self, member: usize) -> Result<Arc<dyn Service>, LockError>;
 
-    /// The answer to `GET path` over HTTP, with its head.
-    fn get(&self, member: usize, path: &'static str) -> Calling<Option<String>>;
+    /// Host and port of a member.
+    fn name(&self, member: usize) -> String;
+
+    /// The answer to a request such as `GET /path` over HTTP, with its head, and when the request was sent.
+    fn get(&self, member: usize, request: &'static str) -> Calling<Option<(SentAt, String)>>;
 
     /// The reason why no connection can be made to a member, if it is a mistake in the URL or in a certificate.
     fn explain(&self, _member: usize) -> Calling<Option<LockError>> {

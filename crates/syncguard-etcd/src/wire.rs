@@ -21,6 +21,7 @@ macro_rules! messages {
 
 messages! {
     ResponseHeader {
+        cluster_id: u64 = [uint64, tag = "1"],
         /// The revision of the store when the request was applied.
         revision: i64 = [int64, tag = "3"],
     }

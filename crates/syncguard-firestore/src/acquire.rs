@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use syncguard_core::authoring::cancel::Caller;
-use syncguard_core::authoring::{Attempt, Fault, lock_id_in_use};
+use syncguard_core::authoring::{Attempt, Fault, StoreTime, lock_id_in_use};
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
-use syncguard_core::{Contention, Fence, LockError, Timestamp};
+use syncguard_core::{Contention, Fence, LockError};
 
 use crate::document::{Counter, Record, last_fence, put, unless_flawed};
 use crate::inner::Inner;
@@ -106,7 +106,7 @@ struct Free {
     counter: Option<Counter>,
     /// The highest known fence of the key.
     last_fence: Fence,
-    now: Timestamp,
+    time: StoreTime,
 }
 
 async fn look(
@@ -116,7 +116,7 @@ async fn look(
     caller: &Caller,
 ) -> Result<Look, Fault> {
     caller.check()?;
-    let (names, request, gauge) = (target.names, target.request, &inner.client.gauge);
+    let (names, request) = (target.names, target.request);
     let (lock, fence) = (names.lock.as_str(), names.fence.as_str());
     let [lock, counter, other] = match target.other_lock {
         None => {
@@ -126,7 +126,8 @@ async fn look(
         Some(other) => inner.read([lock, fence, other], attempt).await?,
     };
     let lock = lock.map(Record::read).transpose()?;
-    let now = inner.now()?;
+    let time = inner.time()?;
+    let now = time.earliest;
     let held = lock.as_ref().filter(|lock| lock.is_live(now));
     if let Some(held) = held.filter(|held| held.lock_id == request.lock_id) {
         // We hold the lock already: the answer to an earlier commit was lost.
@@ -143,15 +144,11 @@ async fn look(
         if let Some(refusal) = window.refuses_counter(last_fence) {
             return refused(refusal);
         }
-        if window.not_before().is_some() {
-            gauge.check()?;
-            if let Some(refusal) = window.refuses_time(gauge.earliest_server_time(inner.now()?)?) {
-                return refused(refusal);
-            }
+        if let Some(refusal) = window.refuses_time(now) {
+            return refused(refusal);
         }
     }
     if let Some(held) = held {
-        gauge.check()?;
         let contention = Contention::until(held.expires_at, now);
         let contention = contention.with_polled(!held.has_holder);
         return Ok(Look::Decided(AcquireResult::Busy(contention)));
@@ -161,10 +158,12 @@ async fn look(
     if other.is_some_and(|other| other.lock_id == request.lock_id && other.is_live(now)) {
         return Err(lock_id_in_use().into());
     }
-    gauge.check()?;
+    if inner.options.strict_clock {
+        time.check(lock.is_some())?;
+    }
     let counter = counter?;
     let last_fence = last_fence(lock.as_ref(), counter.as_ref(), &request.key);
-    Ok(Look::Free(Free { lock, counter, last_fence, now }))
+    Ok(Look::Free(Free { lock, counter, last_fence, time }))
 }
 
 /// Writes the lock and the counter in one commit, if both are unchanged since they were read.
@@ -184,9 +183,10 @@ async fn take(
     let Target { request, names, .. } = target;
     let (key, lock_id) = (&request.key, request.lock_id);
     let fence = request.next_fence(free.last_fence)?;
-    let expires_at = free.now.plus(request.ttl)?;
+    let now = free.time.latest;
+    let expires_at = now.plus(request.ttl)?;
     let seen = Counter::moved_at(free.counter.as_ref())?;
-    let times = (free.now, expires_at);
+    let times = (now, expires_at);
     let holder = inner.client_state.holder_of(request);
     let lock = Record::document(names.lock.clone(), key, lock_id, times, fence, holder);
     let counter = Counter::document(names.fence.clone(), key, fence);

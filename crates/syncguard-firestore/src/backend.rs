@@ -23,7 +23,7 @@ use crate::{acquire, extend, is_locked, lookup, release, settle, url};
 
 /// Locks in two collections of a Cloud Firestore database. TypeScript: `createFirestoreBackend`.
 ///
-/// A cheap handle: clones share the connection, the remembered locks and the measured clock drift.
+/// A cheap handle: clones share the connection, the remembered locks and the store's time.
 #[derive(Clone)]
 pub struct FirestoreBackend(pub(crate) Arc<Inner>);
 
@@ -43,7 +43,7 @@ impl FirestoreBackend {
     /// | `connect_timeout_ms` | the longest the opening of a connection may take | 5000 |
     /// | `conflict_retries` | how often an operation starts over because another client was faster | 24 |
     /// | `remembered_locks` | for how many of its own locks the backend saves a call | 8192 |
-    /// | `strict_clock` | acquires nothing while this machine's clock is known to be wrong | `false` |
+    /// | `strict_clock` | takes no lock while the store's time is not known | `false` |
     /// | `cleanup_in_is_locked` | lets `is_locked` delete expired locks | `false` |
     /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 |
     /// | `holder` | the label of the holder, for people to read; empty is none | host name and process id |
@@ -111,13 +111,11 @@ impl FirestoreBackend {
         Self::over(Arc::new(client), None, options)
     }
 
-    /// Returns how far this machine's clock is off the server's, measured by the responses so far; `None`
-    /// before the first response.
-    ///
-    /// Use it for health checks. Locks in Firestore live by the clocks of the clients: keep them in step.
+    /// Returns how far this machine's clock is ahead of the server's, by the responses so far; `None` before the first one. For
+    /// people and health checks: locks go by the server's time, except in the TypeScript library.
     #[must_use]
     pub fn clock_drift(&self) -> Option<ClockDrift> {
-        self.0.client.gauge.drift()
+        self.0.client.clock.drift()
     }
 
     /// Returns whether waiters hear of releases. Use it for health checks.

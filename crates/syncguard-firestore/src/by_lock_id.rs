@@ -37,7 +37,7 @@ pub(crate) async fn find(
     let (parent, collection) = inner.layout.lock_parent();
     let query = query::by_lock_id(collection, lock_id);
     let documents = inner.client.query(parent, query, attempt.call_deadline()).await?;
-    let now = inner.now()?;
+    let now = inner.time()?.earliest;
     let records = documents.into_iter().map(Record::read).collect::<Result<Vec<_>, _>>()?;
     Ok(choose(records, lock_id, now)?)
 }
@@ -52,7 +52,7 @@ async fn under_hint(
 ) -> Result<Option<Record>, Fault> {
     let Ok(name) = inner.layout.lock_name(hint) else { return Ok(None) };
     let [lock] = inner.read([&*name], attempt).await?;
-    let now = inner.now()?;
+    let now = inner.time()?.earliest;
     let lock = lock.and_then(|lock| Record::read(lock).ok());
     Ok(lock.filter(|lock| lock.lock_id == lock_id && lock.is_live(now)))
 }

@@ -13,7 +13,7 @@ use gcloud_sdk::tonic::{Request, Status};
 use gcloud_sdk::{RequestTimeouts, prost_types};
 use syncguard_core::LockError;
 use syncguard_core::authoring::{
-    Connection, DriftGauge, FailureSubject, Fault, Finding, Loan, LookLimit, SentAt, ServerTime,
+    Connection, FailureSubject, Fault, Finding, Loan, LookLimit, SentAt, ServerTime, StoreClock,
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -22,13 +22,13 @@ use crate::service::{Maker, Service};
 
 const MISSING: &str = "Firestore's answer makes no sense: a document is missing in it";
 
-/// Makes calls. Each call has a deadline, and its response measures the clock drift.
+/// Makes calls. Each call has a deadline, and its response tells the server's time.
 pub(crate) struct Client {
     pub(crate) connection: Connection<Arc<dyn Service>>,
     /// `None`: the connection is the program's.
     maker: Option<Box<dyn Maker>>,
     looks: LookLimit,
-    pub(crate) gauge: DriftGauge,
+    pub(crate) clock: StoreClock,
     pub(crate) database: String,
 }
 
@@ -36,11 +36,11 @@ impl Client {
     pub(crate) fn new(
         service: Arc<dyn Service>,
         maker: Option<Box<dyn Maker>>,
-        gauge: DriftGauge,
+        clock: StoreClock,
         database: &str,
     ) -> Self {
         let (connection, looks) = (Connection::new(service), LookLimit::new());
-        Self { connection, maker, looks, gauge, database: database.to_owned() }
+        Self { connection, maker, looks, clock, database: database.to_owned() }
     }
 
     /// Reads these documents, all at the same time. The answers are in the order of the names.
@@ -56,12 +56,12 @@ impl Client {
         };
         let loan = self.connection.lend();
         let call = async {
-            let sent = self.gauge.sends();
+            let sent = SentAt::now();
             let mut stream = loan.service.read(limited(request, deadline)).await?;
             let mut documents = [const { None }; N];
             let mut answers = 0;
             while let Some(answer) = stream.next().await.transpose()? {
-                self.measure(&sent, answer.read_time.as_ref());
+                self.measure(sent, answer.read_time.as_ref());
                 let name = match &answer.result {
                     Some(Found::Found(document)) => &document.name,
                     Some(Found::Missing(name)) => name,
@@ -94,11 +94,11 @@ impl Client {
         };
         let loan = self.connection.lend();
         let call = async {
-            let sent = self.gauge.sends();
+            let sent = SentAt::now();
             let mut stream = loan.service.query(limited(request, deadline)).await?;
             let mut documents = Vec::new();
             while let Some(answer) = stream.next().await.transpose()? {
-                self.measure(&sent, answer.read_time.as_ref());
+                self.measure(sent, answer.read_time.as_ref());
                 documents.extend(answer.document);
             }
             Ok(documents)
@@ -116,20 +116,20 @@ impl Client {
         let request = CommitRequest { database, writes, ..CommitRequest::default() };
         let loan = self.connection.lend();
         let call = async {
-            let sent = self.gauge.sends();
+            let sent = SentAt::now();
             let answer = loan.service.commit(limited(request, deadline)).await?;
-            self.measure(&sent, answer.commit_time.as_ref());
+            self.measure(sent, answer.commit_time.as_ref());
             Ok(answer)
         };
         self.bounded(Rpc::Commit, deadline, &loan, call).await
     }
 
-    fn measure(&self, sent: &SentAt, server: Option<&prost_types::Timestamp>) {
+    fn measure(&self, sent: SentAt, server: Option<&prost_types::Timestamp>) {
         self.connection.hears();
         let Some(server) = server else { return };
         if let Some(micros) = server.seconds.checked_mul(1_000_000) {
             let unix_micros = micros + i64::from(server.nanos / 1000);
-            self.gauge.take(sent, ServerTime { unix_micros, unit_micros: 0 });
+            self.clock.hears(0, sent, ServerTime { unix_micros, unit_micros: 1 });
         }
     }
 

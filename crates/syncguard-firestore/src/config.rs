@@ -40,6 +40,8 @@ pub struct FirestoreOptions {
     pub(crate) remembered_locks: usize,
     pub(crate) strict_clock: bool,
     pub(crate) clock: Clock,
+    /// None in tests that set the store's time.
+    pub(crate) clocks: usize,
     pub(crate) emulator: Option<String>,
     pub(crate) remote_emulator: bool,
     /// `None`: the system's.
@@ -90,6 +92,7 @@ impl FirestoreOptions {
             remembered_locks: Self::DEFAULT_REMEMBERED_LOCKS,
             strict_clock: false,
             clock: Arc::new(SystemTime::now),
+            clocks: 1,
             emulator: None,
             remote_emulator: false,
             name_server: None,
@@ -170,8 +173,8 @@ impl FirestoreOptions {
         self
     }
 
-    /// Sets whether the backend acquires nothing while this machine's clock is known to be 500 ms or more
-    /// off the server's. Default: no, only an error in the log.
+    /// Sets whether the backend acquires nothing while the server has told no time, and takes no lock over while its time is
+    /// known to within more than the tolerance. Default: no. Each answer tells the server's time, so both are rare.
     pub fn with_strict_clock(mut self, strict: bool) -> Self {
         self.strict_clock = strict;
         self
@@ -182,6 +185,12 @@ impl FirestoreOptions {
     pub fn with_clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.clock = Arc::new(clock);
         self
+    }
+
+    /// Replaces the store's time, for tests.
+    #[cfg(feature = "test-util")]
+    pub fn with_store_clock(self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+        Self { clocks: 0, ..self.with_clock(clock) }
     }
 
     /// Replaces the system's name server, for tests.

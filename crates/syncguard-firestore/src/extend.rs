@@ -71,7 +71,7 @@ async fn prolong(
     seen: Known,
     attempt: &Attempt,
 ) -> Result<Timestamp, Fault> {
-    let mut expires_at = inner.now()?.plus(request.ttl)?;
+    let mut expires_at = inner.time()?.latest.plus(request.ttl)?;
     if expires_at == seen.expires_at {
         expires_at = expires_at.plus(Ttl::MIN)?;
     }

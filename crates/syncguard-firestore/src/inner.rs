@@ -6,7 +6,7 @@ use std::time::Duration;
 use gcloud_sdk::google::firestore::v1::{CommitResponse, Document, Write};
 use syncguard_core::authoring::pause::Backoff;
 use syncguard_core::authoring::signals::SignalHub;
-use syncguard_core::authoring::{Attempt, Attempts, DriftGauge, Fault, Recent, Retries};
+use syncguard_core::authoring::{Attempt, Attempts, Fault, Recent, Retries, StoreClock, StoreTime};
 use syncguard_core::contract::is_live;
 use syncguard_core::shared::ClientState;
 use syncguard_core::{Jitter, Key, LockError, LockId, Timestamp};
@@ -59,8 +59,8 @@ impl Inner {
         mut options: FirestoreOptions,
     ) -> Result<Self, LockError> {
         let layout = options.check()?;
-        let gauge = DriftGauge::new("firestore", Arc::clone(&options.clock), options.strict_clock);
-        let client = Arc::new(Client::new(service, maker, gauge, layout.database()));
+        let clock = StoreClock::of(options.clocks, Arc::clone(&options.clock));
+        let client = Arc::new(Client::new(service, maker, clock, layout.database()));
         Ok(Self {
             signals: signals::hub(Arc::clone(&client), options.request_timeout),
             client,
@@ -71,8 +71,9 @@ impl Inner {
         })
     }
 
-    pub(crate) fn now(&self) -> Result<Timestamp, LockError> {
-        self.client.gauge.now()
+    /// The server's time, by all answers so far. An operation reads before it decides, so there is one.
+    pub(crate) fn time(&self) -> Result<StoreTime, LockError> {
+        self.client.clock.now()
     }
 
     pub(crate) fn attempts(&self) -> Attempts {
@@ -148,7 +149,7 @@ impl Inner {
 
     /// Takes the remembered document of a lock out of the memory; `None` if the lock has expired by it.
     pub(crate) fn known_live(&self, lock_id: LockId) -> Result<Option<Known>, LockError> {
-        let now = self.now()?;
+        let now = self.time()?.earliest;
         Ok(self.known.take(&lock_id).filter(|known| is_live(known.expires_at, now)))
     }
 }

@@ -23,7 +23,7 @@ async fn once(
     attempt: Attempt,
 ) -> Result<bool, Fault> {
     let Some(lock) = inner.lock(&request.key, &attempt).await? else { return Ok(false) };
-    let now = inner.now()?;
+    let now = inner.time()?.earliest;
     if inner.options.cleanup_in_is_locked && is_clearable(lock.expires_at, now) {
         // Deletes only this version, so a lock of a later holder stays.
         inner.in_background(vec![delete(lock.version)]);

@@ -32,18 +32,15 @@
 //! the emulator instead. [`FirestoreBackend::from_client`] takes a client of [`gcloud_sdk`] that the
 //! program already has.
 //!
-//! # The clocks of the clients
+//! # Whose clock counts
 //!
-//! A write to Firestore cannot use the server's clock, so locks live by the clocks of the clients.
-//! **Every machine needs NTP.** A lock is live until one second after its expiry, which covers the
-//! difference between clocks. If clocks differ by more, two clients can hold one lock, and only fences
-//! tell them apart.
+//! Google's. A write to Firestore cannot use the server's clock, but each response tells it, to the microsecond and to
+//! within a round trip. Between responses the time goes on by a clock of this machine that nobody sets, in
+//! bounds that widen by 2 ms a second. A lock of another holder is over when the earliest possible time is
+//! behind its expiry and the tolerance of a second, and expiries are counted from the latest possible time.
+//! This machine's wall clock may be wrong and may step.
 //!
-//! Each response carries the server's time, so the backend measures the drift without extra calls, to
-//! within a round trip: [`FirestoreBackend::clock_drift`]. From 200 ms on the backend logs a warning, from
-//! 500 ms on an error. With [`with_strict_clock`](FirestoreOptions::with_strict_clock) it then acquires
-//! nothing, but still releases, extends and reads. If you cannot keep clocks in step, use the Redis or
-//! the PostgreSQL backend, which use the server's time.
+//! The TypeScript library goes by its machine's clock: where both share locks, those machines need NTP.
 //!
 //! # What an operation costs
 //!
@@ -201,7 +198,7 @@ mod turns;
 mod url;
 
 pub use gcloud_sdk;
-pub use syncguard_core::authoring::{ClockDrift, DriftLevel};
+pub use syncguard_core::authoring::ClockDrift;
 pub use syncguard_core::*;
 
 pub use self::backend::FirestoreBackend;

@@ -74,7 +74,7 @@ async fn list<T>(
         let documents = inner.client.query(parent, query, attempt.call_deadline()).await?;
         let last = documents.last().filter(|_| documents.len() >= request.page_size());
         let next = last.and_then(|last| query::behind(last, field, request));
-        let (mut page, now) = (Page::new(next), inner.now()?);
+        let (mut page, now) = (Page::new(next), inner.time()?.earliest);
         for document in documents {
             let name = storage_key_of(&document.name).to_owned();
             if let Some(entry) = entry(document, now).transpose() {

@@ -24,7 +24,7 @@ async fn once(
     Ok(match &request.by {
         LookupBy::Key(key) => {
             let lock = inner.lock(key, &attempt).await?;
-            let now = inner.now()?;
+            let now = inner.time()?.earliest;
             lock.filter(|lock| lock.is_live(now))
         }
         LookupBy::LockId(id) => {

@@ -108,8 +108,9 @@ impl Session {
     fn pass_on(&mut self, event: Event) {
         match event {
             Event::Confirmed(name, lock) => {
-                let now = self.client.gauge.now().ok();
-                let held = lock.zip(now).filter(|(lock, now)| is_live(lock.expires_at, *now));
+                let time = self.client.clock.now().ok();
+                let held = lock.zip(time);
+                let held = held.filter(|(lock, time)| is_live(lock.expires_at, time.earliest));
                 let is_polled = held.map(|(lock, _)| !lock.has_holder);
                 self.subscriptions.confirm(&name, LockSeen::of(is_polled));
             }

@@ -53,7 +53,7 @@ use syncguard_core::{CredentialsProvider, DynBackend, LockError};
 /// | `synchronous` | when SQLite waits for the disk: `full` or `normal` | | `full` | | | | |
 /// | `conflict_retries` | how often an operation starts over after a conflict | | | | | 24 | |
 /// | `remembered_locks` | the number of its own locks that the backend remembers, which saves a call each | | | | | 8192 | 8192 |
-/// | `strict_clock` | acquires nothing while this machine's clock is wrong | | | | | `false` | `false` |
+/// | `strict_clock` | takes no lock while the store's time is not known | | | | | `false` | `false` |
 /// | `emulator` | `host:port` of an emulator | | | | | `FIRESTORE_EMULATOR_HOST` | |
 /// | `remote_emulator` | lets the emulator be on another machine | | | | | `false` | |
 ///

@@ -41,7 +41,7 @@ impl Direct {
     #[must_use]
     pub fn new(store: Store) -> Self {
         let recorder = Recorder::in_memory(Clock::Machine);
-        let net = Net::new(1, Odds::NONE, 1, Server::of(store, None), recorder, None);
+        let net = Net::new(1, Odds::NONE, 1, Server::of(store, 1, None), recorder, None);
         let link = Arc::new(Link::exact(net.clone()));
         let inner = store.backend(&link);
         let pump = tokio::spawn(async move {

@@ -74,6 +74,12 @@ pub enum Flaw {
     UnmovedCounter,
     /// Firestore: an extend states neither the version nor the expiry that it knows.
     UncheckedExtend,
+    /// etcd: the members tell no time, so that locks go by the wall clocks of the processes. On the wire, as the next two.
+    WallTime,
+    /// etcd: a process asks one member for its time, and not a majority.
+    NoMajority,
+    /// etcd: the earliest bound of the store's time is where the latest one should be, and the other way round.
+    SwappedBounds,
     /// etcd: after an unknown sending the backend answers "busy" at once, and cleans up later, when the caller may have the
     /// lock by another try.
     SettledLater,
@@ -218,7 +224,9 @@ impl Flaw {
             | Self::HastyClients
             | Self::UnmovedCounter
             | Self::UncheckedExtend => Store::Firestore,
-            Self::SettledLater => Store::Etcd,
+            Self::WallTime | Self::NoMajority | Self::SwappedBounds | Self::SettledLater => {
+                Store::Etcd
+            }
             // Statements that are not cancelled matter most.
             Self::StaleNow => Store::Pgbouncer,
             Self::MissingRowLock

@@ -14,8 +14,11 @@ use crate::protocol::{Reply, Request};
 /// The time limit for an answer, in a simulation.
 pub(crate) const BOUND: Duration = Duration::from_millis(300);
 
-/// The largest error of a process's wall clock in milliseconds, in both directions.
-pub(crate) const MOST_SKEWED: u64 = 200;
+/// The largest error of a process's wall clock in milliseconds, in both directions: an hour.
+const MOST_SKEWED: u64 = 3_600_000;
+
+/// The largest error of the clock that schedules go by.
+const MOST_LATE: u64 = 200;
 
 pub(crate) struct Link {
     net: Net,
@@ -57,6 +60,12 @@ impl Link {
     pub(crate) fn now(&self) -> u64 {
         let passed = self.started.0.elapsed().as_micros();
         self.started.1 + u64::try_from(passed).unwrap_or(u64::MAX)
+    }
+
+    /// A better clock of the process, by which a schedule finds its ticks, in milliseconds.
+    pub(crate) fn schedule(&self) -> u64 {
+        let late = self.wall().wrapping_sub(EPOCH) % (2 * MOST_LATE);
+        EPOCH + self.now() / MILLI + late - MOST_LATE
     }
 
     /// The process's wall clock, in milliseconds.

@@ -11,7 +11,7 @@ use syncguard_history::{Counts, Limits, Violation};
 use syncguard_memory::MemoryBackend;
 
 use crate::flaw::Flaw;
-use crate::link::{BOUND, Link, MOST_SKEWED};
+use crate::link::{BOUND, Link};
 use crate::network::EPOCH;
 use crate::{etcd, firestore, postgres, redis};
 
@@ -29,9 +29,9 @@ pub enum Store {
     Postgres,
     /// The same through a pooler: without prepared statements, cancellations and signals.
     Pgbouncer,
-    /// The etcd backend without gRPC, with different clocks of its clients; a store of records.
+    /// The etcd backend without gRPC, with wrong clocks of its clients and different ones of its members; a store of records.
     Etcd,
-    /// The Firestore backend without gRPC, with different clocks of its clients; a database of documents.
+    /// The Firestore backend without gRPC, with wrong clocks of its clients; a database of documents.
     Firestore,
 }
 
@@ -125,9 +125,15 @@ impl Plan {
             Store::RedisCluster => 1,
             Store::Memory | Store::Redis | Store::Etcd | Store::Firestore => 0,
         };
-        // Locks live by clocks that differ.
+        // The width of the bounds in which clients know the store's time: that of an answer, and on etcd a second more and
+        // the difference of the members.
         let by_clients = matches!(self.store, Store::Etcd | Store::Firestore);
-        let skews = if by_clients { 2 * MOST_SKEWED } else { 0 };
+        let answer = u64::try_from(BOUND.as_millis()).unwrap_or_default();
+        let skews = match self.store {
+            Store::Etcd => answer + 1000 + etcd::APART,
+            Store::Firestore => answer,
+            _ => 0,
+        };
         let limits = Limits::new();
         Limits {
             resent: Duration::from_millis(resent),

@@ -31,7 +31,7 @@ pub(crate) enum Refusal {
 
 impl Server {
     /// An empty server.
-    pub(crate) fn of(store: Store, flaw: Option<Flaw>) -> Self {
+    pub(crate) fn of(store: Store, seed: u64, flaw: Option<Flaw>) -> Self {
         match store {
             Store::Memory => Self::None,
             Store::Redis | Store::RedisCluster => {
@@ -44,7 +44,7 @@ impl Server {
                 Self::Postgres { tables, is_pooled: store == Store::Pgbouncer }
             }
             Store::Firestore => Self::Firestore(Box::default()),
-            Store::Etcd => Self::Etcd(Box::default()),
+            Store::Etcd => Self::Etcd(Box::new(Records::new(seed))),
         }
     }
 

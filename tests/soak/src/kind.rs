@@ -33,11 +33,20 @@ impl fmt::Display for Kind {
 }
 
 impl Kind {
-    /// The largest error of a client's clock, if locks depend on it: two clocks differ by up to twice as much, and
-    /// the tolerance is 1 s.
+    /// The largest error of a client's wall clock, on stores without a clock of their own: no lock depends on it.
     pub(crate) fn skew(self) -> Duration {
         match self {
-            Self::Etcd | Self::Firestore => Duration::from_millis(200),
+            Self::Etcd | Self::Firestore => Duration::from_secs(3600),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// The widest bounds in which a client knows the store's time: etcd's first answer has whole seconds, and a busy machine
+    /// is late with it.
+    fn width(self) -> Duration {
+        match self {
+            Self::Etcd => Duration::from_secs(2),
+            Self::Firestore => Duration::from_secs(1),
             _ => Duration::ZERO,
         }
     }
@@ -52,7 +61,7 @@ impl Kind {
     }
 
     pub(crate) fn limits(self) -> Limits {
-        let skews = 2 * self.skew();
+        let skews = self.width();
         let limits = Limits::new();
         // The longest time limit of an operation, after which the stores refuse it, and two seconds for a busy machine.
         // Requests that are held back, or sent to a stopped server, arrive later.

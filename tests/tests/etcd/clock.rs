@@ -1,99 +1,295 @@
-//! The clocks of the clients decide about locks here, so a wrong one is noticed, and uses up no tick.
+//! Locks live by the members' time: no clock of a client counts, and no wrong clock of a minority of the members.
 
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use syncguard_etcd::contract::{
-    AcquireResult, FenceWindow, IsLockedRequest, Refusal, ReleaseRequest,
+    AcquireResult, ExtendRequest, FenceWindow, IsLockedRequest, Refusal, ReleaseRequest,
 };
-use syncguard_etcd::{DriftLevel, ErrorCode, EtcdOptions, Fence, LockBackend as _, Timestamp};
+use syncguard_etcd::{
+    ClockDrift, ErrorCode, EtcdBackend, EtcdOptions, ExtendResult, Fence, LockBackend as _,
+    Timestamp,
+};
+use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::proxy::FaultProxy;
 use syncguard_tests::calls::until;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
 
-use crate::etcd::support::{backend_at, backend_with, fresh, options, request, shared, take};
+use crate::etcd::support::{Raw, backend_at, backend_with, fresh, options, request, shared, take};
 
-/// Options with a clock that is this many milliseconds ahead of the machine's.
-fn with_clock_ahead(millis: i64) -> EtcdOptions {
-    let by = Duration::from_millis(millis.unsigned_abs());
-    options().with_clock(
-        move || {
-            if millis < 0 { SystemTime::now() - by } else { SystemTime::now() + by }
-        },
-    )
+const MINUTE: i64 = 60_000;
+const HOUR: i64 = 3_600_000;
+
+/// A client's clock that can be set. Clones are the same clock.
+#[derive(Clone, Default)]
+struct Clock(Arc<AtomicI64>);
+
+impl Clock {
+    fn ahead(millis: i64) -> Self {
+        Self(Arc::new(AtomicI64::new(millis)))
+    }
+
+    /// Puts it this many milliseconds ahead of the machine's.
+    fn set(&self, ahead: i64) {
+        self.0.store(ahead, Ordering::SeqCst);
+    }
+
+    fn options(&self) -> EtcdOptions {
+        let ahead = Arc::clone(&self.0);
+        options().with_clock(move || {
+            let ahead = ahead.load(Ordering::SeqCst);
+            let by = Duration::from_millis(ahead.unsigned_abs());
+            if ahead < 0 { SystemTime::now() - by } else { SystemTime::now() + by }
+        })
+    }
+}
+
+/// A port in front of a member, which passes calls on. A request over HTTP gets a `Date` that is so many seconds ahead, or
+/// the connection is closed.
+async fn in_front(member: u16, ahead: Option<u64>) -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let port = listener.local_addr()?.port();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut first = [0; 4];
+                client.peek(&mut first).await?;
+                if &first != b"POST" {
+                    let mut server = TcpStream::connect((Ipv4Addr::LOCALHOST, member)).await?;
+                    return tokio::io::copy_bidirectional(&mut client, &mut server).await.map(drop);
+                }
+                let Some(ahead) = ahead else { return Ok(()) };
+                let time = SystemTime::now() + Duration::from_secs(ahead);
+                let date = httpdate::fmt_http_date(time);
+                client
+                    .write_all(format!("HTTP/1.0 200 OK\r\nDate: {date}\r\n\r\n").as_bytes())
+                    .await
+            });
+        }
+    });
+    Ok(port)
+}
+
+/// The width of the bounds in which a backend knows the members' time, in milliseconds.
+fn width(backend: &EtcdBackend) -> i64 {
+    let bounds = backend.clock_drift().map(ClockDrift::bounds_millis);
+    bounds.map_or(i64::MAX, |(lowest, highest)| highest - lowest)
+}
+
+async fn is_busy(backend: &EtcdBackend, key: &str) -> Result<bool> {
+    Ok(backend.acquire(request(key, 60_000)).await?.is_busy())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wrong_clock_is_noticed_and_a_strict_backend_stops() -> Result<()> {
-    for (ahead, level) in
-        [(0, DriftLevel::Fine), (700, DriftLevel::Block), (-320, DriftLevel::Warn)]
-    {
-        let options = with_clock_ahead(ahead);
+async fn a_clock_that_is_ahead_or_steps_takes_no_held_lock() -> Result<()> {
+    for strict in [false, true] {
         let prefix = fresh();
-        let loose = backend_with(&prefix, options.clone()).await;
-        assert!(loose.clock_drift().is_none());
-        let lock = take(&loose, "k", 60_000).await;
-        let told = async || loose.clock_drift().is_some_and(|drift| drift.level() == level);
-        until("noticed", told).await;
-        let (lowest, highest) = loose.clock_drift().unwrap().bounds_millis();
-        assert!(lowest - 2 <= ahead && ahead <= highest + 2, "{lowest} {ahead} {highest}");
-
-        let strict = backend_with(&prefix, options.with_strict_clock(true)).await;
-        let stopped = async || match strict.acquire(request("k2", 1)).await {
-            Ok(_) => false,
-            Err(error) => {
-                assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error:?}");
-                true
-            }
-        };
-        if level == DriftLevel::Block {
-            until("stopped", stopped).await;
-        } else {
-            assert!(!stopped().await);
+        let holder = backend_with(&prefix, options()).await;
+        let _held = take(&holder, "k", 5000).await;
+        // The first operation of a process, and later ones.
+        for ahead in [8000, -8000, HOUR] {
+            let other = Clock::ahead(ahead).options().with_strict_clock(strict);
+            assert!(is_busy(&backend_with(&prefix, other).await, "k").await?, "{ahead}");
         }
-        assert!(strict.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
-    }
-    // A process may take a single lock: the first measurement shows a clock that is a minute off.
-    for _ in 0..5 {
-        let ahead = with_clock_ahead(60_000).with_strict_clock(true);
-        let strict = backend_with(&fresh(), ahead).await;
-        // The connection is open: an acquire that did not wait for the measurement would often be faster.
-        assert!(!strict.is_locked(IsLockedRequest::new("k")?).await?);
-        let error = strict.acquire(request("k", 1)).await.unwrap_err();
-        assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error:?}");
+        let clock = Clock::default();
+        let waiter = clock.options().with_strict_clock(strict);
+        let waiter = backend_with(&prefix, waiter).await;
+        for ahead in [0, MINUTE, -MINUTE, HOUR, 0] {
+            clock.set(ahead);
+            assert!(is_busy(&waiter, "k").await?, "{ahead}");
+        }
+        clock.set(MINUTE);
+        let (lowest, highest) = waiter.clock_drift().context("a drift")?.bounds_millis();
+        assert!(lowest <= MINUTE && MINUTE <= highest, "{lowest} {highest}");
     }
     Ok(())
 }
 
-/// A measurement makes nine connections, and the calls share one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_clock_is_measured_once_a_minute() -> Result<()> {
+async fn a_renewal_by_a_clock_that_went_back_keeps_the_lock() -> Result<()> {
+    let prefix = fresh();
+    let clock = Clock::default();
+    let holder = backend_with(&prefix, clock.options().with_strict_clock(true)).await;
+    let other = backend_with(&prefix, options().with_strict_clock(true)).await;
+    let held = take(&holder, "k", 60_000).await;
+    let mut before = held.expires_at;
+    for ahead in [-MINUTE, -HOUR, HOUR] {
+        clock.set(ahead);
+        let extend = ExtendRequest::new(held.lock_id, Duration::from_secs(62))?;
+        let ExtendResult::Extended { expires_at } = holder.extend(extend).await? else {
+            panic!("{ahead}: not extended");
+        };
+        // The first answer had whole seconds, so the bounds have become narrower.
+        assert!(expires_at > before && expires_at - before < Duration::from_secs(600), "{ahead}");
+        before = Timestamp::from_millis(before.as_millis().max(expires_at.as_millis() - 5000))?;
+        assert!(is_busy(&other, "k").await?, "{ahead}");
+    }
+    Ok(())
+}
+
+/// The first answer has whole seconds: a clock that is up to 1.5 s ahead was within what it says.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_operation_of_a_process_takes_no_lock_too_early() -> Result<()> {
+    const TTL: u64 = 1500;
+    for strict in [true, false] {
+        let prefix = fresh();
+        let holder = backend_with(&prefix, options()).await;
+        let began = Instant::now();
+        let _held = take(&holder, "k", TTL).await;
+        let mut refused = 0;
+        loop {
+            let other = Clock::ahead(1350).options().with_strict_clock(strict);
+            let other = backend_with(&prefix, other).await;
+            let answer = other.acquire(request("k", 60_000)).await?;
+            if answer.is_acquired() {
+                break;
+            }
+            refused += 1;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let took = began.elapsed();
+        assert!(took >= Duration::from_millis(TTL + 1000) && refused > 0, "{took:?} {refused}");
+        // A free key does not wait for a second answer.
+        let fast = backend_with(&prefix, options().with_strict_clock(strict)).await;
+        let _free = take(&fast, "free", 60_000).await;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_bounds_are_narrow_after_some_seconds_and_few_requests() -> Result<()> {
     let proxy = FaultProxy::start(shared().port(0))?;
     let ours = backend_at(proxy.port(), &fresh(), options()).await;
     let began = Instant::now();
-    for number in 0..50 {
-        let _ = take(&ours, &format!("k{number}"), 60_000).await;
-    }
-    until("measured", async || proxy.counters().connections > 1).await;
-    let (seen, minutes) = (proxy.counters().connections, began.elapsed().as_secs() / 60);
-    assert!(seen <= 10 + 9 * minutes, "{seen} connections in {minutes} minutes");
+    let mut keys = (0..).map(|number| format!("k{number}"));
+    let narrow = async || {
+        let _lock = take(&ours, &keys.next().unwrap(), 60_000).await;
+        width(&ours) <= 100
+    };
+    until("narrow", narrow).await;
+    // Takeover: a holder's expiry is late by its width at most, and a rival's time is early by its own. 250 ms are allowed.
+    assert!(2 * width(&ours) < 250);
+    // One connection for calls, one for the first answer, and nine each half minute.
+    let (seen, rounds) = (proxy.counters().connections, 1 + began.elapsed().as_secs() / 25);
+    assert!(seen <= 2 + 9 * rounds, "{seen} connections in {rounds} rounds");
     Ok(())
 }
 
-/// An hour ahead, a client would start all ticks of the next hour. Even its first acquire knows better.
+/// An hour ahead, a client would start all ticks of the next hour.
 #[tokio::test]
 async fn a_clock_that_is_ahead_starts_no_tick_early() -> Result<()> {
-    const HOUR: i64 = 3_600_000;
-    let options = with_clock_ahead(HOUR);
-    let ours = backend_with(&fresh(), options).await;
+    let clock = Clock::ahead(HOUR);
+    let ours = backend_with(&fresh(), clock.options()).await;
     let now = Timestamp::from_system_time(SystemTime::now())?;
     let tick = |seconds: u64| -> Result<FenceWindow> {
         let at = Timestamp::from_millis(now.as_millis() + seconds * 1000)?;
         let fence = Fence::new(at.as_millis())?;
         Ok(FenceWindow::new(fence, fence)?.with_not_before(at))
     };
-    let early = ours.acquire(request("k", 1000).with_fence_window(tick(1800)?)).await?;
-    let AcquireResult::Refused(Refusal::TooEarly { wait }) = early else { panic!("{early:?}") };
-    assert!(wait > Duration::from_secs(1790) && wait < Duration::from_secs(1803), "{wait:?}");
-    assert!(ours.acquire(request("k", 1000).with_fence_window(tick(0)?)).await.is_ok());
+    // By the first answer, and after steps.
+    for ahead in [HOUR, 0, HOUR, -HOUR, HOUR] {
+        clock.set(ahead);
+        let early = ours.acquire(request("k", 1000).with_fence_window(tick(1800)?)).await?;
+        let AcquireResult::Refused(Refusal::TooEarly { wait }) = early else { panic!("{early:?}") };
+        assert!(wait > Duration::from_secs(1700) && wait < Duration::from_secs(1803), "{wait:?}");
+    }
+    let due = || request("k", 1000).with_fence_window(tick(0).unwrap());
+    until("due", async || ours.acquire(due()).await.unwrap().is_acquired()).await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_is_an_hour_off_changes_nothing_and_is_named() -> Result<()> {
+    let cluster = EtcdCluster::start(3)?;
+    let wrong = in_front(cluster.port(1), Some(3600)).await?;
+    let url = format!(
+        "etcd://127.0.0.1:{},127.0.0.1:{wrong},127.0.0.1:{}/p",
+        cluster.port(0),
+        cluster.port(2)
+    );
+    let ours = EtcdBackend::connect_with(&url, options().with_strict_clock(true)).await?;
+    let other = EtcdBackend::connect_with(&url, options()).await?;
+    let held = take(&ours, "k", 1000).await;
+    let machine = Timestamp::from_system_time(SystemTime::now())?;
+    assert!(held.expires_at - machine < Duration::from_secs(600), "{held:?}");
+    assert!(is_busy(&other, "k").await?);
+    until("over", async || !is_busy(&other, "k").await.unwrap()).await;
+    let report = other.report().await?;
+    let off: Vec<i64> =
+        report.told.iter().map(|told| told.clock.map_or(i64::MAX, ClockDrift::millis)).collect();
+    assert!(off[0].abs() < 1000 && off[2].abs() < 1000 && off[1] > HOUR - 5000, "{off:?}");
+    assert_eq!(report.told[1].member, format!("127.0.0.1:{wrong}"));
+    assert!(report.told[0].cluster.is_some() && report.told[0].cluster == report.told[2].cluster);
+    assert!(report.clock_drift.context("a drift")?.at_least() < Duration::from_secs(1));
+    Ok(())
+}
+
+/// A proxy that lets only calls through: this machine's clock counts, its steps are noticed, and a strict backend refuses.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_members_time_the_clock_counts_and_its_steps_do_not() -> Result<()> {
+    let port = in_front(shared().port(0), None).await?;
+    let (prefix, clock) = (fresh(), Clock::default());
+    let strict = backend_at(port, &prefix, options().with_strict_clock(true)).await;
+    let error = strict.acquire(request("k", 1)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error:?}");
+    assert!(error.message().contains("time is not known"), "{error:?}");
+    let ours = backend_at(port, &prefix, clock.options()).await;
+    let held = take(&ours, "k", 30_000).await;
+    let waiter_clock = Clock::default();
+    let waiter = backend_at(port, &prefix, waiter_clock.options()).await;
+    assert!(is_busy(&waiter, "k").await?);
+    waiter_clock.set(MINUTE);
+    assert!(is_busy(&waiter, "k").await?, "the earlier reading decides");
+    clock.set(-MINUTE);
+    let extend = ExtendRequest::new(held.lock_id, Duration::from_secs(31))?;
+    let ExtendResult::Extended { expires_at } = ours.extend(extend).await? else { panic!() };
+    assert!(expires_at > held.expires_at, "the later reading is written");
+    assert!(ours.clock_drift().is_none());
+    assert!(ours.report().await?.told[0].clock.is_none());
+    assert!(ours.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_of_two_clusters_are_refused_before_anything_is_written() -> Result<()> {
+    let (mut one, other) = (EtcdCluster::start(1)?, EtcdCluster::start(1)?);
+    let url = format!("etcd://127.0.0.1:{},127.0.0.1:{}/two", one.port(0), other.port(0));
+    let refused = |error: syncguard_etcd::LockError| {
+        assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error:?}");
+        assert!(error.message().contains("two clusters"), "{error:?}");
+    };
+    for _ in 0..8 {
+        let backend = EtcdBackend::connect_with(&url, options()).await?;
+        refused(backend.acquire(request("k", 60_000)).await.unwrap_err());
+        refused(backend.report().await.unwrap_err());
+    }
+    for cluster in [&one, &other] {
+        assert_eq!(Raw(cluster).names("two/"), [""; 0]);
+    }
+    // A member of the other cluster is the next one after a failure.
+    let hasty = EtcdOptions::new().without_clock_probe();
+    let backend = loop {
+        let backend = EtcdBackend::connect_with(&url, hasty.clone()).await?;
+        assert!(!backend.is_locked(IsLockedRequest::new("k")?).await?);
+        let held = take(&backend, "k", 60_000).await;
+        if Raw(&one).get("two/l/k").is_some() {
+            break backend;
+        }
+        assert!(backend.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
+    };
+    let before = Raw(&other).names("two/");
+    one.kill(0)?;
+    let mut errors = Vec::new();
+    until("refused", async || {
+        let error = backend.acquire(request("other", 60_000)).await.unwrap_err();
+        errors.push(error.code());
+        errors.contains(&ErrorCode::InvalidArgument)
+    })
+    .await;
+    assert_eq!(Raw(&other).names("two/"), before);
     Ok(())
 }

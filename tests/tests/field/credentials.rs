@@ -46,7 +46,7 @@ async fn outlives(url: &str, changes: impl FnOnce(&str) -> Result<()>) -> Result
     *now.0.lock().unwrap() = 2;
     let connects = async || -> Result<DynBackend, LockError> {
         let backend = connect_with_credentials(url, now.provider()).await?;
-        drop(backend.acquire(AcquireRequest::new("k", MINUTE)?).await?);
+        let _ = backend.acquire(AcquireRequest::new("k", MINUTE)?).await?;
         Ok(backend)
     };
     let error = connects().await.expect_err("no credentials");

@@ -52,7 +52,7 @@ async fn write(raw: &Raw, collection: &str, document: &Json, doubles: bool) {
 /// A backend whose clock shows the time of the record.
 async fn backend_at(url: &str, millis: u64) -> FirestoreBackend {
     let then = SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
-    let options: FirestoreOptions = options().with_clock(move || then);
+    let options: FirestoreOptions = options().with_store_clock(move || then);
     backend_with(url, options).await
 }
 

@@ -37,7 +37,7 @@ struct Way {
 }
 
 /// The number of looks at the clock before an acquire sends its commit.
-const BEFORE_ACQUIRE: usize = 3;
+const BEFORE_ACQUIRE: usize = 1;
 
 impl Way {
     async fn new() -> Result<Self> {
@@ -56,7 +56,7 @@ impl Way {
             }
         };
         let calls = Raw::at(&url, proxy.port());
-        let ours = calls.backend(&url, &options().with_clock(hook));
+        let ours = calls.backend(&url, &options().with_store_clock(hook));
         let other = backend(&url).await;
         let marker = take(&ours, "marker", HOUR_MS).await.lock_id;
         Ok(Self { proxy, ours, calls, other, raw: Raw::new(&url), looks, marker })
@@ -161,9 +161,12 @@ async fn a_late_acquire_is_given_back_by_the_clean_up() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_left_too_early_moves_no_counter_later() -> Result<()> {
     let way = Way::new().await?;
-    for (looks, calls) in [(1, 1), (BEFORE_ACQUIRE, 3)] {
+    for (looks, calls) in [(0, 1), (BEFORE_ACQUIRE, 3)] {
         way.calls.calls();
         way.looks.store(looks, Ordering::SeqCst);
+        if looks == 0 {
+            way.proxy.hold(Hold::Open);
+        }
         let acquiring = way.ours.acquire(request("k", HOUR_MS));
         tokio::select! {
             _ = acquiring => anyhow::bail!("an answer to what was held back"),
@@ -184,7 +187,7 @@ async fn what_was_left_too_early_moves_no_counter_later() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_runtime_took_with_it_moves_no_counter_later() -> Result<()> {
     let way = Way::new().await?;
-    way.looks.store(1, Ordering::SeqCst);
+    way.proxy.hold(Hold::Open);
     let elsewhere =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let ours = way.ours.clone();

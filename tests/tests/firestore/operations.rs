@@ -140,8 +140,8 @@ async fn cleanup_deletes_what_is_long_over_and_nothing_else() -> Result<()> {
     let url = fresh();
     let raw = Raw::new(&url);
     let (clock, hand) = hand_clock();
-    let plain = backend_with(&url, options().with_clock(clock.clone())).await;
-    let tidy = options().with_clock(clock).with_cleanup_in_is_locked(true);
+    let plain = backend_with(&url, options().with_store_clock(clock.clone())).await;
+    let tidy = options().with_store_clock(clock).with_cleanup_in_is_locked(true);
     let tidy = backend_with(&url, tidy).await;
     for key in ["kept", "old"] {
         let _expires = take(&plain, key, 5000).await;

@@ -53,8 +53,8 @@ async fn what_is_remembered_is_over_when_the_lock_is() -> Result<()> {
     let url = fresh();
     let raw = Raw::new(&url);
     let (clock, hand) = hand_clock();
-    let ours = raw.backend(&url, &FirestoreOptions::new().with_clock(clock.clone()));
-    let other = backend_with(&url, options().with_clock(clock)).await;
+    let ours = raw.backend(&url, &FirestoreOptions::new().with_store_clock(clock.clone()));
+    let other = backend_with(&url, options().with_store_clock(clock)).await;
 
     // Live until one second after its expiry: one call, without a query.
     let lock = take(&ours, "k", 5000).await;

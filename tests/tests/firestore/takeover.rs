@@ -14,7 +14,7 @@ use crate::firestore::support::{
 
 /// By its clock, all locks with less than two minutes left have expired.
 fn ahead(options: FirestoreOptions) -> FirestoreOptions {
-    options.with_clock(|| SystemTime::now() + Duration::from_secs(120))
+    options.with_store_clock(|| SystemTime::now() + Duration::from_secs(120))
 }
 
 /// Without a precondition on the lock, the contender would overwrite it.

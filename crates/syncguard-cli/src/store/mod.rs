@@ -206,10 +206,17 @@ impl Store {
         if let Some(folder) = &self.default {
             default::make(folder)?;
         }
-        let url = self
+        let mut url = self
             .parameters
             .iter()
             .fold(self.url.clone(), |url, (name, value)| url::with_parameter(&url, name, value));
+        // A command is better late than beside another one.
+        let by_time_told = ["etcd:", "etcds:", "firestore:"];
+        if by_time_told.iter().any(|scheme| url.starts_with(scheme))
+            && !url::has_parameter(&url, "strict_clock")
+        {
+            url = url::with_parameter(&url, "strict_clock", "true");
+        }
         Ok(match log_in::provider(&self.url, self.source.as_deref()) {
             Some(provider) => syncguard::connect_with_credentials(&url, provider).await?,
             None => syncguard::connect(&url).await?,

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | [`LockInventory`] | listings, and the raising of counters |
 //! | [`cancel`] | operations that go on without their caller |
-//! | [`StoreClock`] | the store's time without a query: deadlines of writes |
-//! | [`DriftGauge`] | how far this machine's clock is off the store's, where locks live by the clocks of the clients |
+//! | [`StoreClock`], [`StoreTime`] | the store's time without a query: when locks are over, and deadlines of writes |
+//! | [`ClockDrift`] | how far another clock is off the store's, for people |
 //! | [`make_storage_key`], [`make_fence_key`] | the names of records and counters, as the TypeScript library makes them |
 //! | [`backend_url`] | URLs with options |
 //! | [`hash_key`] | the hash of a key or a name for logs and errors |
@@ -33,7 +33,6 @@ mod call_source;
 pub mod cancel;
 mod clean_up_guard;
 mod client_options;
-mod clock_drift;
 mod connection;
 mod credentials;
 mod errors;
@@ -45,6 +44,7 @@ mod recent;
 pub mod signals;
 mod storage_key;
 mod store_clock;
+mod store_time;
 #[cfg(feature = "tls")]
 pub mod tls;
 
@@ -53,7 +53,6 @@ pub use self::call_source::{CallSource, is_unknown_name, sources};
 pub use self::clean_up_guard::{CLEAN_UP_GUARD, is_clearable};
 #[doc(hidden)]
 pub use self::client_options::ClientOptions;
-pub use self::clock_drift::{Clock, ClockDrift, DriftGauge, DriftLevel, SentAt, ServerTime};
 pub use self::connection::{Connection, Loan};
 pub use self::credentials::{Credentials, CredentialsProvider};
 pub use self::errors::{LOCK_ID_IN_USE, corrupt_record, lock_id_in_use};
@@ -63,7 +62,8 @@ pub use self::recent::Recent;
 pub use self::storage_key::{
     StorageKey, StorageLimits, make_fence_key, make_hashed_storage_key, make_storage_key,
 };
-pub use self::store_clock::StoreClock;
+pub use self::store_clock::{Clock, SentAt, ServerTime, StoreClock};
+pub use self::store_time::{ClockDrift, StoreTime};
 pub use crate::backend::LockInventory;
 pub use crate::client::outage_log::OutageLog;
 pub use crate::client::queue::{QueuePlace, RecipeQueue, owes_a_pause};

@@ -1,17 +1,23 @@
-//! An estimate of the store's clock.
+//! The store's time without a query.
 
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
-use crate::value::{Timestamp, Ttl};
+use super::store_time::{ClockDrift, StoreTime};
+use crate::rt::awake_and_asleep;
+use crate::value::{LockError, Timestamp};
 
-/// For authors of backends: the bounds of the store's clock, learned from its answers.
+/// For authors of backends: the store's time as bounds over a clock of this machine that nobody sets and that goes on while
+/// the machine sleeps, learned from the store's answers.
 ///
-/// A write that its sender may give up needs a deadline in the store's own time, after which the
-/// store refuses it: a request on the wire cannot be taken back, and the store may carry it out long after
-/// its sender has given it up. This clock gives that deadline.
+/// A store whose clients decide when a lock is over needs [`now`](Self::now): the lock of another holder is over only when
+/// the *earliest* time is behind its expiry and the tolerance, and an expiry is counted from the *latest* time. So bounds
+/// that are wide delay others, and never make two holders. A store that decides by itself needs only the
+/// [`deadline`](Self::deadline) of a write that its sender may give up: a request on the wire cannot be taken back, and the
+/// store may carry it out long after its sender has given it up.
 ///
 /// ```
 /// use std::time::Duration;
@@ -25,95 +31,273 @@ use crate::value::{Timestamp, Ttl};
 /// // … the store answers, and says what its clock showed …
 /// clock.learn(sent, Timestamp::from_millis(1_000_000)?);
 /// assert!(clock.deadline(Duration::from_secs(2)).unwrap() >= Timestamp::from_millis(1_002_000)?);
+/// assert!(clock.now()?.earliest <= Timestamp::from_millis(1_000_000)?);
 /// # Ok::<(), syncguard_core::LockError>(())
 /// ```
-#[derive(Debug)]
+///
+/// # Several sources
+///
+/// Each member of a cluster has a clock. The earliest time is one that a majority of the members has reached, and the latest
+/// one that a majority has not passed. Two majorities share a member, so of any two processes, neither's earliest time is
+/// behind the other's latest time, and a minority of wrong clocks changes nothing.
+///
+/// # A store that tells no time
+///
+/// Then this machine's wall clock counts. A step of it is a contradiction to the clock that nobody sets: from then on both
+/// readings count, the earlier one as the earliest time, the later one as the latest.
 pub struct StoreClock {
     base: Instant,
-    bounds: Mutex<Option<Bounds>>,
+    wall: Clock,
+    state: Mutex<State>,
 }
 
-/// The store's time less the time since `base`, in milliseconds.
+/// The wall clock of this machine: [`SystemTime::now`], unless a test replaces it.
+pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
+
+/// When a request was sent, by a clock that goes on while the machine sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SentAt(Instant);
+
+impl SentAt {
+    /// A request that is sent now.
+    #[must_use]
+    pub fn now() -> Self {
+        let (awake, asleep) = awake_and_asleep(Instant::now);
+        Self(awake + asleep)
+    }
+}
+
+/// The time that a server's clock showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerTime {
+    /// Microseconds since 1970, rounded down to a whole unit.
+    pub unix_micros: i64,
+    /// The unit in which the server tells its time, in microseconds; 0 if the time is exact.
+    pub unit_micros: i64,
+}
+
+struct State {
+    sources: Vec<Source>,
+    /// The wall clock, which never forgets a step.
+    wall: Source,
+}
+
+/// What is known of one clock.
+#[derive(Clone, Copy, Default)]
+struct Source {
+    newest: Option<Bounds>,
+    /// What was known before the clock was set, for as long as other processes may go by it.
+    former: Option<Bounds>,
+}
+
+/// The time of a clock less the time since `base`, in microseconds.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     earliest: i64,
     latest: i64,
-    /// When the bounds were learned, in milliseconds since `base`.
+    /// When they were true, in microseconds since `base`.
     at: i64,
 }
 
 impl Bounds {
-    /// For this time, narrower bounds are better than newer bounds.
-    const FRESH: i64 = 10_000;
+    /// They widen by 1 ms in this many milliseconds on each side, which is twice as fast as NTP slews a clock.
+    const AGEING: i64 = 1000;
 
-    fn width(self) -> i64 {
-        self.latest - self.earliest
+    fn aged(self, at: i64) -> Self {
+        let by = (at - self.at).max(0) / Self::AGEING;
+        Self { earliest: self.earliest - by, latest: self.latest + by, at }
     }
 
-    /// The newest narrow bounds win. If two bounds cannot both be true, the clock was set or
-    /// runs at another speed: then the newer bounds are true.
-    fn gives_way_to(self, newer: Self) -> bool {
-        newer.width() <= self.width()
-            || newer.at - self.at > Self::FRESH
-            || newer.earliest > self.latest
-            || newer.latest < self.earliest
+    /// Both of them; `None` if they contradict each other.
+    fn and(self, other: Self) -> Option<Self> {
+        let earliest = self.earliest.max(other.earliest);
+        let latest = self.latest.min(other.latest);
+        (earliest <= latest).then_some(Self { earliest, latest, ..self })
+    }
+
+    /// Either of them.
+    fn or(self, other: Self) -> Self {
+        let earliest = self.earliest.min(other.earliest);
+        Self { earliest, latest: self.latest.max(other.latest), ..self }
+    }
+}
+
+impl Source {
+    /// How long former knowledge counts after a clock was set: other processes ask for the time at least once a minute.
+    const SETTLES: i64 = 120_000_000;
+
+    fn learn(&mut self, new: Bounds) {
+        let known = self.newest.map(|known| known.aged(new.at));
+        self.newest = known.map_or(Some(new), |known| known.and(new)).or_else(|| {
+            let former = self.safe(new.at, Self::SETTLES);
+            self.former = former.map(|former| Bounds { at: new.at, ..former });
+            Some(new)
+        });
+    }
+
+    /// The bounds at this time, with the former ones if they are not older than `settles`.
+    fn safe(&self, at: i64, settles: i64) -> Option<Bounds> {
+        let newest = self.newest?.aged(at);
+        let former = self.former.filter(|former| at - former.at < settles);
+        Some(former.map_or(newest, |former| newest.or(former.aged(at))))
+    }
+}
+
+impl State {
+    /// The bounds that a majority of the sources stands for, and whether they are enough to do so.
+    fn agreed(&self, at: i64) -> (Option<Bounds>, bool) {
+        let known = self.sources.iter().filter_map(|source| source.safe(at, Source::SETTLES));
+        let known: Vec<Bounds> = known.collect();
+        let majority = self.sources.len() / 2 + 1;
+        if known.len() < majority {
+            return (known.into_iter().reduce(Bounds::or), false);
+        }
+        let mut earliest: Vec<i64> = known.iter().map(|it| it.earliest).collect();
+        let mut latest: Vec<i64> = known.iter().map(|it| it.latest).collect();
+        earliest.sort_unstable_by(|one, other| other.cmp(one));
+        latest.sort_unstable();
+        let bound = |sorted: &[i64]| sorted.get(majority - 1).copied();
+        let both = bound(&earliest).zip(bound(&latest));
+        (both.map(|(earliest, latest)| Bounds { earliest, latest, at }), true)
     }
 }
 
 impl StoreClock {
-    /// A clock that has learned nothing yet.
+    /// A clock of a store with one clock, which has learned nothing yet.
     #[must_use]
     pub fn new() -> Self {
-        Self { base: Instant::now(), bounds: Mutex::default() }
+        Self::of(1, Arc::new(SystemTime::now))
     }
 
-    /// Learns from an answer that came just now to a request sent at `sent`. The store's clock showed
-    /// `shown`, cut to whole milliseconds, at some point in between.
+    /// A clock of a store with this many clocks. `wall` counts where a majority of them is not known; of a store without a clock,
+    /// in tests, it is the store's time.
+    #[must_use]
+    pub fn of(sources: usize, wall: Clock) -> Self {
+        let state = State { sources: vec![Source::default(); sources], wall: Source::default() };
+        Self { base: SentAt::now().0, wall, state: Mutex::new(state) }
+    }
+
+    /// Learns from an answer that came just now to a request sent at `sent`. The store's clock showed `shown`, cut to whole
+    /// milliseconds, at some point in between.
     pub fn learn(&self, sent: Instant, shown: Timestamp) {
-        let shown = signed(shown.as_millis());
-        let sent = millis(sent.saturating_duration_since(self.base));
-        let at = millis(self.base.elapsed());
-        let newer = Bounds { earliest: shown - at - 1, latest: shown + 1 - sent, at };
-        let mut bounds = self.lock();
-        if bounds.is_none_or(|bounds| bounds.gives_way_to(newer)) {
-            *bounds = Some(newer);
+        let (now, since) = (SentAt::now(), Instant::now().saturating_duration_since(sent));
+        let micros = i64::try_from(shown.as_millis()).unwrap_or(i64::MAX).saturating_mul(1000);
+        let shown = ServerTime { unix_micros: micros, unit_micros: 1000 };
+        self.hears(0, now.0.checked_sub(since).map_or(now, SentAt), shown);
+    }
+
+    /// Learns from an answer of this source that came just now to a request sent at `sent`.
+    pub fn hears(&self, source: usize, sent: SentAt, shown: ServerTime) {
+        let (sent, at) = (self.micros(sent), self.micros(SentAt::now()));
+        let until = shown.unix_micros.saturating_add(shown.unit_micros);
+        let new = Bounds {
+            earliest: shown.unix_micros.saturating_sub(at).clamp(-FAR, FAR),
+            latest: until.saturating_sub(sent).clamp(-FAR, FAR),
+            at,
+        };
+        if let Some(source) = self.lock().sources.get_mut(source) {
+            source.learn(new);
         }
+    }
+
+    /// The store's time now.
+    ///
+    /// # Errors
+    ///
+    /// `Internal` for a clock that is out of range.
+    pub fn now(&self) -> Result<StoreTime, LockError> {
+        let at = self.micros(SentAt::now());
+        let mut state = self.lock();
+        if state.sources.is_empty() {
+            let wall = unix_micros((self.wall)());
+            return StoreTime::from_micros(wall, wall, true).ok_or_else(out_of_range);
+        }
+        let (told, is_told) = state.agreed(at);
+        let bounds = if is_told {
+            told
+        } else {
+            let wall = unix_micros((self.wall)());
+            let after = self.micros(SentAt::now());
+            let off = |at| wall.saturating_sub(at).clamp(-FAR, FAR);
+            state.wall.learn(Bounds { earliest: off(after), latest: off(at), at: after });
+            let wall = state.wall.safe(at, i64::MAX);
+            told.zip(wall).map(|(told, wall)| told.or(wall)).or(wall)
+        };
+        let time = |it: Bounds| StoreTime::from_micros(it.earliest + at, it.latest + at, is_told);
+        bounds.and_then(time).ok_or_else(out_of_range)
+    }
+
+    /// The bounds of one source's clock, if it is known.
+    #[must_use]
+    pub fn shown_by(&self, source: usize) -> Option<StoreTime> {
+        let at = self.micros(SentAt::now());
+        let bounds = self.lock().sources.get(source)?.newest?.aged(at);
+        StoreTime::from_micros(bounds.earliest + at, bounds.latest + at, true)
+    }
+
+    /// How far the clock of one source is ahead of the store's time, if both are known.
+    #[must_use]
+    pub fn drift_of(&self, source: usize) -> Option<ClockDrift> {
+        let time = self.now().ok().filter(|time| time.is_told)?;
+        Some(self.shown_by(source)?.ahead_of(time))
+    }
+
+    /// How far this machine's wall clock is ahead of the store's time; `None` if that is not known.
+    #[must_use]
+    pub fn drift(&self) -> Option<ClockDrift> {
+        let time = self.now().ok().filter(|time| time.is_told)?;
+        let wall = unix_micros((self.wall)());
+        Some(StoreTime::from_micros(wall, wall, false)?.ahead_of(time))
     }
 
     /// The deadline of a request that is sent now and given up after `bound`: the latest time that the store's
     /// clock may show when the bound is over. `None` if nothing was learned yet.
     #[must_use]
     pub fn deadline(&self, bound: Duration) -> Option<Timestamp> {
-        let latest = (*self.lock())?.latest;
-        let now = millis(self.base.elapsed()) + 1;
-        let deadline = (latest + now).saturating_add(millis(bound)).max(0);
-        Timestamp::from_millis(deadline.unsigned_abs()).or(Timestamp::from_millis(LAST)).ok()
+        let latest = self.lock().sources.first()?.newest?.latest;
+        let bound = i64::try_from(bound.as_micros()).unwrap_or(i64::MAX);
+        let deadline = (latest + self.micros(SentAt::now())).saturating_add(bound);
+        let millis = (deadline.max(0).unsigned_abs() / 1000).saturating_add(2);
+        Timestamp::from_millis(millis).or(Timestamp::from_millis(LAST)).ok()
     }
 
     /// How long until the store's clock has certainly passed this time, by the bounds that were learned.
     #[must_use]
     pub fn passes_in(&self, time: Timestamp) -> Duration {
-        let Some(bounds) = *self.lock() else { return Duration::ZERO };
-        let now = millis(self.base.elapsed());
-        let left = signed(time.as_millis()).saturating_sub(bounds.earliest + now);
-        Duration::from_millis(left.max(0).unsigned_abs())
+        let newest = self.lock().sources.first().and_then(|source| source.newest);
+        let Some(bounds) = newest else { return Duration::ZERO };
+        let time = i64::try_from(time.as_millis()).unwrap_or(i64::MAX).saturating_mul(1000);
+        let left = time.saturating_sub(bounds.earliest + self.micros(SentAt::now()));
+        Duration::from_millis(left.max(0).unsigned_abs().div_ceil(1000))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Bounds>> {
-        self.bounds.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Microseconds since `base`, at most ten thousand years so that sums cannot overflow.
+    fn micros(&self, at: SentAt) -> i64 {
+        let since = at.0.saturating_duration_since(self.base).as_micros();
+        i64::try_from(since).unwrap_or(i64::MAX).min(FAR)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The highest timestamp: 2⁵³ − 1.
 const LAST: u64 = (1 << 53) - 1;
 
-fn signed(millis: u64) -> i64 {
-    i64::try_from(millis).unwrap_or(i64::MAX)
+/// Some 30 000 years in microseconds.
+const FAR: i64 = 1_000_000_000_000_000_000;
+
+fn unix_micros(time: SystemTime) -> i64 {
+    let micros = |since: Duration| i64::try_from(since.as_micros()).unwrap_or(i64::MAX);
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => micros(since),
+        Err(before) => -micros(before.duration()),
+    }
 }
 
-/// The milliseconds of a duration, capped at the longest TTL so that sums cannot overflow.
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX).min(signed(Ttl::MAX.as_millis()))
+fn out_of_range() -> LockError {
+    LockError::internal("the store's clock is out of range")
 }
 
 impl Default for StoreClock {
@@ -122,81 +306,8 @@ impl Default for StoreClock {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: Duration = Duration::from_secs(1);
-
-    fn at(millis: u64) -> Timestamp {
-        Timestamp::from_millis(millis).unwrap()
-    }
-
-    fn deadline(clock: &StoreClock) -> u64 {
-        clock.deadline(SECOND).unwrap().as_millis()
-    }
-
-    async fn pass(millis: u64) {
-        tokio::time::advance(Duration::from_millis(millis)).await;
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_deadline_is_never_before_the_bound_is_over() {
-        let clock = StoreClock::new();
-        assert_eq!(clock.deadline(SECOND), None);
-        // The store's clock shows 5 000 000 at the base. It answers at any point of the round trip.
-        for (there, back) in [(100, 0), (0, 100), (50, 50), (3, 1), (400, 600), (0, 0)] {
-            let sent = Instant::now();
-            pass(there).await;
-            let shown = 5_000_000 + u64::try_from(millis(clock.base.elapsed())).unwrap();
-            pass(back).await;
-            clock.learn(sent, at(shown));
-            let real = 5_000_000 + u64::try_from(millis(clock.base.elapsed())).unwrap() + 1_000;
-            let deadline = deadline(&clock);
-            assert!(deadline >= real, "{there} {back}: {deadline} {real}");
-            assert!(deadline <= real + 105, "{there} {back}: {deadline} {real}");
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn narrow_bounds_stay_until_they_are_old_or_wrong() {
-        let clock = StoreClock::new();
-        clock.learn(Instant::now(), at(1_000_000));
-        let narrow = deadline(&clock);
-        let sent = Instant::now();
-        pass(200).await;
-        clock.learn(sent, at(1_000_000));
-        assert_eq!(deadline(&clock), narrow + 200, "a wide one that says nothing new");
-        // The clock was set back by a minute, and forward again.
-        clock.learn(Instant::now(), at(940_200));
-        assert_eq!(deadline(&clock), narrow + 200 - 60_000);
-        clock.learn(Instant::now(), at(1_000_200));
-        assert_eq!(deadline(&clock), narrow + 200);
-        // Wide bounds replace old ones.
-        pass(11_000).await;
-        let sent = Instant::now();
-        pass(100).await;
-        clock.learn(sent, at(1_011_201));
-        assert_eq!(deadline(&clock), narrow + 11_300 + 1);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn it_says_when_a_deadline_has_passed() {
-        let clock = StoreClock::new();
-        assert_eq!(clock.passes_in(at(7)), Duration::ZERO);
-        clock.learn(Instant::now(), at(1_000_000));
-        let deadline = clock.deadline(SECOND).unwrap();
-        let left = clock.passes_in(deadline);
-        assert!(left >= SECOND && left <= SECOND + Duration::from_millis(4), "{left:?}");
-        pass(2_000).await;
-        assert_eq!(clock.passes_in(deadline), Duration::ZERO);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn no_bound_is_too_long() {
-        let clock = StoreClock::new();
-        clock.learn(Instant::now(), at(LAST));
-        assert_eq!(clock.deadline(Duration::MAX).unwrap().as_millis(), LAST);
-        assert!(clock.passes_in(at(LAST)) < SECOND);
+impl fmt::Debug for StoreClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreClock").field("now", &self.now().ok()).finish_non_exhaustive()
     }
 }

@@ -8,7 +8,7 @@ use crate::rt::{Instant, Mutex};
 
 /// After a minute, what was logged is logged again: a longer time would hide a second outage in the same hour, a shorter one
 /// would fill the log of a fleet.
-pub(crate) const LOG_AGAIN: Duration = Duration::from_secs(60);
+const LOG_AGAIN: Duration = Duration::from_secs(60);
 
 /// Says when a failure that lasts is to be logged: once when it begins, and once when it ends. Clones share the
 /// state.

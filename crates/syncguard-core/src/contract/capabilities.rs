@@ -8,7 +8,7 @@ use crate::value::FenceToken;
 pub enum TimeAuthority {
     /// The store's clock: the clients' clocks do not matter.
     Server,
-    /// Each client's own clock: NTP must keep all of them in step.
+    /// The client that asks decides, by the store's time as its answers tell it, or by its own clock where they tell none.
     Client,
 }
 

@@ -15,7 +15,6 @@ use tokio::time::Instant;
 pub(crate) const SUSPEND_CHECK: Duration = Duration::from_secs(5);
 
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
-#[cfg_attr(test, expect(unused_imports, reason = "the model's clock never sleeps"))]
 pub(crate) use counted::awake_and_asleep;
 
 #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]

@@ -11,6 +11,7 @@ mod tokio_rt;
 
 #[cfg(not(test))]
 pub(crate) use asleep::SUSPEND_CHECK;
+pub(crate) use asleep::awake_and_asleep;
 #[cfg(test)]
 pub(crate) use model::{
     Instant, Mutex, RuntimeId, Spawner, is_usable, sleep_awake, sleep_until, yield_now,

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use syncguard_etcd::LockError;
+use syncguard_etcd::authoring::SentAt;
 use syncguard_etcd::simulated::tonic::{ConnectError, Request as Asking, Status};
 use syncguard_etcd::simulated::{Answers, Calling, Cluster, Requests, Service};
 use syncguard_etcd::wire::{TxnRequest, TxnResponse};
 
-use super::records::{Answer, Call};
+use super::records::{Answer, CLUSTER, Call, MEMBERS};
+use crate::flaw::Flaw;
 use crate::link::Link;
 use crate::listening::{Asked, Told};
 use crate::network::Outcome;
@@ -26,6 +28,10 @@ fn not_connected() -> Status {
 }
 
 impl Connection {
+    fn is(&self, flaw: Flaw) -> bool {
+        self.0.network().flaw == Some(flaw)
+    }
+
     fn call<T: 'static>(
         &self,
         call: Call,
@@ -46,7 +52,7 @@ impl Connection {
 
 impl Cluster for Connection {
     fn members(&self) -> usize {
-        1
+        if self.is(Flaw::NoMajority) { 1 } else { MEMBERS }
     }
 
     fn connect(&self, _: usize) -> Result<Arc<dyn Service>, LockError> {
@@ -54,15 +60,30 @@ impl Cluster for Connection {
         Ok(Arc::new(self.clone()))
     }
 
-    /// The answer has only the server's time.
-    fn get(&self, _: usize, _: &'static str) -> Calling<Option<String>> {
-        let second = self.call(Call::Date, |answer| match answer {
+    fn name(&self, member: usize) -> String {
+        member.to_string()
+    }
+
+    /// The answer has only the server's time and the cluster.
+    fn get(&self, member: usize, _: &'static str) -> Calling<Option<(SentAt, String)>> {
+        let process = self.0.member;
+        let member = if self.is(Flaw::NoMajority) { process % MEMBERS } else { member };
+        let (sent, is_untold) = (SentAt::now(), self.is(Flaw::WallTime));
+        // Then one half has its earliest bound where the latest one should be, and the other half the latest one where the
+        // earliest one should be.
+        let swapped = if process.is_multiple_of(2) { 1 } else { -1 };
+        let swapped = if self.is(Flaw::SwappedBounds) { swapped } else { 0 };
+        let second = self.call(Call::Date(member), |answer| match answer {
             Answer::Date(second) => Some(second),
             Answer::Txn(_) => None,
         });
         Box::pin(async move {
-            let time = UNIX_EPOCH + Duration::from_secs(second.await.ok()?.unsigned_abs());
-            Some(format!("Date: {}\r\n\r\n", httpdate::fmt_http_date(time)))
+            let second = second.await.ok()? + swapped;
+            let time = UNIX_EPOCH + Duration::from_secs(second.unsigned_abs());
+            let date = httpdate::fmt_http_date(time);
+            let name = if is_untold { "Age" } else { "Date" };
+            let body = format!(r#"{{"header":{{"cluster_id":"{CLUSTER}"}}}}"#);
+            Some((sent, format!("{name}: {date}\r\n\r\n{body}")))
         })
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use syncguard_etcd::{EtcdBackend, EtcdOptions, simulated};
 
-pub(crate) use self::records::{Call, Records, Reply};
+pub(crate) use self::records::{APART, Call, Records, Reply};
 
 use self::calls::Connection;
 use crate::link::Link;

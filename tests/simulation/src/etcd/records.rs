@@ -9,6 +9,7 @@ use syncguard_etcd::wire::{
     ResponseHeader, ResponseOp, Target, TxnRequest, TxnResponse, WatchRequest, WatchResponse,
     WatchUnion,
 };
+use syncguard_history::Random;
 
 use crate::listening::{Heard, Told};
 
@@ -16,8 +17,8 @@ use crate::listening::{Heard, Told};
 #[derive(Clone, Debug)]
 pub(crate) enum Call {
     Txn(TxnRequest),
-    /// The time of `/version`.
-    Date,
+    /// The time of this member.
+    Date(usize),
 }
 
 /// Its answer.
@@ -41,8 +42,8 @@ impl Call {
     }
 }
 
-#[derive(Default)]
 pub(crate) struct Records {
+    seed: u64,
     all: BTreeMap<Vec<u8>, Record>,
     revision: i64,
     writes: u64,
@@ -56,9 +57,8 @@ struct Record {
     revision: i64,
 }
 
-#[derive(Default, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 enum Quota {
-    #[default]
     Free,
     /// The next write crosses the quota: it fails, and is carried out.
     Reached,
@@ -74,13 +74,43 @@ const TOLERANCE: u64 = 1000;
 /// The beginning of the names of locks.
 const LOCKS: &[u8] = b"syncguard/l/";
 
+pub(super) const MEMBERS: usize = 5;
+pub(super) const CLUSTER: u64 = 7;
+
+/// The largest difference of the clocks of two members, in milliseconds.
+pub(crate) const APART: u64 = 300;
+
 impl Records {
+    /// A store without records. The seed decides about the clocks of the members.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            all: BTreeMap::new(),
+            revision: 0,
+            writes: 0,
+            watches: BTreeMap::new(),
+            quota: Quota::Free,
+        }
+    }
+
+    /// The clock of a member in microseconds. The clock of one may be wrong by up to an hour, and steps.
+    fn clock(&self, now: u64, member: usize) -> u64 {
+        const HOUR: u64 = 3_600_000_000;
+        let random = |salt: u64, most: u64| Random::new(self.seed ^ salt).below(most);
+        let number = member as u64;
+        if number == random(99, 2 * MEMBERS as u64) {
+            return now + random(now / 7_000_000, 2 * HOUR) - HOUR;
+        }
+        now + random(number << 32, APART * 1000) - APART * 500
+    }
+
     /// Carries out a call. `now` is in microseconds since 1970.
     pub(crate) fn carry_out(&mut self, now: u64, call: &Call) -> (Reply, Heard) {
         let txn = match call {
             Call::Txn(txn) => txn,
-            Call::Date => {
-                let second = i64::try_from(now / 1_000_000).expect("63 bits");
+            Call::Date(member) => {
+                let second = self.clock(now, *member) / 1_000_000;
+                let second = i64::try_from(second).expect("63 bits");
                 return (Ok(Answer::Date(second)), Heard::new());
             }
         };
@@ -149,7 +179,7 @@ impl Records {
             Request::Range(range) => ResponseOp { range: Some(self.range(range)) },
             _ => panic!("a change among reads"),
         };
-        let header = ResponseHeader { revision: self.revision };
+        let header = ResponseHeader { cluster_id: CLUSTER, revision: self.revision };
         TxnResponse { header: Some(header), succeeded, responses: reads.iter().map(read).collect() }
     }
 

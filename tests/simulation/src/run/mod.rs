@@ -63,7 +63,7 @@ impl<'a> Simulation<'a> {
         seed_randomness(Some(plan.seed));
         planted::plant(plan.flaw.map(Flaw::planted).unwrap_or_default());
         let mut random = Random::new(plan.seed);
-        let server = Server::of(plan.store, plan.flaw);
+        let server = Server::of(plan.store, plan.seed, plan.flaw);
         let mut odds = Odds { lost: 60, late: 120, doubled: 60 };
         if plan.flaw == Some(Flaw::ResentExtends) {
             odds.late = 1000;

@@ -30,7 +30,7 @@ impl Worker {
             _ => Missed::Each,
         };
         let (link, ahead) = (Arc::clone(&self.link), self.random.below(AHEAD));
-        let clock = move || UNIX_EPOCH + Duration::from_millis(link.wall() + ahead);
+        let clock = move || UNIX_EPOCH + Duration::from_millis(link.schedule() + ahead);
         let clock: Arc<dyn Fn() -> SystemTime + Send + Sync> = Arc::new(clock);
         let schedule = Schedule::every(Duration::from_secs(PERIOD))?;
         let ticks = Ticks::new(self.backend.clone(), key.as_str(), schedule)
@@ -72,7 +72,9 @@ impl Worker {
     pub(super) async fn tick(&mut self) -> Result<(), LockError> {
         let attempts = u64::from(self.attempts());
         let key = format!("tick-{attempts}");
-        let wall = self.link.wall() + self.random.below(AHEAD);
+        let is_wild = self.random.percent(10);
+        let wall = if is_wild { self.link.wall() } else { self.link.schedule() };
+        let wall = wall + self.random.below(AHEAD);
         let tick = wall / 1000 / PERIOD * PERIOD;
         let window = FenceWindow::new(fence(tick, 1)?, fence(tick, attempts)?)?
             .with_not_before(Timestamp::from_millis(tick * 1000)?);
@@ -82,6 +84,7 @@ impl Worker {
                 TriedInWindow::Acquired(guard) => {
                     return self.runs(guard, &key, tick, attempts).await;
                 }
+                TriedInWindow::Refused(Refusal::TooEarly { .. }) if is_wild => return Ok(()),
                 TriedInWindow::Refused(Refusal::TooEarly { wait }) => sleep(wait).await,
                 TriedInWindow::Busy(_) if self.random.percent(50) && !self.stop.is_cancelled() => {
                     sleep(self.random.millis(10, 300)).await;

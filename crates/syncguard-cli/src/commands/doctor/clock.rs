@@ -1,22 +1,28 @@
-//! The finding about this machine's clock, on stores whose locks live by the clocks of the clients.
+//! The finding about this machine's clock, on stores whose locks go by the store's time as the answers tell it.
 
-use syncguard::authoring::{ClockDrift, DriftLevel};
+use std::time::Duration;
+
+use syncguard::authoring::ClockDrift;
 
 use super::finding::Finding;
 
+/// A tick that is later than this is not run by default.
+const LATE: Duration = Duration::from_secs(10);
+
 pub(super) fn finding(drift: ClockDrift, store: &str) -> Finding {
-    of(drift.level(), drift.millis(), store)
+    of(drift.millis(), drift.at_least(), store)
 }
 
-fn of(level: DriftLevel, millis: i64, store: &str) -> Finding {
+fn of(millis: i64, at_least: Duration, store: &str) -> Finding {
     let side = if millis < 0 { "behind" } else { "ahead of" };
-    let says = format!("this machine's clock is {} ms {side} {store}'s", millis.unsigned_abs());
-    let mend = "sudo timedatectl set-ntp true (or: sudo chronyc makestep)";
-    match level {
-        DriftLevel::Fine => Finding::green("clock", says),
-        DriftLevel::Warn => Finding::yellow("clock", says, mend),
-        _ => Finding::red("clock", format!("{says}: locks may end early or late"), mend),
+    let says = format!(
+        "this machine's clock is {} ms {side} {store}'s, which decides about locks",
+        millis.unsigned_abs()
+    );
+    if at_least < LATE {
+        return Finding::green("clock", says);
     }
+    Finding::yellow("clock", says, "set this machine's clock: ticks measure their lateness by it")
 }
 
 #[cfg(test)]
@@ -26,14 +32,12 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_off_is_named() {
-        for (level, shown) in [
-            (DriftLevel::Fine, Level::Green),
-            (DriftLevel::Warn, Level::Yellow),
-            (DriftLevel::Block, Level::Red),
-        ] {
-            let finding = of(level, 700, "etcd");
-            assert!(finding.level == shown && finding.says.contains("700 ms ahead of"));
+        for (millis, level) in [(700, Level::Green), (9_000, Level::Green), (11_000, Level::Yellow)]
+        {
+            let finding = of(millis, Duration::from_millis(millis.unsigned_abs()), "etcd");
+            assert_eq!(finding.level, level, "{millis}");
+            assert!(finding.says.contains(&format!("{millis} ms ahead of etcd's")));
         }
-        assert!(of(DriftLevel::Block, -700, "etcd").says.contains("700 ms behind etcd's"));
+        assert!(of(-700, Duration::ZERO, "etcd").says.contains("700 ms behind etcd's"));
     }
 }

@@ -1,7 +1,9 @@
 //! Examines etcd.
 
+use syncguard::authoring::ClockDrift;
 use syncguard::authoring::backend_url::BackendUrl;
-use syncguard::etcd::{ClusterReport, EtcdBackend, EtcdOptions};
+use syncguard::contract::TIME_TOLERANCE;
+use syncguard::etcd::{ClusterReport, EtcdBackend, EtcdOptions, MemberReport};
 use syncguard::{DynBackend, ErrorCode};
 
 use super::clock;
@@ -39,7 +41,7 @@ fn access(url: &str) -> String {
 
 fn findings(report: &ClusterReport) -> Vec<Finding> {
     let certain = [version(report), members(report), history(report), time(report)];
-    certain.into_iter().chain(quota(report)).collect()
+    certain.into_iter().chain(quota(report)).chain(wrong_clocks(report)).collect()
 }
 
 /// Records of locks and of counters that cannot be read. If nothing can be listed, the access says so.
@@ -154,10 +156,30 @@ fn history(report: &ClusterReport) -> Finding {
 
 fn time(report: &ClusterReport) -> Finding {
     let unknown = || {
-        let says = "the members do not tell their time, so this machine's clock cannot be checked";
-        Finding::yellow("clock", says, "let this machine reach /version of the members over HTTP")
+        let says = "fewer than half of the members tell their time, so locks go by this machine's clock, and a strict \
+                    backend takes none";
+        Finding::yellow("clock", says, "let this machine reach the members of the URL over HTTP")
     };
     report.clock_drift.map_or_else(unknown, |drift| clock::finding(drift, "etcd"))
+}
+
+/// A clock that is further off than the tolerance is outvoted by a majority of right ones.
+fn wrong_clocks(report: &ClusterReport) -> Vec<Finding> {
+    let is_wrong = |off: ClockDrift| off.at_least() >= TIME_TOLERANCE;
+    let wrong = report
+        .told
+        .iter()
+        .filter_map(|told| Some((told, told.clock.filter(|off| is_wrong(*off))?)));
+    let finding = |(told, off): (&MemberReport, ClockDrift)| {
+        let (side, millis) =
+            if off.millis() < 0 { ("behind", -off.millis()) } else { ("ahead of", off.millis()) };
+        let says = format!(
+            "the clock of the member {} is {millis} ms {side} that of a majority",
+            told.member
+        );
+        Finding::yellow("clock of a member", says, "set the clock of that member")
+    };
+    wrong.map(finding).collect()
 }
 
 #[cfg(test)]
