@@ -275,7 +275,7 @@ fn a_late_loss_is_announced_without_a_runtime_as_well() {
 
     // Asked in a runtime without timers, and by a future that no runtime polls.
     let backend = FaultyBackend::new();
-    let guard = first.block_on(acquire(&backend, config(1_500))).unwrap();
+    let guard = first.block_on(acquire(&backend, config(4_000))).unwrap();
     let token =
         Builder::new_current_thread().build().unwrap().block_on(async { guard.lost_token() });
     let mut lost = Box::pin(guard.lost());

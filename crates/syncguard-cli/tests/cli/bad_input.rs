@@ -71,7 +71,11 @@ fn bad_input_is_named_and_locks_nothing() -> Result<()> {
         (&["run", "k"], 64, "<COMMAND>"),
         (&["run", "--", "env", "true"], 64, "run KEY -- COMMAND"),
         (&["run", "-n", "-w1s", "--", "env", "true"], 64, "cannot be used with"),
-        (&["--quiet", "run", "--ttl", "1m", "--", "env", "--", "true"], 64, "run KEY -- COMMAND"),
+        (
+            &["--quiet", "run", "--ttl", "1m", "--", "env", "x", "--", "true"],
+            64,
+            "run KEY -- COMMAND",
+        ),
         (&["run", "k", "--", "no-such-command-7"], 127, "there is no such command"),
         (&["run", "k", "echo a; echo b"], 127, "run KEY -- sh -c 'echo a; echo b'"),
         (&["run", "k", "./a.sh --all"], 127, "run KEY -- sh -c './a.sh --all'"),

@@ -69,7 +69,7 @@ fn rotates(url: impl Fn(&str) -> String, changes: impl Fn(&str) -> Result<()>) -
         |options: &[&str]| harness.start(&[&["--store-file", store, "run"][..], options].concat());
     fs::write(store, url("hunter2-1"))?;
     let holds = ["k", "--", "sh", "-c", "echo held; read -r end; exit 0"];
-    let mut holder = start(&[&["--ttl", "5s"], &holds[..]].concat())?;
+    let mut holder = start(&[&["--ttl", "9s"], &holds[..]].concat())?;
     ensure!(holder.line()? == "held");
     let ticks = ["--loop", "--tick", "* * * * * *", "t", "--", "sh", "-c", "date +%s"];
     let mut looping = start(&ticks)?;
@@ -77,12 +77,12 @@ fn rotates(url: impl Fn(&str) -> String, changes: impl Fn(&str) -> Result<()>) -
     fs::write(store, format!("{}\n", url("hunter2-2")))?;
     changes("hunter2-2")?;
     // Longer than the lock lives without a renewal.
-    while looping.numbers()?[0] < before + 7 {}
+    while looping.numbers()?[0] < before + 11 {}
     looping.signal(rustix::process::Signal::TERM)?;
     looping.ended()?.expect(0)?;
     holder.end()?.expect(0)?;
 
-    let mut holder = start(&[&["--ttl", "2s"], &holds[..]].concat())?;
+    let mut holder = start(&[&["--ttl", "6s"], &holds[..]].concat())?;
     ensure!(holder.line()? == "held");
     changes("hunter2-3")?;
     let lost = holder.ended()?.expect(76)?;
