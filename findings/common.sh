@@ -1,0 +1,94 @@
+# What the scripts of this folder share: a folder that is removed at the end, packages in it, and the comparison.
+set -euo pipefail
+
+# A script has 110 seconds, and its processes end with it.
+if [ -z "${FINDING_IS_BOUNDED-}" ]; then
+    FINDING_IS_BOUNDED=yes exec timeout --kill-after=5 110 bash "$0" "$@"
+fi
+
+folder=$(mktemp -d)
+started=()
+export TZ=UTC LC_ALL=C.UTF-8 PYTHONPATH="$folder/python" PYTHONDONTWRITEBYTECODE=1
+
+finish() {
+    local status=$?
+    trap - EXIT INT TERM
+    for pid in "${started[@]}"; do kill "$pid" 2>/dev/null || true; done
+    for pid in "${started[@]}"; do wait "$pid" 2>/dev/null || true; done
+    rm -rf "$folder"
+    exit "$status"
+}
+trap finish EXIT
+trap 'exit 143' INT TERM
+cd "$folder"
+
+# Starts a program in the background; its output goes to the file log.
+start() {
+    "$@" >>"$folder/log" 2>&1 &
+    started+=($!)
+}
+
+# Waits up to 15 seconds until a command succeeds.
+await() {
+    for _ in $(seq 150); do
+        if "$@" >/dev/null 2>&1; then return; fi
+        sleep 0.1
+    done
+    echo "no success in 15 seconds: $*" >&2
+    tail -n 20 "$folder/log" >&2 || true
+    exit 1
+}
+
+# Python packages from PyPI, each as NAME==VERSION with all that it needs.
+wheels() {
+    python3 -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --root-user-action=ignore \
+        --target "$folder/python" "$@"
+    for package in "$@"; do
+        is_version "$package" "${package#*==}" \
+            "$(python3 -c 'import sys, importlib.metadata as m; print(m.version(sys.argv[1]))' "${package%==*}")"
+    done
+}
+
+# Packages from npm, each as NAME@VERSION.
+modules() {
+    npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$folder" "$@"
+    for package in "$@"; do
+        is_version "$package" "${package##*@}" \
+            "$(node -p "JSON.parse(require('fs').readFileSync('node_modules/${package%@*}/package.json')).version")"
+    done
+}
+
+# A package of Debian, as NAME VERSION, unpacked below the folder debian.
+debian() {
+    (cd "$folder" && apt-get download -qq "$1=$2" 2>/dev/null) || {
+        echo "apt-get cannot download $1=$2 (run apt-get update first)" >&2
+        exit 1
+    }
+    is_version "$1" "$2" "$(dpkg-deb --field "$folder/$1"_*.deb Version)"
+    dpkg -x "$folder/$1"_*.deb "$folder/debian"
+}
+
+is_version() {
+    echo "$1: version $3"
+    if [ "$2" != "$3" ]; then
+        echo "expected version $2" >&2
+        exit 1
+    fi
+}
+
+# Ports of the loopback address that nothing uses.
+ports() {
+    python3 -c '
+import socket, sys
+sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(int(sys.argv[1]))]
+print(*(s.getsockname()[1] for s in sockets))' "$1"
+}
+
+# Shows what was seen, and ends the script if it is something else than was seen when the script was written.
+seen() {
+    printf '%-58s %s\n' "$1" "$3"
+    if [ "$2" != "$3" ]; then
+        echo "this has changed: it was: $2" >&2
+        exit 1
+    fi
+}
