@@ -280,7 +280,6 @@ async fn take(
 
     let mut change = Change::default()
         .count(counter_name, counter, record.fence)
-        .without_conditions_if(is_planted("unchecked-counter"))
         .if_version(lock_name, seen.lock.as_ref().map(|lock| &lock.version))
         .put(lock_name, value.clone())
         .put(index, key.expose().into());

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use syncguard_core::authoring::planted::is_planted;
 use syncguard_core::authoring::{Attempt, Fault};
 use syncguard_core::contract::ExtendRequest;
 use syncguard_core::{ExtendResult, LockError, Ttl};
@@ -32,10 +31,9 @@ async fn once(
     request: &ExtendRequest,
     attempt: Attempt,
 ) -> Result<ExtendResult, Fault> {
-    let is_flawed = is_planted("unchecked-extend");
     let is_expected = |held: &Held| {
         let expires_at = held.record.expires_at;
-        request.expected_expiry.is_none_or(|expected| expected == expires_at) || is_flawed
+        request.expected_expiry.is_none_or(|expected| expected == expires_at)
     };
     let held = match inner.known_live(request.lock_id).await?.filter(is_expected) {
         Some(known) => known,
@@ -61,7 +59,6 @@ async fn once(
     let name = inner.layout.lock(record.key.expose());
     let change = Change::default()
         .if_version(&name, Some(&version))
-        .without_conditions_if(is_flawed)
         .put(&name, value.clone())
         .or_read(&[&name]);
     match inner.change(change, &attempt).await? {

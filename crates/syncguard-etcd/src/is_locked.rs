@@ -26,7 +26,7 @@ async fn once(
     let now = inner.time().await?.earliest;
     if inner.options.cleanup_in_is_locked && is_clearable(held.record.expires_at, now) {
         // Deletes only this version, so a lock of a later holder stays.
-        inner.in_background(delete(inner, &held, false).or_read(&[]));
+        inner.in_background(delete(inner, &held).or_read(&[]));
         return Ok(false);
     }
     Ok(held.record.is_live(now))

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use syncguard_core::authoring::planted::is_planted;
 use syncguard_core::authoring::{corrupt_record, hash_key};
 use syncguard_core::contract::{Holder, is_live};
 use syncguard_core::{Fence, Key, LockError, LockId, LockInfo, Timestamp};
@@ -70,9 +69,6 @@ impl Record {
     }
 
     pub(crate) fn is_live(&self, now: Timestamp) -> bool {
-        if is_planted("hasty-clients") {
-            return self.expires_at > now;
-        }
         is_live(self.expires_at, now)
     }
 

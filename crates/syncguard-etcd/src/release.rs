@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use syncguard_core::authoring::planted::is_planted;
 use syncguard_core::authoring::{Attempt, Fault};
 use syncguard_core::contract::ReleaseRequest;
 use syncguard_core::{Fence, LockError, ReleaseResult};
@@ -39,7 +38,7 @@ async fn once(
         },
     };
     let name = inner.layout.lock(held.record.key.expose());
-    let change = delete(inner, &held, is_planted("unchecked-release"));
+    let change = delete(inner, &held);
     let (change, counter) = raise(inner, request, &held, change, &attempt).await?;
     match inner.change(change.or_read(&[&name]), &attempt).await? {
         Changed::Done(_) => {
@@ -74,12 +73,11 @@ async fn raise(
     Ok((change.count(&name, seen, at_least), at_least))
 }
 
-/// Deletes a lock and its index entry, if the lock still has this version; in any case with a planted flaw.
-pub(crate) fn delete(inner: &Inner, held: &Held, flawed: bool) -> Change {
+/// Deletes a lock and its index entry, if the lock still has this version.
+pub(crate) fn delete(inner: &Inner, held: &Held) -> Change {
     let name = inner.layout.lock(held.record.key.expose());
     Change::default()
         .if_version(&name, Some(&held.version))
-        .without_conditions_if(flawed)
         .delete(&name)
         .delete(&inner.layout.index(held.record.lock_id))
 }

@@ -11,7 +11,6 @@
 //!   by it at most.
 
 use syncguard_core::authoring::cancel::{Settled, Unsettled};
-use syncguard_core::authoring::planted::is_planted;
 use syncguard_core::authoring::{Attempt, Fault};
 use syncguard_core::{Fence, LockError};
 
@@ -48,7 +47,7 @@ async fn once(inner: &Inner, acquire: &Unsettled, attempt: Attempt) -> Result<()
     // Without a deadline no transaction was sent.
     let Some(seen) = acquire.deadline else { return Ok(()) };
     let counter = record::counter(&counter_name, counter.as_ref())?;
-    if seen_as_deadline(counter)? > seen || is_planted("unmoved-counter") {
+    if seen_as_deadline(counter)? > seen {
         return Ok(());
     }
     let carried = lock.map(|lock| lock.record.fence);
@@ -58,6 +57,6 @@ async fn once(inner: &Inner, acquire: &Unsettled, attempt: Attempt) -> Result<()
 
 /// Deletes the lock if it is unchanged; returns whether it was.
 async fn remove(inner: &Inner, held: &Held, attempt: &Attempt) -> Result<bool, Fault> {
-    let change = delete(inner, held, is_planted("unchecked-clean-up"));
+    let change = delete(inner, held);
     Ok(matches!(inner.change::<0>(change.or_read(&[]), attempt).await?, Changed::Done(_)))
 }

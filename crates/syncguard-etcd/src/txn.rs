@@ -69,14 +69,6 @@ impl Change {
         self.0
     }
 
-    /// The same change without its conditions, for a planted flaw.
-    pub(crate) fn without_conditions_if(mut self, flawed: bool) -> Self {
-        if flawed {
-            self.0.compare.clear();
-        }
-        self
-    }
-
     fn when(mut self, name: &str, target: i32, value: Target) -> Self {
         self.0.compare.push(Compare { target, key: name.into(), target_union: Some(value) });
         self
