@@ -19,7 +19,9 @@ async fn the_etcd_backend_says_nothing() {
     let prefix = fresh();
     let mut handles = Vec::new();
     for cleanup in [true, false] {
-        handles.push(backend_with(&prefix, options().with_cleanup_in_is_locked(cleanup)).await);
+        // The suite judges the end of locks more exactly than a new process knows the members' time.
+        let options = options().with_cleanup_in_is_locked(cleanup).without_clock_probe();
+        handles.push(backend_with(&prefix, options).await);
     }
     let of_records = prefix.clone();
     let change = move |key: &str, change| {
