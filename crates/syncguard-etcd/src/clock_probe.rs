@@ -52,8 +52,8 @@ impl ClockProbe {
     const EXACT: Duration = Duration::from_millis(40);
     /// From this width on, as after an hour without use, an operation waits for new answers.
     const UNKNOWN: Duration = Duration::from_secs(2);
-    /// A lost answer is no proof that the time cannot be had.
-    const UNTOLD: u32 = 2;
+    /// Lost answers are no proof that the time cannot be had.
+    const UNTOLD: u32 = 4;
 
     pub(crate) fn new(
         members: Arc<Members>,
@@ -93,11 +93,11 @@ impl ClockProbe {
         self.keep_fresh();
         if is_known(time) {
             let _ = self.unknown.ends();
-        } else if self.untold.load(Ordering::Relaxed) < Self::UNTOLD {
-            let error = LockError::new(
-                ErrorCode::ServiceUnavailable,
-                "etcd's members cannot be asked for their time",
-            );
+        } else if self.untold.load(Ordering::Relaxed) < Self::UNTOLD
+            || !time.is_told && self.is_told_by_few()
+        {
+            let says = "a majority of etcd's members in the URL has not told its time yet";
+            let error = LockError::new(ErrorCode::ServiceUnavailable, says);
             return Err(Fault::new(error, FailureSubject::Server));
         } else if self.unknown.begins() {
             let (width_ms, is_told) = (time.width().as_millis(), time.is_told);
@@ -108,6 +108,12 @@ impl ClockProbe {
             );
         }
         Ok(time)
+    }
+
+    /// Whether some of several members tell the time, so the others can be expected to do so as well.
+    fn is_told_by_few(&self) -> bool {
+        let members = self.members.count();
+        members > 2 && (0..members).any(|member| self.clock.shown_by(member).is_some())
     }
 
     /// The time for a strict backend that takes a lock over: waits until the bounds are narrower than the tolerance, for
