@@ -25,6 +25,7 @@ mod outage;
 mod rw_lock;
 mod semaphore;
 mod ticks;
+mod wait_limit;
 
 pub use self::election::{Election, ElectionHandle, Term, TermEnd};
 pub use self::lock_set::{LockSet, lock_all};

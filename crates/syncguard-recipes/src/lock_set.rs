@@ -4,13 +4,15 @@ use std::fmt;
 use std::time::Duration;
 
 use futures_util::future::{join_all, select_all};
-use syncguard_core::authoring::{answer_patience, owes_a_pause, unanswered};
+use syncguard_core::authoring::owes_a_pause;
 use syncguard_core::contract::Holder;
 use syncguard_core::{
     AutoExtend, ErrorCode, IntoKey, Key, LockBackend, LockConfig, LockError, LockGuard, LossReason,
-    ReleaseResult, TryAcquired, acquire, try_acquire,
+    ReleaseResult, TryAcquired, try_acquire,
 };
 use tokio::time::Instant;
+
+use crate::wait_limit::WaitLimit;
 
 /// The recipe that observers are told for these locks.
 const RECIPE: &str = "lock_all";
@@ -149,14 +151,15 @@ impl<B: LockBackend> Taking<'_, B> {
         Ok(())
     }
 
-    fn left(&self) -> Duration {
-        self.limit.saturating_sub(self.waited)
+    /// What is left of the limit after this time.
+    fn limit_after(&self, waited: Duration) -> WaitLimit {
+        let left = self.limit.saturating_sub(waited);
+        WaitLimit { whole: self.limit, left, last_answer: self.last_answer }
     }
 
     /// Whether a caller may wait for this lock, and has the time to ask for it again.
     fn can_wait(&self, config: &LockConfig) -> bool {
-        let shortest = self.last_answer.max(Duration::from_millis(1));
-        config.acquisition().max_retries > 0 && self.left() >= shortest
+        config.acquisition().max_retries > 0 && self.limit_after(self.waited).has_time()
     }
 
     /// Takes a lock that was not taken at the first try.
@@ -166,31 +169,21 @@ impl<B: LockBackend> Taking<'_, B> {
         gap: Gap,
     ) -> Result<LockGuard<B>, LockError> {
         let (limit, counts) = match gap {
-            Gap::Busy if self.can_wait(config) => (self.left(), true),
+            Gap::Busy if self.can_wait(config) => (self.limit_after(self.waited), true),
             Gap::Busy => return Err(self.timeout_error(key, config, None)),
             // An outage is no wait, and after it there is the whole time for one.
-            Gap::Failed(_) if !config.ride_out().is_zero() => (self.limit, false),
+            Gap::Failed(_) if !config.ride_out().is_zero() => {
+                (self.limit_after(Duration::ZERO), false)
+            }
             Gap::Failed(error) => return Err(error),
         };
         let began = Instant::now();
-        let acquisition = config.acquisition().with_timeout(limit);
-        let result = acquire(self.backend, config.clone().with_acquisition(acquisition)).await;
-        let took = began.elapsed();
+        let still_held = |holder: Option<&Holder>| self.timeout_error(key, config, holder);
+        let result = limit.acquire(self.backend, config.clone(), still_held).await;
         if counts {
-            self.waited += took;
+            self.waited += began.elapsed();
         }
-        result.map_err(|error| match error.code() {
-            ErrorCode::AcquisitionTimeout => self.timeout_error(key, config, error.holder()),
-            // The limit has cut off the last request.
-            ErrorCode::NetworkTimeout if took >= limit => {
-                if limit <= answer_patience(self.last_answer) {
-                    self.timeout_error(key, config, None)
-                } else {
-                    unanswered(key, self.limit)
-                }
-            }
-            _ => error,
-        })
+        result
     }
 
     /// The error for a lock that others still have.

@@ -324,6 +324,43 @@ async fn a_read_belongs_to_the_task_that_asked_for_it() {
     writes(ms(0)).await.unwrap();
 }
 
+/// However late the gate or the slots become free, and however long the store takes to answer.
+#[tokio::test(start_paused = true)]
+async fn the_limit_counts_waiting_alone_and_errors_name_all_of_it() {
+    let limit = ms(5_000);
+    for (delay, gate_free_at) in [(0, 4_990), (20, 4_970), (50, 3_000), (50, 4_880), (50, 4_940)] {
+        for (writes, reader_stays) in [(true, false), (true, true), (false, false), (false, true)] {
+            let store = TestStore::new();
+            let process = || RwLock::new(store.clone(), KEY, 1).unwrap().with_wait_up_to(limit);
+            let (gate, reads) = (format!("{KEY}:rw:gate"), format!("{KEY}:rw:0"));
+            let gate = try_acquire(&store, gate).await.unwrap().acquired().unwrap();
+            let mut read = try_acquire(&store, reads).await.unwrap().acquired();
+            store.set_delay(ms(delay));
+            let (lock, started) = (process(), Instant::now());
+            let waiting = tokio::spawn(async move {
+                if writes { lock.write().await.map(drop) } else { lock.read().await.map(drop) }
+            });
+            sleep(ms(gate_free_at)).await;
+            if !reader_stays {
+                drop(read.take());
+            }
+            gate.release().await.unwrap();
+            let (result, took) = (waiting.await.unwrap(), started.elapsed());
+            let case = format!("{delay}, {gate_free_at}, {writes}, {reader_stays}: {result:?}");
+            assert!(took <= limit + 4 * ms(delay), "{took:?}, {case}");
+            let Err(error) = result else {
+                assert!(!reader_stays, "{case}");
+                continue;
+            };
+            // The gate itself may have come too late.
+            assert!(reader_stays || error.key().unwrap().expose().ends_with("gate"), "{case}");
+            assert_eq!(error.code(), ErrorCode::AcquisitionTimeout, "{case}");
+            assert!(error.message().contains(" is 5s (with_wait_up_to)"), "{case}");
+            assert!(gate_free_at > 3_000 || error.holder().is_some(), "{case}");
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_plain_lock_of_the_key_is_another_lock() {
     let store = MemoryBackend::new();

@@ -13,6 +13,7 @@ use std::time::Duration;
 use futures_util::future::{select_ok, try_join_all};
 use syncguard_core::authoring::pause::random_part;
 use syncguard_core::authoring::planted::is_planted;
+use syncguard_core::contract::Holder;
 use syncguard_core::{
     AutoExtend, ErrorCode, IntoKey, IntoTtl, Key, LockBackend, LockConfig, LockError, LockGuard,
     acquire, try_acquire,
@@ -22,6 +23,7 @@ use tokio::time::Instant;
 use self::process::{Process, Slot};
 pub use self::read::ReadGuard;
 pub use self::write::WriteGuard;
+use crate::wait_limit::WaitLimit;
 
 /// The recipe that observers are told for these locks.
 const RECIPE: &str = "rw_lock";
@@ -107,7 +109,7 @@ impl<B: LockBackend> RwLock<B> {
         /// How long a reader or writer blocks others after a crash; the tolerance comes on top. Locks are renewed after a
         /// third of it. Default: 30 s. A bad TTL is reported when the lock is asked for.
         with_ttl(ttl: impl IntoTtl) in config;
-        /// How long to wait at most for readers and writers, 1 ms to 100 years. Default: 5 s.
+        /// How long to wait at most for readers and writers, 1 ms to 100 years. Requests for free slots do not count. Default: 5 s.
         with_wait_up_to(timeout: Duration) in config;
     }
 
@@ -129,7 +131,7 @@ impl<B: LockBackend> RwLock<B> {
     /// Safe: dropping the future leaves no lock behind.
     pub async fn read(&self) -> Result<ReadGuard<B>, LockError> {
         self.config.check()?;
-        let limit = Some(self.deadline());
+        let began = Instant::now();
         // Outside of the loop, so that a reader keeps its place in the queue.
         let mut gate = None;
         loop {
@@ -137,12 +139,11 @@ impl<B: LockBackend> RwLock<B> {
             if let Some(share) = self.process.join() {
                 return Ok(ReadGuard::new(share));
             }
-            let gate =
-                gate.get_or_insert_with(|| Box::pin(self.lock(keys::gate(&self.key), limit)));
+            let gate = gate.get_or_insert_with(|| Box::pin(self.gate(Some(began))));
             tokio::select! {
                 biased;
                 () = opened => {}
-                gate = gate => return Box::pin(self.enter(gate?, limit)).await?.ok_or_else(gate_lost),
+                gate = gate => return Box::pin(self.enter(gate?)).await?.ok_or_else(gate_lost),
             }
         }
     }
@@ -162,8 +163,8 @@ impl<B: LockBackend> RwLock<B> {
         if let Some(share) = self.process.join() {
             return Ok(Some(ReadGuard::new(share)));
         }
-        let gate = self.lock(keys::gate(&self.key), None).await?;
-        Box::pin(self.enter(gate, None)).await
+        let gate = self.gate(None).await?;
+        Box::pin(self.enter(gate)).await
     }
 
     /// Begins to write. Waits for the readers and for writers before.
@@ -184,7 +185,7 @@ impl<B: LockBackend> RwLock<B> {
     ///
     /// Safe: dropping the future leaves no lock behind, and lets readers pass.
     pub async fn write(&self) -> Result<WriteGuard<B>, LockError> {
-        Box::pin(self.write_within(Some(self.deadline()))).await?.ok_or_else(gate_lost)
+        Box::pin(self.write_since(Some(Instant::now()))).await?.ok_or_else(gate_lost)
     }
 
     /// Begins to write if nobody reads or writes right now; `None` otherwise.
@@ -197,14 +198,18 @@ impl<B: LockBackend> RwLock<B> {
     ///
     /// Safe: dropping the future leaves no lock behind.
     pub async fn try_write(&self) -> Result<Option<WriteGuard<B>>, LockError> {
-        Box::pin(self.write_within(None)).await
+        Box::pin(self.write_since(None)).await
     }
 
-    async fn write_within(&self, limit: Limit) -> Result<Option<WriteGuard<B>>, LockError> {
+    /// `began` is `None` for a caller that does not wait.
+    async fn write_since(
+        &self,
+        began: Option<Instant>,
+    ) -> Result<Option<WriteGuard<B>>, LockError> {
         self.config.check()?;
         self.process.refuse_upgrade()?;
         let _waiting = Arc::clone(&self.process.writers);
-        let Some(gate) = self.lock(keys::gate(&self.key), limit).await? else { return Ok(None) };
+        let Some((gate, limit)) = self.gate(began).await? else { return Ok(None) };
         let all = keys::announced(gate.fence()).unwrap_or(0).max(self.slots);
         let slots = (u32::from(is_planted("skipped-slot"))..all).map(|slot| self.slot(slot, limit));
         let slots = tokio::select! {
@@ -222,10 +227,9 @@ impl<B: LockBackend> RwLock<B> {
     /// slot is free and there is no time to wait, and if the gate was lost.
     async fn enter(
         &self,
-        gate: Option<LockGuard<B>>,
-        limit: Limit,
+        gate: Option<(LockGuard<B>, Limit)>,
     ) -> Result<Option<ReadGuard<B>>, LockError> {
-        let Some(gate) = gate else { return Ok(None) };
+        let Some((gate, limit)) = gate else { return Ok(None) };
         if let Some(share) = self.process.renew() {
             return Ok(Some(ReadGuard::new(share)));
         }
@@ -258,50 +262,79 @@ impl<B: LockBackend> RwLock<B> {
     /// granted meanwhile.
     async fn any_slot(&self, limit: Limit) -> Result<Option<(u32, LockGuard<B>)>, LockError> {
         let first = self.first.load(Ordering::Relaxed);
+        let mut sent = Instant::now();
         for slot in (0..self.slots).map(|offset| (first + offset) % self.slots) {
+            sent = Instant::now();
             if let Some(taken) = self.slot(slot, None).await? {
                 return Ok(Some(taken));
             }
         }
-        if limit.is_none() {
-            return Ok(None);
-        }
-        let waits = (0..self.slots).map(|slot| Box::pin(self.slot(slot, limit)));
-        select_ok(waits).await.map(|(taken, _)| taken)
+        let Some(limit) = limit else { return Ok(None) };
+        let limit = WaitLimit { last_answer: sent.elapsed(), ..limit };
+        let waits = (0..self.slots).map(|slot| Box::pin(self.wait_for_slot(slot, limit)));
+        select_ok(waits).await.map(|(taken, _)| Some(taken))
     }
 
+    /// This slot. It is waited for only if it is not free, so that the limit cuts off no request for a free slot.
     async fn slot(
         &self,
         slot: u32,
         limit: Limit,
     ) -> Result<Option<(u32, LockGuard<B>)>, LockError> {
-        let guard = self.lock(keys::slot(&self.key, slot), limit).await?;
-        Ok(guard.map(|guard| (slot, guard)))
-    }
-
-    /// Takes the lock of this key. Without a limit it does not wait, and the answer is `None` if another caller has the lock.
-    async fn lock(
-        &self,
-        key: Result<Key, LockError>,
-        limit: Limit,
-    ) -> Result<Option<LockGuard<B>>, LockError> {
-        let config = self.config.clone().with_key(key?);
+        let config = self.config.clone().with_key(keys::slot(&self.key, slot)?);
+        let sent = Instant::now();
         // Boxed: otherwise the driver's future would be part of every caller's future.
-        let Some(limit) = limit else {
-            return Ok(Box::pin(try_acquire(&self.backend, config)).await?.acquired());
-        };
-        let left = limit.saturating_duration_since(Instant::now());
-        let config = config.with_wait_up_to(left.max(Duration::from_millis(1)));
-        Box::pin(acquire(&self.backend, config)).await.map(Some)
+        if let Some(guard) = Box::pin(try_acquire(&self.backend, config)).await?.acquired() {
+            return Ok(Some((slot, guard)));
+        }
+        let Some(limit) = limit else { return Ok(None) };
+        let limit = WaitLimit { last_answer: sent.elapsed(), ..limit };
+        self.wait_for_slot(slot, limit).await.map(Some)
     }
 
-    fn deadline(&self) -> Instant {
-        Instant::now() + self.config.acquisition().timeout
+    async fn wait_for_slot(
+        &self,
+        slot: u32,
+        limit: WaitLimit,
+    ) -> Result<(u32, LockGuard<B>), LockError> {
+        let key = keys::slot(&self.key, slot)?;
+        let still_held = |holder: Option<&Holder>| {
+            let message = format!(
+                "the lock of a slot was still held; the limit for all of the waiting is {:?} (with_wait_up_to)",
+                limit.whole
+            );
+            let error = LockError::new(ErrorCode::AcquisitionTimeout, message).with_key(&key);
+            holder.cloned().into_iter().fold(error, LockError::with_holder)
+        };
+        if !limit.has_time() {
+            return Err(still_held(None));
+        }
+        let config = self.config.clone().with_key(key.clone());
+        let guard = limit.acquire(&self.backend, config, still_held).await?;
+        Ok((slot, guard))
+    }
+
+    /// The gate, and what is left of the limit for the slots. A caller that does not wait gives no beginning, and gets `None`
+    /// if another caller has the gate.
+    async fn gate(
+        &self,
+        began: Option<Instant>,
+    ) -> Result<Option<(LockGuard<B>, Limit)>, LockError> {
+        let config = self.config.clone().with_key(keys::gate(&self.key)?);
+        let Some(began) = began else {
+            let gate = Box::pin(try_acquire(&self.backend, config)).await?.acquired();
+            return Ok(gate.map(|gate| (gate, None)));
+        };
+        // The gate is waited for first, and so it has the whole limit.
+        let gate = Box::pin(acquire(&self.backend, config)).await?;
+        let whole = self.config.acquisition().timeout;
+        let left = whole.saturating_sub(began.elapsed());
+        Ok(Some((gate, Some(WaitLimit { whole, left, last_answer: Duration::ZERO }))))
     }
 }
 
 /// `None` for a caller that does not wait.
-type Limit = Option<Instant>;
+type Limit = Option<WaitLimit>;
 
 fn gate_lost() -> LockError {
     LockError::new(
