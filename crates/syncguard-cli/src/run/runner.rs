@@ -1,7 +1,7 @@
 //! The command under a held lock.
 
 use std::env;
-use std::path::absolute;
+use std::path::{Path, absolute};
 
 use syncguard::{Held, ReleaseResult};
 use tokio::time::Instant;
@@ -40,7 +40,8 @@ impl Runner<'_> {
         ];
         environment.extend(variables);
         // A relative path would be another file if the command is in another folder.
-        let file = env::var_os("SYNCGUARD_STORE_FILE").and_then(|path| absolute(path).ok());
+        let named = || env::var_os("SYNCGUARD_STORE_FILE").and_then(|path| absolute(path).ok());
+        let file = self.store.source().map(Path::to_owned).or_else(named);
         let file = file.and_then(|path| path.into_os_string().into_string().ok());
         environment.extend(file.map(|path| ("SYNCGUARD_STORE_FILE", path)));
         let file = self.store.file().and_then(LockFile::at);

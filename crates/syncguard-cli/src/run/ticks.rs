@@ -103,14 +103,12 @@ async fn run_one(
             let released = released(tried.as_mut(), &tick, &shutdown, signals).await;
             let is_marked = released.as_ref().is_ok_and(|released| released.is_released());
             let status = runner.status(&ended?, released)?;
-            if status != Status::SUCCESS {
-                if tick.attempt() < runner.options.ticks.attempts {
-                    runner.output.note(next_attempt(&tick, &runner.options.ticks));
-                }
-            } else if !is_marked {
-                runner
-                    .output
-                    .error("the tick could not be marked as done, so another attempt may follow");
+            let has_more = tick.attempt() < runner.options.ticks.attempts;
+            if status == Status::SUCCESS && !is_marked {
+                let follows = if has_more { ", so another attempt may follow" } else { "" };
+                runner.output.error(format!("the tick could not be marked as done{follows}"));
+            } else if has_more && status != Status::SUCCESS {
+                runner.output.note(next_attempt(&tick, &runner.options.ticks));
             }
             return Ok(status);
         }

@@ -140,6 +140,11 @@ impl Store {
         Self { access, ..self }
     }
 
+    /// The whole path of the file that the URL was read from.
+    pub(crate) fn source(&self) -> Option<&Path> {
+        self.source.as_deref()
+    }
+
     /// True if the user has named this store.
     pub(crate) fn is_named(&self) -> bool {
         self.default.is_none()
