@@ -191,11 +191,15 @@ impl PostgresOptions {
     /// Trusts the tables of this role as they are, with all that it has put on them and all rights that it has given.
     /// Default: nobody's; an empty text means the same.
     ///
+    /// Code on them that uses a function, an operator or a type of a role that is not trusted stays refused. An expression
+    /// itself has no owner: before you trust the owner of a table that was somebody else's, make the table anew.
+    ///
     /// The owner of a table decides what happens to locks, and the code of its triggers, defaults and expressions runs as
     /// the role that takes a lock. So the backend works only with tables that belong to its own role, to a role that its
     /// role may become, to the owner of the schema or of the database, or to a superuser, and that have no code on them:
     /// see [`DurabilityRisk`](crate::DurabilityRisk). Name the owner of the tables if it is another role, such as the
-    /// role that runs your migrations, or if a trigger of your own is on a table.
+    /// role that runs your migrations, or if a table has a trigger whose
+    /// function is that owner's.
     pub fn with_trusted_owner(mut self, role: impl Into<String>) -> Self {
         self.trusted_owner = role.into();
         self

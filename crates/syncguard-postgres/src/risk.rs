@@ -128,9 +128,11 @@ impl DurabilityRisk {
         let owner = match self {
             Self::SpecialTable { owner, .. }
             | Self::ForeignTable { owner, .. }
-            | Self::ForeignSchema { owner, .. }
-            | Self::ActingTable { owner, .. }
-            | Self::OpenTable { owner, .. } => owner,
+            | Self::ForeignSchema { owner, .. } => owner,
+            // The owner can be one of ours, and the code or the right somebody else's.
+            Self::ActingTable { .. } | Self::OpenTable { .. } => {
+                return "`syncguard doctor` prints the statements that mend it".to_owned();
+            }
             Self::HiddenRows { .. } => {
                 return "turn row-level security off for both tables, or give the role BYPASSRLS"
                     .to_owned();

@@ -30,30 +30,32 @@ found AS MATERIALIZED (
 ),
 -- All that runs code, beyond what set-up makes. The planner calls functions of indexes and of statistics, too. Oids below
 -- 16384 are PostgreSQL's own. A default may be a constant, or one of int8(int4), now, nextval and gen_random_uuid.
-code (relation, what) AS MATERIALIZED (
-  SELECT f.oid, pg_catalog.format('the trigger %I', t.tgname)
+code (relation, what, class, object) AS MATERIALIZED (
+  SELECT f.oid, pg_catalog.format('the trigger %I', t.tgname), t.tableoid, t.oid
   FROM found AS f JOIN pg_catalog.pg_trigger AS t ON t.tgrelid {=} f.oid
   WHERE NOT t.tgisinternal AND t.tgenabled {<>} 'D'
   UNION ALL
-  SELECT f.oid, pg_catalog.format('the rule %I', w.rulename)
+  SELECT f.oid, pg_catalog.format('the rule %I', w.rulename), w.tableoid, w.oid
   FROM found AS f JOIN pg_catalog.pg_rewrite AS w ON w.ev_class {=} f.oid
   WHERE w.rulename {<>} '_RETURN'
   UNION ALL
-  SELECT f.oid, pg_catalog.format('the constraint %I', k.conname)
+  SELECT f.oid, pg_catalog.format('the constraint %I', k.conname), k.tableoid, k.oid
   FROM found AS f JOIN pg_catalog.pg_constraint AS k ON f.oid {=} k.confrelid
     OR f.oid {=} k.conrelid AND k.contype {<>} 'p' AND k.contype {<>} 'u' AND k.contype {<>} 'n'
   UNION ALL
-  SELECT f.oid, pg_catalog.format('the default or the expression of the column %I', a.attname)
+  SELECT f.oid, pg_catalog.format('the default or the expression of the column %I', a.attname), d.tableoid, d.oid
   FROM found AS f JOIN pg_catalog.pg_attrdef AS d ON d.adrelid {=} f.oid
   JOIN pg_catalog.pg_attribute AS a ON a.attrelid {=} f.oid AND a.attnum {=} d.adnum
   WHERE d.adbin::pg_catalog.text
     {~} '[{](?!(CONST|FUNCEXPR|SQLVALUEFUNCTION) )|:funcid (?!(481|1299|1574|3432) )'
   UNION ALL
-  SELECT f.oid, pg_catalog.format('the type or the collation of the column %I', a.attname)
+  SELECT f.oid, pg_catalog.format('the type or the collation of the column %I', a.attname), t.class, t.oid
   FROM found AS f JOIN pg_catalog.pg_attribute AS a ON a.attrelid {=} f.oid
+  CROSS JOIN LATERAL (VALUES ('pg_catalog.pg_type'::pg_catalog.regclass::pg_catalog.oid, a.atttypid),
+    ('pg_catalog.pg_collation'::pg_catalog.regclass::pg_catalog.oid, a.attcollation)) AS t (class, oid)
   WHERE a.attnum {>} 0 AND NOT a.attisdropped AND (a.atttypid {>=} 16384 OR a.attcollation {>=} 16384)
   UNION ALL
-  SELECT f.oid, pg_catalog.format('the index %I', c.relname)
+  SELECT f.oid, pg_catalog.format('the index %I', c.relname), c.tableoid, c.oid
   FROM found AS f JOIN pg_catalog.pg_index AS i ON i.indrelid {=} f.oid
   JOIN pg_catalog.pg_class AS c ON c.oid {=} i.indexrelid
   WHERE i.indexprs IS NOT NULL OR i.indpred IS NOT NULL
@@ -61,9 +63,26 @@ code (relation, what) AS MATERIALIZED (
     OR EXISTS (SELECT FROM pg_catalog.pg_opclass AS o JOIN pg_catalog.pg_roles AS r ON r.oid {=} o.opcowner
       WHERE o.oid {=} ANY (i.indclass::pg_catalog.oid[]) AND NOT r.rolsuper)
   UNION ALL
-  SELECT f.oid, pg_catalog.format('the statistics %I', s.stxname)
+  SELECT f.oid, pg_catalog.format('the statistics %I', s.stxname), s.tableoid, s.oid
   FROM found AS f JOIN pg_catalog.pg_statistic_ext AS s ON s.stxrelid {=} f.oid
   WHERE s.stxkind::pg_catalog.text {~} 'e'
+),
+-- On a table of the owner that the options trust: the code, and all that it uses.
+behind (relation, what, class, object) AS (
+  SELECT code.* FROM code JOIN found AS f ON f.oid {=} code.relation WHERE f.is_vouched_for
+  UNION
+  SELECT b.relation, b.what, d.refclassid, d.refobjid
+  FROM behind AS b JOIN pg_catalog.pg_depend AS d ON d.classid {=} b.class AND d.objid {=} b.object
+  WHERE d.deptype {<>} 'e'
+    AND d.refclassid {<>} 'pg_catalog.pg_namespace'::pg_catalog.regclass::pg_catalog.oid
+),
+-- The code on such a table behind which something of somebody else stands. A superuser that initdb makes is not listed.
+strange (relation, what) AS (
+  SELECT b.relation, b.what
+  FROM behind AS b JOIN pg_catalog.pg_shdepend AS s ON s.classid {=} b.class AND s.objid {=} b.object
+  JOIN pg_catalog.pg_database AS d ON d.oid {=} s.dbid
+  WHERE d.datname {=} pg_catalog.current_database() AND s.deptype {=} 'o'
+    AND NOT EXISTS (SELECT FROM trusted WHERE trusted.oid {=} s.refobjid)
 ),
 -- Roles that may put code on a table.
 openings (relation, what) AS MATERIALIZED (
@@ -94,9 +113,11 @@ risks (word, name, owner, what) AS (
     pg_catalog.pg_get_userbyid(f.nspowner), '' FROM found AS f
   WHERE f.is_of_user AND NOT EXISTS (SELECT FROM trusted WHERE trusted.oid {=} f.nspowner)
   UNION ALL
-  SELECT 'acts', f.name, f.owner, pg_catalog.string_agg(code.what, ', ' ORDER BY code.what)
+  SELECT 'acts', f.name, f.owner, pg_catalog.string_agg(DISTINCT code.what, ', ')
   FROM found AS f JOIN code ON code.relation {=} f.oid
-  WHERE NOT f.is_vouched_for GROUP BY f.name, f.owner
+  WHERE NOT f.is_vouched_for
+    OR EXISTS (SELECT FROM strange AS s WHERE s.relation {=} f.oid AND s.what {=} code.what)
+  GROUP BY f.name, f.owner
   UNION ALL
   SELECT 'open', f.name, f.owner, pg_catalog.string_agg(DISTINCT openings.what, ', ')
   FROM found AS f JOIN openings ON openings.relation {=} f.oid

@@ -154,9 +154,14 @@ async fn of_others(risks: &[DurabilityRisk], catalog: &Catalog<'_>) -> Vec<Findi
                 format!("ALTER TABLE {table} DISABLE ROW LEVEL SECURITY")
             }
             DurabilityRisk::ForeignTable { table, owner, .. }
-            | DurabilityRisk::ActingTable { table, owner, .. }
             | DurabilityRisk::SpecialTable { table, owner, .. } => {
                 trust = Some(owner);
+                old.push(table.as_str());
+                texts.push(risk.to_string());
+                continue;
+            }
+            // The owner can be one of ours, and the code somebody else's.
+            DurabilityRisk::ActingTable { table, .. } => {
                 old.push(table.as_str());
                 texts.push(risk.to_string());
                 continue;
