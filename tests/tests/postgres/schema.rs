@@ -321,6 +321,11 @@ async fn capitals_count_as_in_the_operations_of_the_other_library() -> Result<()
     // Another program's table of this name is no table of locks.
     client.batch_execute("CREATE TABLE app_locks (door text)").await?;
     setup_schema(&pool(&shared().url(), 1), &options).await?;
+    // A stranger's table beside ours stops nobody.
+    let stranger = "CREATE ROLE folder; CREATE TABLE app_fences (LIKE syncguard_fence_counters); \
+                    ALTER TABLE app_fences OWNER TO folder";
+    client.batch_execute(stranger).await?;
+    works(&shared().url(), &options, "key").await?;
 
     let long = ["l".repeat(63), "f".repeat(63)];
     let options = PostgresOptions::new().with_tables(&long[0], &long[1]);

@@ -120,12 +120,12 @@ risks (word, name, owner, what) AS (
   GROUP BY f.name, f.owner
   UNION ALL
   SELECT 'open', f.name, f.owner, pg_catalog.string_agg(DISTINCT openings.what, ', ')
-  FROM found AS f JOIN openings ON openings.relation {=} f.oid
-  WHERE NOT f.is_vouched_for GROUP BY f.name, f.owner
+  FROM found AS f JOIN openings ON openings.relation {=} f.oid GROUP BY f.name, f.owner
   UNION ALL
   SELECT 'hides', f.name, f.owner, '' FROM found AS f WHERE pg_catalog.row_security_active(f.oid)
   UNION ALL
-  -- Earlier builds, and the set-up of the TypeScript library, make lower case of the name.
+  -- Earlier builds, and the set-up of the TypeScript library, make lower case of the name. Beside our table, a table that a
+  -- stranger has made is no reason to stop.
   SELECT 'folded', w.name, pg_catalog.format('%I.%I', n.nspname, c.relname),
     CASE WHEN pg_catalog.to_regclass(w.name) IS NULL THEN 'missing' ELSE '' END
   FROM wanted AS w
@@ -134,6 +134,9 @@ risks (word, name, owner, what) AS (
   JOIN pg_catalog.pg_namespace AS n ON n.oid {=} c.relnamespace
   JOIN pg_catalog.pg_attribute AS a ON a.attrelid {=} c.oid AND a.attname {=} w.mark AND NOT a.attisdropped
   WHERE pg_catalog.lower(w.name COLLATE pg_catalog."C") {<>} w.name
+    AND (pg_catalog.to_regclass(w.name) IS NULL
+      OR EXISTS (SELECT FROM trusted WHERE trusted.oid {=} c.relowner)
+      OR EXISTS (SELECT FROM found AS f WHERE f.relowner {=} c.relowner))
 ),
 hazards AS MATERIALIZED (
   SELECT pg_catalog.array_agg(part.value ORDER BY r.number, part.number) AS words
