@@ -94,9 +94,9 @@ impl ClockProbe {
         if is_known(time) {
             let _ = self.unknown.ends();
         } else if self.untold.load(Ordering::Relaxed) < Self::UNTOLD
-            || !time.is_told && self.is_told_by_few()
+            || !time.is_told && time.width() >= Self::UNKNOWN && self.is_told_by_few()
         {
-            let says = "a majority of etcd's members in the URL has not told its time yet";
+            let says = "a majority of etcd's members in the URL has not told its time yet, and this machine's clock differs";
             let error = LockError::new(ErrorCode::ServiceUnavailable, says);
             return Err(Fault::new(error, FailureSubject::Server));
         } else if self.unknown.begins() {
@@ -110,10 +110,9 @@ impl ClockProbe {
         Ok(time)
     }
 
-    /// Whether some of several members tell the time, so the others can be expected to do so as well.
+    /// Whether some member tells the time: if this machine's clock differs, nobody knows which of the two is right.
     fn is_told_by_few(&self) -> bool {
-        let members = self.members.count();
-        members > 2 && (0..members).any(|member| self.clock.shown_by(member).is_some())
+        (0..self.members.count()).any(|member| self.clock.shown_by(member).is_some())
     }
 
     /// The time for a strict backend that takes a lock over: waits until the bounds are narrower than the tolerance, for

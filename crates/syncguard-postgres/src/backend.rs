@@ -355,3 +355,29 @@ impl fmt::Debug for PostgresBackend {
         f.debug_struct("PostgresBackend").field("settings", &self.0.settings).finish()
     }
 }
+
+/// Creates missing tables and indexes.
+///
+/// Idempotent, and safe if many processes run it at once. If nothing is missing, nothing is changed, and the role
+/// needs no privilege but the use of the tables: for a role that may only use them, the call is a check. For the
+/// owner of the tables, the call also sets their autovacuum settings, unless they have some.
+///
+/// Tables of the TypeScript library are kept. They lack the column for [holders](syncguard_core::contract::Holder), which
+/// only [`with_schema_upgrade`](PostgresOptions::with_schema_upgrade) adds to them: locks work without.
+///
+/// To create the tables in your own migrations, see [`schema_sql`](crate::schema_sql).
+///
+/// # Errors
+///
+/// - `AuthFailed` if something is missing and the role may not create it, or if the role may not use the tables. The
+///   message says what to run, and as which role.
+/// - `InvalidArgument` if another kind of table has this name, if the schema does not exist, or if others could change
+///   or hide the rows of the tables: see [`DurabilityRisk`](crate::DurabilityRisk::is_always_refused).
+/// - The store's failures.
+///
+/// # Cancel safety
+///
+/// A started call goes on in the background. It creates everything or nothing.
+pub async fn setup_schema(pool: &Pool, options: &PostgresOptions) -> Result<(), LockError> {
+    PostgresBackend::from_pool(pool.clone(), options.clone())?.setup_schema().await
+}

@@ -188,8 +188,8 @@ impl PostgresOptions {
         self
     }
 
-    /// Trusts the tables of this role as they are, with all that it has put on them, but not with rights for others to put
-    /// code there. Default: nobody's; an empty text means the same.
+    /// Trusts the tables of this role as they are, with all that it has put on them and all rights that it has given.
+    /// Default: nobody's; an empty text means the same.
     ///
     /// Code on them that uses a function, an operator or a type of a role that is not trusted stays refused. An expression
     /// itself has no owner: before you trust the owner of a table that was somebody else's, make the table anew.

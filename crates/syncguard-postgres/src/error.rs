@@ -10,8 +10,6 @@ use syncguard_core::{ErrorCode, LockError};
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, ErrorPosition, Severity, SqlState};
 
-use crate::dial::unwrapped;
-
 /// A failed statement: the error for the caller, what it says about the connection, and what this crate may do.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -348,8 +346,10 @@ impl ServerSaid {
 
 /// Classifies a failure that the server did not report. The connection is gone.
 fn from_driver(error: &Error, phase: Phase) -> Failure {
-    if let Some(error) = unwrapped(error) {
-        return Failure::of_a_lost_connection(error.clone());
+    // The pool carries an error of ours as one of a stream.
+    let carried = io_cause(error).and_then(io::Error::get_ref);
+    if let Some(own) = carried.and_then(|carried| carried.downcast_ref::<LockError>()) {
+        return Failure::of_a_lost_connection(own.clone());
     }
     let (code, message) = if let Some(io) = io_cause(error) {
         match io.kind() {

@@ -240,12 +240,12 @@ mod url;
 pub use syncguard_core::*;
 pub use {deadpool_postgres, tokio_postgres};
 
-pub use self::backend::PostgresBackend;
+pub use self::backend::{PostgresBackend, setup_schema};
 pub use self::check_fence::{CheckFenceError, check_fence_sql};
 pub use self::config::PostgresOptions;
 pub use self::durability::DurabilityReport;
 pub use self::risk::DurabilityRisk;
-pub use self::schema::{schema_sql, setup_schema};
+pub use self::schema::schema_sql;
 pub use self::sql_fence::SqlFence;
 
 // Compiles the example of the README.

@@ -593,3 +593,19 @@ fn futures_are_small() {
         .unwrap()
         .spawn(async { (read.await.is_ok(), write.await.is_ok()) });
 }
+
+/// A writer whose gate becomes free at the end of its limit.
+#[tokio::test(start_paused = true)]
+async fn a_late_gate_cuts_off_no_request_for_a_free_slot() {
+    for free_at in (4_700..=4_945).step_by(5) {
+        let store = TestStore::new();
+        let process = || RwLock::new(store.clone(), KEY, 8).unwrap();
+        let (held, lock) = (process().write().await.unwrap(), process());
+        store.set_delay(ms(50));
+        let waiting = tokio::spawn(async move { lock.write().await.map(drop) });
+        sleep(ms(free_at)).await;
+        held.release().await.unwrap();
+        let code = waiting.await.unwrap().err().map(|error| error.code());
+        assert!(matches!(code, None | Some(ErrorCode::AcquisitionTimeout)), "{free_at}: {code:?}");
+    }
+}

@@ -325,7 +325,7 @@ async fn capitals_count_as_in_the_operations_of_the_other_library() -> Result<()
     let stranger = "CREATE ROLE folder; CREATE TABLE app_fences (LIKE syncguard_fence_counters); \
                     ALTER TABLE app_fences OWNER TO folder";
     client.batch_execute(stranger).await?;
-    works(&shared().url(), &options, "key").await?;
+    works(&shared().url(), &options, "beside").await?;
 
     let long = ["l".repeat(63), "f".repeat(63)];
     let options = PostgresOptions::new().with_tables(&long[0], &long[1]);

@@ -24,7 +24,6 @@ use tokio_postgres::{Client, Config, Connection, Error, Socket};
 
 use self::addresses::{LookUp, addresses, hosts};
 pub(crate) use self::dialer::Dialer;
-pub(crate) use self::refusal::unwrapped;
 use crate::error::{self, Phase};
 
 /// The limit for an address, if the configuration has none.

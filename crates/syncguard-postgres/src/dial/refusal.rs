@@ -10,8 +10,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::{Config, Error, NoTls};
 
-use crate::error::io_cause;
-
 /// A stream on which everything fails with this error.
 struct Refusing(LockError);
 
@@ -50,9 +48,4 @@ pub(super) async fn wrapped(error: LockError) -> Option<Error> {
     let mut config = Config::new();
     config.user("nobody").ssl_mode(SslMode::Disable);
     config.connect_raw(Refusing(error), NoTls).await.err()
-}
-
-/// The error inside.
-pub(crate) fn unwrapped(error: &Error) -> Option<&LockError> {
-    io_cause(error)?.get_ref()?.downcast_ref()
 }

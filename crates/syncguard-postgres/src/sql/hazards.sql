@@ -120,7 +120,8 @@ risks (word, name, owner, what) AS (
   GROUP BY f.name, f.owner
   UNION ALL
   SELECT 'open', f.name, f.owner, pg_catalog.string_agg(DISTINCT openings.what, ', ')
-  FROM found AS f JOIN openings ON openings.relation {=} f.oid GROUP BY f.name, f.owner
+  FROM found AS f JOIN openings ON openings.relation {=} f.oid
+  WHERE NOT f.is_vouched_for GROUP BY f.name, f.owner
   UNION ALL
   SELECT 'hides', f.name, f.owner, '' FROM found AS f WHERE pg_catalog.row_security_active(f.oid)
   UNION ALL

@@ -157,7 +157,11 @@ async fn tables_that_others_can_act_on_are_refused() -> Result<()> {
             let trusting = PostgresOptions::new().with_trusted_owner(owner.trim());
             let error = accepts_tables(&server, &trusting).await.err();
             let error = error.with_context(|| format!("trusted: {bad}"))?;
-            ensure!(error.to_string().contains(says), "{bad}: {error}");
+            // Of a constraint with an index, the index alone may use the function.
+            ensure!(
+                error.to_string().contains("runs code that set-up has not made"),
+                "{bad}: {error}"
+            );
         }
         ensure!(psql("SELECT last_value, is_called FROM calls")? == calls, "called: {bad}");
         psql(mend)?;
