@@ -17,10 +17,8 @@ fn all() -> [(PathBuf, &'static [(&'static str, Check)]); 2] {
 /// The target for the records of a store.
 const fn records_of(store: Store) -> Option<&'static str> {
     match store {
-        // Nobody else writes them.
-        Store::Memory => None,
-        // The schema checks types, and rusqlite reads columns by type.
-        Store::Sqlite => None,
+        // Nobody else writes those of memory; SQLite's schema checks types, and rusqlite reads columns by type.
+        Store::Memory | Store::Sqlite => None,
         Store::Redis => Some("redis_record"),
         Store::Postgres => Some("postgres_row"),
         Store::Etcd => Some("etcd_record"),

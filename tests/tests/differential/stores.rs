@@ -45,10 +45,8 @@ pub(crate) async fn fresh() -> Vec<DynBackend> {
 /// The simulated servers of a store.
 pub(crate) const fn simulated_by(store: Store) -> Option<Simulated> {
     match store {
-        // The simulation has the real store.
-        Store::Memory => None,
-        // A file has no server between its processes.
-        Store::Sqlite => None,
+        // The simulation has the real store of memory; a file has no server between its processes.
+        Store::Memory | Store::Sqlite => None,
         Store::Redis => Some(Simulated::Redis),
         Store::Postgres => Some(Simulated::Postgres),
         Store::Etcd => Some(Simulated::Etcd),
