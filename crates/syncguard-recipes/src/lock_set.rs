@@ -53,7 +53,7 @@ const MOST_AT_ONCE: usize = 16;
 ///   anything is sent.
 /// - `AcquisitionTimeout` if a lock was still held when the limit was over. The message says how many locks of the set
 ///   were held, and [`LockError::key`] is the key of the missing one.
-/// - The other errors of [`acquire`], for each of the locks.
+/// - The other errors of [`acquire`](syncguard_core::acquire), for each of the locks.
 /// - `ServiceUnavailable` if a lock was lost while the next one was waited for.
 ///
 /// After an error no lock of the set is held: the locks that were taken already are released in the background. A lock
