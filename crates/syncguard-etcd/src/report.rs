@@ -42,11 +42,11 @@ pub struct ClusterReport {
     pub was_never_compacted: bool,
     /// How far this machine's clock is off that of a majority of the members, if they tell their time.
     pub clock_drift: Option<ClockDrift>,
-    /// What each member of the URL tells over HTTP, in the order of the URL.
+    /// The answers of the members of the URL over HTTP, in the order of the URL.
     pub told: Vec<MemberReport>,
 }
 
-/// What a member of the URL tells over HTTP.
+/// The answer of a member of the URL over HTTP.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct MemberReport {

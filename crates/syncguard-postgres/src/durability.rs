@@ -74,7 +74,7 @@ fn listed<'a>(risks: impl Iterator<Item = &'a DurabilityRisk>) -> String {
     risks.map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// What the server says of itself and of the tables.
+/// The words of the server about itself and the tables.
 pub(crate) struct Inspection {
     pub(crate) report: DurabilityReport,
     pub(crate) tables: TableState,

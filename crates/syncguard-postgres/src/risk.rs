@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A finding.
 ///
-/// Those about [what others can do](Self::is_always_refused) are refused in every mode: see
+/// The risks about [what others can do](Self::is_always_refused) are refused in every mode: see
 /// [`PostgresOptions::with_trusted_owner`](crate::PostgresOptions::with_trusted_owner). The names of tables and schemas in
 /// them are quoted for SQL.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -55,7 +55,7 @@ pub enum DurabilityRisk {
         table: String,
         /// Its owner.
         owner: String,
-        /// What runs the code, such as `the trigger audit`.
+        /// The parts that run the code, such as `the trigger audit`.
         code: String,
     },
     /// Other roles may put triggers or foreign keys on a table.
@@ -123,7 +123,7 @@ impl DurabilityRisk {
         )
     }
 
-    /// What the user can do about a risk that is always refused.
+    /// The remedy of the user for a risk that is always refused.
     pub(crate) fn remedy(&self) -> String {
         let owner = match self {
             Self::SpecialTable { owner, .. }

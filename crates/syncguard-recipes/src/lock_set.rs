@@ -151,7 +151,7 @@ impl<B: LockBackend> Taking<'_, B> {
         Ok(())
     }
 
-    /// What is left of the limit after this time.
+    /// The rest of the limit after this time.
     fn limit_after(&self, waited: Duration) -> WaitLimit {
         let left = self.limit.saturating_sub(waited);
         WaitLimit { whole: self.limit, left, last_answer: self.last_answer }

@@ -6,7 +6,7 @@ use syncguard_core::authoring::{answer_patience, unanswered};
 use syncguard_core::contract::Holder;
 use syncguard_core::{ErrorCode, LockBackend, LockConfig, LockError, LockGuard, acquire};
 
-/// What is left of a caller's limit for the wait for a lock.
+/// The rest of a caller's limit for the wait for a lock.
 #[derive(Clone, Copy)]
 pub(crate) struct WaitLimit {
     /// The caller's limit. Errors name it.

@@ -444,14 +444,14 @@ async fn processes_with_different_numbers_are_safe() {
     assert_eq!(locks(&store).await.len(), 65, "the gate and the most slots");
 }
 
-/// What a process has at the moment.
+/// The state of a process.
 enum Use {
     Nothing,
     Read(ReadGuard<MemoryBackend>),
     Write(WriteGuard<MemoryBackend>),
 }
 
-/// All orders of five steps of three processes with different numbers of slots. A process that has nothing reads or writes;
+/// Each order of five steps of three processes with different numbers of slots. A process that has nothing reads or writes;
 /// one that reads or writes ends that, goes on as a reader, or dies and starts again.
 #[tokio::test(start_paused = true)]
 async fn no_order_lets_readers_and_writers_with_different_numbers_meet() {
@@ -487,7 +487,7 @@ async fn no_order_lets_readers_and_writers_with_different_numbers_meet() {
                 // No such step.
                 _ => continue 'orders,
             };
-            // What was dropped is given back in the background.
+            // A dropped lock is given back in the background.
             sleep(ms(1)).await;
             let all = of_the_dead.iter().chain(processes.iter().map(|(_, present)| present));
             let (mut readers, mut writers) = (0, 0);

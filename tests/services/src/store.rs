@@ -33,7 +33,7 @@ pub enum Store {
 }
 
 impl Store {
-    /// All of them.
+    /// Each of them.
     pub const ALL: [Self; 6] =
         [Self::Memory, Self::Sqlite, Self::Redis, Self::Postgres, Self::Etcd, Self::Firestore];
 

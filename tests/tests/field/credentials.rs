@@ -16,7 +16,7 @@ use super::{MINUTE, failures_before_an_extend, take};
 
 const PASSWORDS: [&str; 2] = ["hunter2-first", "hunter2-second"];
 
-/// What the provider answers now: the password with this number.
+/// The present answer of the provider: the password with this number.
 #[derive(Clone, Default)]
 struct Now(Arc<Mutex<usize>>);
 

@@ -76,7 +76,7 @@ async fn no_clock_of_a_client_counts() -> Result<()> {
             highest - lowest <= 100
         })
         .await;
-        // What is over is taken over, by a machine whose clock is an hour behind too.
+        // A lock that is over is taken over, by a machine whose clock is an hour behind too.
         let _left = take(&holder, "k", 1).await;
         clock.set(-60 * MINUTE);
         until("over", async || waiter.acquire(request("k", 1)).await.unwrap().is_acquired()).await;

@@ -342,7 +342,7 @@ async fn a_closed_pool() -> Result<()> {
     Ok(())
 }
 
-/// What takes the table away, for a while or for good; whether that is a loss; and what brings it back.
+/// A statement that takes the table away, for a while or for good; whether that is a loss; and what brings it back.
 const TAKES_AWAY: &[(&str, bool, &str)] = &[
     ("ALTER TABLE {} RENAME TO {}_moved", true, "ALTER TABLE {}_moved RENAME TO {}"),
     ("ALTER TABLE {} RENAME fence TO other", true, "ALTER TABLE {} RENAME other TO fence"),

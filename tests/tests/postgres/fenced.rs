@@ -163,7 +163,7 @@ async fn answer(client: &Client, sql: &str, (form, fence): (Bound, u64)) -> Opti
     })
 }
 
-/// What a column of each type makes of each type that is bound.
+/// The value that a column of each type makes of each type that is bound.
 #[tokio::test]
 async fn whatever_is_bound_no_late_writer_passes() -> Result<()> {
     let pages = [

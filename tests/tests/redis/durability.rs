@@ -143,7 +143,7 @@ async fn the_documented_access_rule_is_enough() -> Result<()> {
     assert_eq!(inventory(&backend).raise_counter("held", Fence::new(5)?).await?.get(), 5);
     let error = RedisBackend::connect_with(&url, options()).await.unwrap_err();
     assert!(error.message().contains("allow INFO"), "{error}");
-    // What INFO says is enough for a refusal.
+    // The words of INFO are enough for a refusal.
     raw.set_user("+info").await;
     server.cli(&["CONFIG", "SET", "appendonly", "no"])?;
     let error = RedisBackend::connect_with(&url, options()).await.unwrap_err();

@@ -76,7 +76,7 @@ async fn the_fence_has_no_expiry_and_a_foreign_value_is_refused() -> Result<()> 
     Ok(())
 }
 
-/// What the server would refuse in the middle, or what is no fence: nothing is written, and the fence stays.
+/// A write that the server would refuse in the middle, or without a fence: nothing is written, and the fence stays.
 #[tokio::test]
 async fn what_cannot_run_is_refused_before_the_first_write() -> Result<()> {
     let server = shared();

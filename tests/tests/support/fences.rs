@@ -41,7 +41,7 @@ const PAIRS: [(u64, u64); 5] = [
     (899_999_999_999_999, 900_000_000_000_000),
 ];
 
-/// What the column and the statement are for: a column of 64-bit numbers has to take every fence.
+/// The purpose of the column and the statement: a column of 64-bit numbers has to take every fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Column {
     Wide,
@@ -54,7 +54,7 @@ pub(crate) struct Case {
     pub(crate) writes: [(Bound, u64); 2],
 }
 
-/// What the store said to a write: the answer, if there was one, and the fence that is stored afterwards.
+/// The answer of the store to a write: the answer, if there was one, and the fence that is stored afterwards.
 pub(crate) type Said = (Option<u64>, u64);
 
 /// Every pair of fences in every pair of forms.

@@ -145,7 +145,7 @@ fn tables_that_others_can_act_on_are_red() -> Result<()> {
     Ok(())
 }
 
-/// What another role made before us. Its code counts its calls, also if they are rolled back.
+/// The tables that another role made before us. Its code counts its calls, also if they are rolled back.
 const SQUAT: &str = "CREATE ROLE eve; CREATE ROLE app LOGIN; GRANT CREATE ON SCHEMA public TO PUBLIC; SET ROLE eve;
     CREATE SEQUENCE calls; GRANT ALL ON calls TO PUBLIC;
     CREATE FUNCTION gift(text) RETURNS int LANGUAGE plpgsql IMMUTABLE AS

@@ -89,7 +89,7 @@ impl CredentialsProvider {
     ///
     /// # Errors
     ///
-    /// Those of the function; `NetworkTimeout` after this time, and `Internal` if the function panics.
+    /// The errors of the function; `NetworkTimeout` after this time, and `Internal` if the function panics.
     ///
     /// # Cancel safety
     ///

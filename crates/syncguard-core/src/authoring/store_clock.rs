@@ -82,11 +82,11 @@ struct State {
     wall: Source,
 }
 
-/// What is known of one clock.
+/// The knowledge of one clock.
 #[derive(Clone, Copy, Default)]
 struct Source {
     newest: Option<Bounds>,
-    /// What was known before the clock was set, for as long as other processes may go by it.
+    /// The knowledge from before the clock was set, for as long as other processes may go by it.
     former: Option<Bounds>,
 }
 

@@ -24,7 +24,7 @@ const GIFT: &str = "CREATE ROLE other; GRANT CREATE ON SCHEMA public TO other; S
     ALTER OPERATOR CLASS of_other USING btree OWNER TO other;
     CREATE TYPE like_ours AS (fence_key text, fence bigint, key_debug text)";
 
-/// What others can put on a table, how it is taken away, and how it is named. A `+` stands for `ALTER TABLE
+/// The code that others can put on a table, how it is taken away, and how it is named. A `+` stands for `ALTER TABLE
 /// syncguard_locks`.
 const ACTING: &[(&str, &str, &str)] = &[
     (
@@ -126,7 +126,7 @@ const ACTING: &[(&str, &str, &str)] = &[
 const CODE: &[&str] =
     &["the trigger", "the rule", "the constraint", "the column", "the index", "the statistics"];
 
-/// What a user may add.
+/// Additions that a user may make.
 const HARMLESS: &str = "CREATE INDEX ON syncguard_locks (user_key, expires_at_ms DESC);
     CREATE INDEX ON syncguard_locks USING hash (fence); CREATE STATISTICS plain ON key, user_key FROM syncguard_locks;
     + ADD COLUMN a text DEFAULT 'it''s', ADD COLUMN b bigint DEFAULT 0, ADD COLUMN c boolean DEFAULT false,

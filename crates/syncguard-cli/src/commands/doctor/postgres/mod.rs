@@ -43,7 +43,7 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
         findings
             .push(Finding::green("durability", "locks and fences survive a crash of the server"));
     }
-    // What mends unsafe tables also makes those that are missing.
+    // The statements that mend unsafe tables also make the missing ones.
     let missing = if is_safe { catalog.missing_tables().await } else { None };
     match missing {
         // Without its tables nothing works, signals included.
