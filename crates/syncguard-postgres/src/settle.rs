@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use syncguard_core::authoring::cancel::{Caller, Settled, Unsettled};
-use syncguard_core::authoring::planted::is_planted;
 use syncguard_core::{LockError, Timestamp};
 
 use crate::inner::Inner;
@@ -32,9 +31,7 @@ impl Inner {
         if first.at <= deadline {
             return Ok(Settled::NotYet(self.pool.clock().passes_in(deadline)));
         }
-        if !is_planted("one-look") {
-            self.release_if_there(acquire).await?;
-        }
+        self.release_if_there(acquire).await?;
         Ok(Settled::Done)
     }
 

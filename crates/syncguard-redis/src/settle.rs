@@ -2,7 +2,6 @@
 
 use syncguard_core::LockError;
 use syncguard_core::authoring::cancel::{Settled, Unsettled};
-use syncguard_core::authoring::planted::is_planted;
 
 use crate::inner::Inner;
 use crate::release;
@@ -19,7 +18,7 @@ pub(crate) async fn settle(inner: &Inner, acquire: &Unsettled) -> Result<Settled
         // If the acquire was sent once, it cannot be carried out a second time.
         !inner.connections.may_send_twice()
     } else {
-        time.is_some_and(|time| time > deadline) || is_planted("settled-too-soon")
+        time.is_some_and(|time| time > deadline)
     };
     if is_certain {
         return Ok(Settled::Done);

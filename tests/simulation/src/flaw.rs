@@ -1,10 +1,15 @@
 //! The planted flaws.
 
+use std::path::Path;
+
 use clap::ValueEnum;
 use syncguard_history::Invariant;
 
-use crate::plan::Store;
+use crate::plan::{Store, name_of};
 use crate::redis::Patch;
+
+/// The flaws that are a change of the library's code. Each is in a file of its name.
+const PATCHES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/patches");
 
 /// A flaw. Some are in the scripts of Redis, some in the simulated statements of PostgreSQL, some are planted in the
 /// code of a backend, and some are in a flawed copy of a user.
@@ -56,9 +61,9 @@ pub enum Flaw {
     LateRequests,
     /// The store extends a lock with any expected expiry.
     BlindExtends,
-    /// Redis cluster: a release that was sent twice counts as carried out once, so its second copy says "not held".
+    /// Redis cluster: the driver does not tell that it has sent a release twice, so the "not held" of the second copy counts.
     ForgottenCopy,
-    /// The backend takes the first "not held" for the end of a clean-up.
+    /// The first "not held" for a lock id is the last word: a clean-up that looks again finds nothing.
     SettledTooSoon,
     /// A user of the bare backend begins its work with a grant whose time is over.
     StaleGrant,
@@ -90,9 +95,10 @@ pub enum Flaw {
     /// PostgreSQL: an extend does not lock the row, and writes all of it, so a lock that was released meanwhile comes
     /// back.
     UpsertingExtend,
-    /// PostgreSQL: the backend sends an extend again after a lost connection.
+    /// PostgreSQL: an extend is carried out once more later, as if it was sent again after a lost connection.
     ResentExtends,
-    /// PostgreSQL: after a release, the backend ignores the first sending of an acquire that was sent twice.
+    /// PostgreSQL: a clean-up finds no lock that was released before, so the late sending of an acquire that was sent twice
+    /// keeps its lock.
     ForgottenSending,
     /// PostgreSQL: a clean-up does not check for a running acquire of the key.
     NotAlone,
@@ -134,8 +140,6 @@ impl Flaw {
     /// The name of the flaw in the code of a backend or a recipe.
     pub(crate) fn planted(self) -> &'static str {
         match self {
-            Self::SettledTooSoon => "settled-too-soon",
-            Self::ForgottenCopy => "forgotten-copy",
             Self::UncheckedCounter => "unchecked-counter",
             Self::UncheckedCleanUp => "unchecked-clean-up",
             Self::UncheckedRelease => "unchecked-release",
@@ -143,14 +147,18 @@ impl Flaw {
             Self::UnmovedCounter => "unmoved-counter",
             Self::UncheckedExtend => "unchecked-extend",
             Self::SettledLater => "settled-later",
-            Self::ResentExtends => "resent-extends",
-            Self::ForgottenSending => "forgotten-sending",
             Self::OneLook => "one-look",
             Self::SkippedSlot => "skipped-slot",
             Self::HastyReader => "hasty-reader",
             Self::KeptSlot => "kept-slot",
             _ => "",
         }
+    }
+
+    /// True if the flaw is a patch of the library, for `cargo xtask flaws`.
+    #[must_use]
+    pub fn is_patch(self) -> bool {
+        Path::new(PATCHES).join(name_of(&self)).with_extension("patch").exists()
     }
 
     /// The flaw as a change of the scripts of Redis.
@@ -205,6 +213,11 @@ impl Flaw {
                 ("if time - ARGV[4] > 0 then", "if false then"),
                 ("if time - ARGV[2] > 0 then", "if false then"),
             ],
+            Self::SettledTooSoon => vec![(
+                "if not name then\n  return refusal or { NOT_FOUND, time }",
+                "FLAW = FLAW or {}\nif not name or FLAW[ARGV[1]] then\n  \
+                 if #ARGV == 2 then FLAW[ARGV[1]] = true end\n  return refusal or { NOT_FOUND, time }",
+            )],
             Self::BlindExtends => vec![("if ARGV[5] ~= '' and", "if false and")],
             Self::EndlessWindow => vec![("number >= tonumber(BELOW)", "false")],
             Self::EarlyWindow => vec![("time < tonumber(NOT_BEFORE)", "false")],
@@ -281,6 +294,17 @@ impl Flaw {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A patch of another name would never be tried.
+    #[test]
+    fn each_patch_of_the_library_has_the_name_of_a_flaw() {
+        let mut names: Vec<_> =
+            std::fs::read_dir(PATCHES).unwrap().collect::<Result<_, _>>().unwrap();
+        names.retain(|file| {
+            !Flaw::all().iter().any(|flaw| *file.file_name() == *format!("{}.patch", name_of(flaw)))
+        });
+        assert!(names.is_empty(), "{names:?}");
+    }
 
     /// A patch that matches no script plants nothing.
     #[test]

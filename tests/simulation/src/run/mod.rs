@@ -65,9 +65,6 @@ impl<'a> Simulation<'a> {
         let mut random = Random::new(plan.seed);
         let server = Server::of(plan.store, plan.seed, plan.flaw);
         let mut odds = Odds { lost: 60, late: 120, doubled: 60 };
-        if plan.flaw == Some(Flaw::ResentExtends) {
-            odds.late = 1000;
-        }
         if plan.flaw == Some(Flaw::ForgottenCopy) {
             odds.doubled = 600;
         }
