@@ -73,7 +73,7 @@ pub(crate) async fn acquire(
     match (&result, lost) {
         (AcquireResult::Acquired(acquired), lost) => {
             acquired.fence.warn_near_limit("postgres", &request.key);
-            if let (Some(_), Some(deadline)) = (lost, caller.deadline())
+            if let (Some(_), Some(deadline)) = (lost, caller.void_after())
                 && !is_planted("forgotten-sending")
             {
                 // An earlier sending may still arrive, even after the release.

@@ -52,12 +52,15 @@ fn main() -> Result<()> {
     println!("SYNCGUARD_SEED={seed}");
     if arguments.flaws {
         for flaw in Flaw::all() {
-            find(*flaw, seed)?;
+            for store in flaw.stores() {
+                find(*flaw, *store, seed)?;
+            }
         }
         return Ok(());
     }
     if let Some(flaw) = arguments.flaw {
-        if let Some(shown) = smallest(&find(flaw, seed)?, flaw.breaks()) {
+        let store = arguments.store.unwrap_or(flaw.stores()[0]);
+        if let Some(shown) = smallest(&find(flaw, store, seed)?, flaw.breaks()) {
             println!("the fewest operations that show it:\n{shown}");
         }
         return Ok(());
@@ -71,14 +74,13 @@ fn main() -> Result<()> {
 }
 
 /// Runs until an invariant finds the flaw; returns the number of the run.
-fn find(flaw: Flaw, seed: u64) -> Result<Plan> {
+fn find(flaw: Flaw, store: Store, seed: u64) -> Result<Plan> {
     let started = Instant::now();
     let mut operations = 0;
     let mut seeds = seed..;
     loop {
         let seed = seeds.next().unwrap_or_default();
         ensure!(started.elapsed() < Duration::from_mins(1), "{flaw:?} was not found in a minute");
-        let store = flaw.store();
         // Few keys, so that a lock that is left behind disturbs other callers.
         let plan = Plan { flaw: Some(flaw), keys: 8, ..Plan::new(store, seed, 20_000) };
         let outcome = run(&plan, |_| {});
@@ -88,7 +90,7 @@ fn find(flaw: Flaw, seed: u64) -> Result<Plan> {
             let words = found.to_string();
             let first = words.lines().next().unwrap_or_default();
             println!(
-                "{flaw:?}: found in {:.1?}, {operations} operations, seed {seed}: {first}",
+                "{flaw:?}, {store:?}: found in {:.1?}, {operations} operations, seed {seed}: {first}",
                 started.elapsed()
             );
             return Ok(plan);

@@ -69,10 +69,10 @@ enum Quota {
 const LEADERLESS: u64 = 211;
 
 /// How long an expired lock counts as live, in milliseconds.
-const TOLERANCE: u64 = 1000;
+pub(super) const TOLERANCE: u64 = 1000;
 
 /// The beginning of the names of locks.
-const LOCKS: &[u8] = b"syncguard/l/";
+pub(super) const LOCKS: &[u8] = b"syncguard/l/";
 
 pub(super) const MEMBERS: usize = 5;
 pub(super) const CLUSTER: u64 = 7;
