@@ -69,7 +69,7 @@ enum Quota {
 const LEADERLESS: u64 = 211;
 
 /// How long an expired lock counts as live, in milliseconds.
-pub(super) const TOLERANCE: u64 = 1000;
+const TOLERANCE: u64 = 1000;
 
 /// The beginning of the names of locks.
 pub(super) const LOCKS: &[u8] = b"syncguard/l/";
