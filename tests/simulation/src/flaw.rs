@@ -217,7 +217,7 @@ impl Flaw {
             | Self::UnmovedCounter
             | Self::UncheckedExtend
             | Self::SettledLater => &[Store::Firestore, Store::Etcd],
-            // On etcd a client knows the time in bounds that are wider than the tolerance, which hides it.
+            // On etcd it takes many runs: the bounds in which a client knows the time are mostly wider than the tolerance.
             Self::HastyClients => &[Store::Firestore],
             Self::WallTime | Self::NoMajority | Self::SwappedBounds => &[Store::Etcd],
             // Statements that are not cancelled matter most.
