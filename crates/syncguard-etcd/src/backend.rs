@@ -171,7 +171,9 @@ impl LockBackend for EtcdBackend {
 }
 
 impl Settle for EtcdBackend {
-    async fn settle(&self, acquire: &Unsettled) -> Result<Settled, LockError> {
+    type VoidAfter = Fence;
+
+    async fn settle(&self, acquire: &Unsettled<Fence>) -> Result<Settled, LockError> {
         settle::settle(&self.0, acquire).await
     }
 }

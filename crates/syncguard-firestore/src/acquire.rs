@@ -7,7 +7,7 @@ use syncguard_core::authoring::{Attempt, Fault, StoreTime, lock_id_in_use};
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
 use syncguard_core::{Contention, Fence, LockError};
 
-use crate::document::{Counter, Record, last_fence, put, unless_flawed};
+use crate::document::{Counter, Record, last_fence, put};
 use crate::inner::Inner;
 use crate::names::Names;
 
@@ -23,7 +23,7 @@ use crate::names::Names;
 pub(crate) async fn acquire(
     inner: Arc<Inner>,
     request: AcquireRequest,
-    caller: Caller,
+    caller: Caller<Fence>,
 ) -> Result<AcquireResult, LockError> {
     let subject = |error: LockError| error.with_key(&request.key).with_lock_id(request.lock_id);
     let names = inner.layout.names(&request.key).map_err(subject)?;
@@ -113,7 +113,7 @@ async fn look(
     inner: &Inner,
     target: &Target<'_>,
     attempt: &Attempt,
-    caller: &Caller,
+    caller: &Caller<Fence>,
 ) -> Result<Look, Fault> {
     caller.check()?;
     let (names, request) = (target.names, target.request);
@@ -171,31 +171,27 @@ async fn look(
 /// Both preconditions are needed. If only the lock's were stated, a lock that was taken and released since
 /// the read would be as absent as before, but its fence has been used.
 ///
-/// So the commit is void as soon as the counter moves. The caller is therefore told the time at which the
-/// counter moved last, instead of a deadline until which the store accepts the commit; `settle` uses it.
+/// So the commit is void once the counter is above the one that was read; `settle` uses this.
 async fn take(
     inner: &Inner,
     target: &Target<'_>,
     attempt: &Attempt,
     free: Free,
-    caller: &Caller,
+    caller: &Caller<Fence>,
 ) -> Result<Acquired, Fault> {
     let Target { request, names, .. } = target;
     let (key, lock_id) = (&request.key, request.lock_id);
     let fence = request.next_fence(free.last_fence)?;
     let now = free.time.latest;
     let expires_at = now.plus(request.ttl)?;
-    let seen = Counter::moved_at(free.counter.as_ref())?;
+    let seen = free.counter.as_ref().map_or(Fence::ZERO, |counter| counter.last);
     let times = (now, expires_at);
     let holder = inner.client_state.holder_of(request);
     let lock = Record::document(names.lock.clone(), key, lock_id, times, fence, holder);
     let counter = Counter::document(names.fence.clone(), key, fence);
     let writes = vec![
         put(lock, free.lock.map(|lock| lock.version)),
-        unless_flawed(
-            "unchecked-counter",
-            put(counter, free.counter.map(|counter| counter.version)),
-        ),
+        put(counter, free.counter.map(|counter| counter.version)),
     ];
     caller.check()?;
     caller.sends(seen, attempt.call_bound());

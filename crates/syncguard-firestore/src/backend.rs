@@ -182,7 +182,9 @@ impl LockBackend for FirestoreBackend {
 }
 
 impl Settle for FirestoreBackend {
-    async fn settle(&self, acquire: &Unsettled) -> Result<Settled, LockError> {
+    type VoidAfter = Fence;
+
+    async fn settle(&self, acquire: &Unsettled<Fence>) -> Result<Settled, LockError> {
         settle::settle(&self.0, acquire).await
     }
 }

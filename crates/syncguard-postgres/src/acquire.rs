@@ -72,7 +72,7 @@ pub(crate) async fn acquire(
     match (&result, lost) {
         (AcquireResult::Acquired(acquired), lost) => {
             acquired.fence.warn_near_limit("postgres", &request.key);
-            if let (Some(_), Some(deadline)) = (lost, caller.deadline()) {
+            if let (Some(_), Some(deadline)) = (lost, caller.void_after()) {
                 // An earlier sending may still arrive, even after the release.
                 let bound = inner.pool.statement_timeout();
                 inner.resent_acquires.note(Unsettled::new(&request, deadline, bound), bound);

@@ -17,7 +17,7 @@ impl Inner {
     /// deadline had passed, every sending of the acquire has been committed or refused by then. The second attempt
     /// sees all of them. The first attempt is enough if it finds the lock of an acquire that was sent once.
     pub(crate) async fn settle(&self, acquire: &Unsettled) -> Result<Settled, LockError> {
-        let Some(deadline) = acquire.deadline else {
+        let Some(deadline) = acquire.void_after else {
             // The acquire was never sent.
             return Ok(Settled::Done);
         };

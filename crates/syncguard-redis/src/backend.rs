@@ -12,7 +12,9 @@ use syncguard_core::contract::{
 };
 use syncguard_core::inventory::Inventory;
 use syncguard_core::shared::ClientState;
-use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult};
+use syncguard_core::{
+    ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult, Timestamp,
+};
 
 use crate::client::Connections;
 use crate::config::RedisOptions;
@@ -297,6 +299,8 @@ impl LockBackend for RedisBackend {
 }
 
 impl cancel::Settle for RedisBackend {
+    type VoidAfter = Timestamp;
+
     async fn settle(&self, acquire: &cancel::Unsettled) -> Result<cancel::Settled, LockError> {
         settle::settle(&self.0, acquire).await
     }

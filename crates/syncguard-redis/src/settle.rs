@@ -9,7 +9,7 @@ use crate::release;
 /// Releases the lock, and says whether the acquire may still be carried out.
 pub(crate) async fn settle(inner: &Inner, acquire: &Unsettled) -> Result<Settled, LockError> {
     // Each sending sets its deadline first, so nothing was sent.
-    let Some(deadline) = acquire.deadline else { return Ok(Settled::Done) };
+    let Some(deadline) = acquire.void_after else { return Ok(Settled::Done) };
     // The acquire was sent to this section alone.
     let section = inner.layout.section_of(&acquire.key)?;
     let (result, time) =

@@ -68,7 +68,7 @@ fn main() -> Result<()> {
         return tries(arguments.flaw, seed);
     }
     if let Some(flaw) = arguments.flaw {
-        let store = arguments.store.unwrap_or(flaw.store());
+        let store = arguments.store.unwrap_or(flaw.stores()[0]);
         if let Some(shown) = smallest(&find(flaw, store, seed)?, flaw.breaks()) {
             println!("the fewest operations that show it:\n{shown}");
         }
@@ -86,7 +86,8 @@ fn main() -> Result<()> {
 fn tries(only: Option<Flaw>, seed: u64) -> Result<()> {
     row("flaw", "store", "found by rule", "operations", "seconds");
     let flaws = Flaw::all().iter().filter(|flaw| only.is_none_or(|only| only == **flaw));
-    let pairs = flaws.flat_map(|flaw| [flaw.store()].map(|store| (name_of(flaw), name_of(&store))));
+    let pairs =
+        flaws.flat_map(|flaw| flaw.stores().iter().map(|store| (name_of(flaw), name_of(store))));
     let pairs: Vec<_> = pairs.collect();
     let (next, threads) = (AtomicUsize::new(0), thread::available_parallelism()?);
     let tries = || -> Result<Vec<&(String, String)>> {

@@ -38,8 +38,6 @@ mod credentials;
 mod errors;
 mod failure;
 mod holder_column;
-#[doc(hidden)]
-pub mod planted;
 mod recent;
 pub mod signals;
 mod storage_key;
