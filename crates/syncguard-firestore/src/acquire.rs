@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::authoring::{Attempt, Fault, StoreTime, lock_id_in_use};
-use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
+use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired, is_live};
 use syncguard_core::{Contention, Fence, LockError};
 
 use crate::document::{Counter, Record, last_fence, put, unless_flawed};
@@ -34,6 +34,8 @@ pub(crate) async fn acquire(
     let mut races = Races::default();
     // Set once the retries are used up: the error if the last read shows no rival.
     let mut last_error = None;
+    // The earliest expiry of a lock that one of our commits may have taken.
+    let mut first_expiry = None;
     loop {
         let free = match look(&inner, &target, &attempts.attempt(), &caller).await {
             Ok(Look::Decided(result)) => return Ok(result),
@@ -55,7 +57,16 @@ pub(crate) async fn acquire(
         if let Some(error) = last_error {
             return Err(error);
         }
-        let fault = match take(&inner, &target, &attempts.attempt(), free, &caller).await {
+        let attempt = attempts.attempt();
+        let expires_at = free.time.latest.plus(request.ttl)?;
+        let first_expiry = *first_expiry.get_or_insert(expires_at);
+        // One lock id has one fence. Others may have seen the lock of the lost commit, and its time is over.
+        if let Some(lost) = &attempt.lost
+            && !is_live(first_expiry, free.time.latest)
+        {
+            return Err(subject(lost.clone()));
+        }
+        let fault = match take(&inner, &target, &attempt, free, &caller).await {
             Ok(acquired) => return Ok(AcquireResult::Acquired(acquired)),
             Err(fault) => fault,
         };

@@ -80,6 +80,8 @@ pub enum Flaw {
     NoMajority,
     /// etcd: the earliest bound of the store's time is where the latest one should be, and the other way round.
     SwappedBounds,
+    /// etcd: the library does not count the time for which the machine was asleep.
+    AwakeTime,
     /// etcd: after an unknown sending the backend answers "busy" at once, and cleans up later, when the caller may have the
     /// lock by another try.
     SettledLater,
@@ -224,9 +226,11 @@ impl Flaw {
             | Self::HastyClients
             | Self::UnmovedCounter
             | Self::UncheckedExtend => Store::Firestore,
-            Self::WallTime | Self::NoMajority | Self::SwappedBounds | Self::SettledLater => {
-                Store::Etcd
-            }
+            Self::WallTime
+            | Self::NoMajority
+            | Self::SwappedBounds
+            | Self::AwakeTime
+            | Self::SettledLater => Store::Etcd,
             // Statements that are not cancelled matter most.
             Self::StaleNow => Store::Pgbouncer,
             Self::MissingRowLock

@@ -120,6 +120,7 @@ fn what_is_wrong_is_found() {
         Flaw::WallTime,
         Flaw::NoMajority,
         Flaw::SwappedBounds,
+        Flaw::AwakeTime,
         Flaw::SettledLater,
         Flaw::ResentExtends,
         Flaw::EndlessWindow,

@@ -4,7 +4,7 @@ mod faults;
 
 use std::time::Instant;
 
-use syncguard_core::authoring::{planted, seed_randomness};
+use syncguard_core::authoring::{planted, seed_randomness, simulate_sleep};
 use syncguard_history::{Checker, Clock, Counts, Entry, History, Random, Recorder, Retained};
 
 use crate::flaw::Flaw;
@@ -52,7 +52,7 @@ struct Simulation<'a> {
 
 enum State {
     Works(Member),
-    /// Stopped by SIGSTOP until then.
+    /// Stopped by SIGSTOP or suspended, until then.
     Stopped(Member, u64),
     /// Killed by SIGKILL until then.
     Killed(u64),
@@ -143,6 +143,7 @@ impl<'a> Simulation<'a> {
         self.ends();
         seed_randomness(None);
         planted::plant("");
+        simulate_sleep(None);
     }
 
     fn outcome(self, started: Instant) -> Outcome {
