@@ -5,7 +5,7 @@ use std::sync::Arc;
 use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::authoring::{Attempt, Fault, StoreTime, lock_id_in_use};
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired, is_live};
-use syncguard_core::{Contention, Fence, LockError};
+use syncguard_core::{Contention, Fence, LockError, Timestamp};
 
 use crate::document::{Counter, Record, last_fence, put, unless_flawed};
 use crate::inner::Inner;
@@ -37,7 +37,7 @@ pub(crate) async fn acquire(
     // The earliest expiry of a lock that one of our commits may have taken.
     let mut first_expiry = None;
     loop {
-        let free = match look(&inner, &target, &attempts.attempt(), &caller).await {
+        let free = match look(&inner, &target, first_expiry, &attempts.attempt(), &caller).await {
             Ok(Look::Decided(result)) => return Ok(result),
             Ok(Look::Free(free)) => free,
             Err(fault) => match last_error {
@@ -58,14 +58,7 @@ pub(crate) async fn acquire(
             return Err(error);
         }
         let attempt = attempts.attempt();
-        let expires_at = free.time.latest.plus(request.ttl)?;
-        let first_expiry = *first_expiry.get_or_insert(expires_at);
-        // One lock id has one fence. Others may have seen the lock of the lost commit, and its time is over.
-        if let Some(lost) = &attempt.lost
-            && !is_live(first_expiry, free.time.latest)
-        {
-            return Err(subject(lost.clone()));
-        }
+        first_expiry.get_or_insert(free.time.latest.plus(request.ttl)?);
         let fault = match take(&inner, &target, &attempt, free, &caller).await {
             Ok(acquired) => return Ok(AcquireResult::Acquired(acquired)),
             Err(fault) => fault,
@@ -123,6 +116,7 @@ struct Free {
 async fn look(
     inner: &Inner,
     target: &Target<'_>,
+    first_expiry: Option<Timestamp>,
     attempt: &Attempt,
     caller: &Caller,
 ) -> Result<Look, Fault> {
@@ -145,6 +139,12 @@ async fn look(
         inner.remember(request.lock_id, &held.version, held.expires_at);
         let granted = Acquired::new(request.lock_id, held.expires_at, held.fence);
         return Ok(Look::Decided(AcquireResult::Acquired(granted)));
+    }
+    // One lock id has one fence. Others may have seen the lock of the lost commit, and its time is over.
+    if let Some(lost) = &attempt.lost
+        && first_expiry.is_some_and(|first| !is_live(first, time.latest))
+    {
+        return Err(lost.clone().into());
     }
     let refused = |refusal| Ok(Look::Decided(AcquireResult::Refused(refusal)));
     // A corrupt counter matters only once it is needed.
