@@ -57,9 +57,8 @@ pub(crate) async fn acquire(
         if let Some(error) = last_error {
             return Err(error);
         }
-        let attempt = attempts.attempt();
         first_expiry.get_or_insert(free.time.latest.plus(request.ttl)?);
-        let fault = match take(&inner, &target, &attempt, free, &caller).await {
+        let fault = match take(&inner, &target, &attempts.attempt(), free, &caller).await {
             Ok(acquired) => return Ok(AcquireResult::Acquired(acquired)),
             Err(fault) => fault,
         };
