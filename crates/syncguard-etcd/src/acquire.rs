@@ -234,15 +234,11 @@ async fn take(
     attempt: &Attempt,
     caller: &Caller<Fence>,
 ) -> Result<Step, Fault> {
-    let (is_strict, takes_over) = (inner.options.strict_clock, seen.lock.is_some());
-    let time = if is_strict && takes_over {
-        inner.probe.narrow_time().await?
+    let time = if inner.options.strict_clock {
+        inner.probe.strict_time(seen.lock.is_some()).await?
     } else {
         inner.time().await?
     };
-    if is_strict {
-        time.check(takes_over)?;
-    }
     let Target { request, lock: lock_name, counter: counter_name, index } = target;
     let (key, lock_id) = (&request.key, request.lock_id);
     let (counter, last_fence) = seen.last_fence(target)?;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::authoring::{Attempt, Fault, StoreTime, lock_id_in_use};
-use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
-use syncguard_core::{Contention, Fence, LockError};
+use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired, is_live};
+use syncguard_core::{Contention, Fence, LockError, Timestamp};
 
 use crate::document::{Counter, Record, last_fence, put};
 use crate::inner::Inner;
@@ -34,8 +34,10 @@ pub(crate) async fn acquire(
     let mut races = Races::default();
     // Set once the retries are used up: the error if the last read shows no rival.
     let mut last_error = None;
+    // The earliest expiry of a lock that one of our commits may have taken.
+    let mut first_expiry = None;
     loop {
-        let free = match look(&inner, &target, &attempts.attempt(), &caller).await {
+        let free = match look(&inner, &target, first_expiry, &attempts.attempt(), &caller).await {
             Ok(Look::Decided(result)) => return Ok(result),
             Ok(Look::Free(free)) => free,
             Err(fault) => match last_error {
@@ -55,6 +57,7 @@ pub(crate) async fn acquire(
         if let Some(error) = last_error {
             return Err(error);
         }
+        first_expiry.get_or_insert(free.time.latest.plus(request.ttl)?);
         let fault = match take(&inner, &target, &attempts.attempt(), free, &caller).await {
             Ok(acquired) => return Ok(AcquireResult::Acquired(acquired)),
             Err(fault) => fault,
@@ -112,6 +115,7 @@ struct Free {
 async fn look(
     inner: &Inner,
     target: &Target<'_>,
+    first_expiry: Option<Timestamp>,
     attempt: &Attempt,
     caller: &Caller<Fence>,
 ) -> Result<Look, Fault> {
@@ -134,6 +138,12 @@ async fn look(
         inner.remember(request.lock_id, &held.version, held.expires_at);
         let granted = Acquired::new(request.lock_id, held.expires_at, held.fence);
         return Ok(Look::Decided(AcquireResult::Acquired(granted)));
+    }
+    // One lock id has one fence. Others may have seen the lock of the lost commit, and its time is over.
+    if let Some(lost) = &attempt.lost
+        && first_expiry.is_some_and(|first| !is_live(first, time.latest))
+    {
+        return Err(lost.clone().into());
     }
     let refused = |refusal| Ok(Look::Decided(AcquireResult::Refused(refusal)));
     // A corrupt counter matters only once it is needed.

@@ -85,6 +85,8 @@ pub enum Flaw {
     NoMajority,
     /// etcd: the earliest bound of the store's time is where the latest one should be, and the other way round.
     SwappedBounds,
+    /// etcd: the library does not count the time for which the machine was asleep.
+    AwakeTime,
     /// Firestore, etcd: after an unknown sending the backend answers "busy" at once, and cleans up later, when the caller may have the
     /// lock by another try.
     SettledLater,
@@ -221,7 +223,9 @@ impl Flaw {
             | Self::SettledLater => &[Store::Firestore, Store::Etcd],
             // On etcd it takes many runs: the bounds in which a client knows the time are mostly wider than the tolerance.
             Self::HastyClients => &[Store::Firestore],
-            Self::WallTime | Self::NoMajority | Self::SwappedBounds => &[Store::Etcd],
+            Self::WallTime | Self::NoMajority | Self::SwappedBounds | Self::AwakeTime => {
+                &[Store::Etcd]
+            }
             // Statements that are not cancelled matter most.
             Self::StaleNow => &[Store::Pgbouncer],
             Self::MissingRowLock

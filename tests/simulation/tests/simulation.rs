@@ -123,6 +123,7 @@ fn what_is_wrong_is_found() {
         Flaw::WallTime,
         Flaw::NoMajority,
         Flaw::SwappedBounds,
+        Flaw::AwakeTime,
         Flaw::ResentExtends,
         Flaw::EndlessWindow,
         Flaw::EarlyWindow,

@@ -4,7 +4,7 @@ mod faults;
 
 use std::time::Instant;
 
-use syncguard_core::authoring::seed_randomness;
+use syncguard_core::authoring::{seed_randomness, simulate_sleep};
 use syncguard_history::{Checker, Clock, Counts, Entry, History, Random, Recorder, Retained};
 
 use crate::flaw::Flaw;
@@ -52,7 +52,7 @@ struct Simulation<'a> {
 
 enum State {
     Works(Member),
-    /// Stopped by SIGSTOP until then.
+    /// Stopped by SIGSTOP or suspended, until then.
     Stopped(Member, u64),
     /// Killed by SIGKILL until then.
     Killed(u64),
@@ -140,6 +140,7 @@ impl<'a> Simulation<'a> {
         self.lasted = round;
         self.ends();
         seed_randomness(None);
+        simulate_sleep(None);
     }
 
     fn outcome(self, started: Instant) -> Outcome {
