@@ -47,6 +47,12 @@ pub(crate) fn fetch(release: &Release) -> Result<Option<PathBuf>> {
     fetch::fetch(release, &target().join("servers"))
 }
 
+/// True on Debian 12: the list has servers of it, and of the release after it.
+pub(crate) fn can_fetch_all() -> bool {
+    let system = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    system.lines().any(|line| line == "VERSION_CODENAME=bookworm")
+}
+
 /// Parts of the names of the tests that use this server.
 pub(crate) fn tests_of(release: &Release) -> &'static [&'static str] {
     match release.name {

@@ -13,7 +13,8 @@ use crate::servers;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Runs everything: more rounds, larger models, longer fleets, and the tests in modules named `long`
+    /// Runs everything: more rounds, larger models, longer fleets, the tests in modules named `long`, and on Debian 12 those
+    /// of `--servers all`
     #[arg(long)]
     full: bool,
     /// Builds with optimisations
@@ -36,10 +37,16 @@ const AT_ONCE: &str = "--test-threads=8";
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if !options.servers.is_empty() {
-        return on_servers(options);
+        return Ok(on_servers(options, &options.servers)?.report());
     }
     let is_partial = !options.names.is_empty() || !options.package.is_empty();
     let mut tests = tests(options, &options.package, &options.names);
+    if options.full {
+        // The core and its tests are published, so they cannot use an unpublished package.
+        tests.env("SYNCGUARD_TESTS", "full").env("SYNCGUARD_SHUTTLE_TIMES", "8");
+    } else {
+        tests.args(["--skip", "long::"]);
+    }
     let mut totals = Totals::default();
     if is_partial {
         totals.add(&mut tests)?;
@@ -51,9 +58,16 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             totals.add(whole.env("CARGO_INCREMENTAL", "0"))?;
         }
     }
-    // The totals come last.
-    println!("tests: {} passed, {} failed", totals.passed, totals.failed);
-    Ok(totals.exit_code())
+    if options.full && !is_partial {
+        if servers::can_fetch_all() {
+            let of_servers = on_servers(options, &["all".to_owned()])?;
+            totals.passed += of_servers.passed;
+            totals.failed += of_servers.failed;
+        } else {
+            println!("`cargo xtask test --servers all` needs Debian 12, so it is left out here");
+        }
+    }
+    Ok(totals.report())
 }
 
 /// The tests of these packages, or of all, whose names contain one of these.
@@ -65,18 +79,12 @@ fn tests(options: &Options, packages: &[String], names: &[String]) -> Command {
     }
     tests.args(packages.iter().flat_map(|package| ["--package", package]));
     tests.args(options.release.then_some("--release")).arg("--").arg(AT_ONCE).args(names);
-    if options.full {
-        // The core and its tests are published, so they cannot use an unpublished package.
-        tests.env("SYNCGUARD_TESTS", "full").env("SYNCGUARD_SHUTTLE_TIMES", "8");
-    } else {
-        tests.args(["--skip", "long::"]);
-    }
     tests
 }
 
 /// One release after the other, the others as the system has them.
-fn on_servers(options: &Options) -> Result<ExitCode> {
-    let releases = servers::named(&options.servers)?;
+fn on_servers(options: &Options, names: &[String]) -> Result<Totals> {
+    let releases = servers::named(names)?;
     let (mut all, mut lines) = (Totals::default(), Vec::new());
     for release in releases {
         let mut totals = Totals::default();
@@ -90,8 +98,7 @@ fn on_servers(options: &Options) -> Result<ExitCode> {
         all.failed += totals.failed;
     }
     println!("\n{}", lines.join("\n"));
-    println!("tests: {} passed, {} failed", all.passed, all.failed);
-    Ok(all.exit_code())
+    Ok(all)
 }
 
 fn on_server(options: &Options, release: &Release, totals: &mut Totals) -> Result<()> {
@@ -122,7 +129,9 @@ struct Totals {
 }
 
 impl Totals {
-    fn exit_code(&self) -> ExitCode {
+    /// Prints the last line.
+    fn report(&self) -> ExitCode {
+        println!("tests: {} passed, {} failed", self.passed, self.failed);
         if self.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
