@@ -21,7 +21,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     for release in named(&options.names)? {
         match fetch(release)? {
             Some(folder) => {
-                println!("{}: export {}={}", release.id(), install::SERVERS, folder.display())
+                println!("{}: export {}={}", release.id(), install::SERVERS, folder.display());
             }
             None => println!("{}: the system has it", release.id()),
         }

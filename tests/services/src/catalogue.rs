@@ -26,7 +26,7 @@ pub enum Source {
     Distribution,
     /// A crate.
     Crate(Package),
-    /// A wheel of PyPI.
+    /// A wheel of `PyPI`.
     Wheel(Package, Python),
     /// A package of npm.
     Npm(Package),

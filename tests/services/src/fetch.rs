@@ -222,8 +222,8 @@ fn the_file(folder: &Path, start: &str, end: &str) -> Result<PathBuf> {
 }
 
 fn check_sum(file: &Path, package: &Package) -> Result<()> {
-    let sum: String =
-        Sha256::digest(fs::read(file)?).iter().map(|byte| format!("{byte:02x}")).collect();
+    let bytes = Sha256::digest(fs::read(file)?);
+    let sum = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
     ensure!(sum == package.sha256, "{} has the checksum {sum}", package.name);
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! pgpool-II, a pooler that sends reads to a standby.
 
+use std::fmt::Write as _;
 use std::process::Command;
 use std::time::Duration;
 
@@ -45,13 +46,14 @@ impl PgPool {
         );
         // Reads go to the standby alone.
         for (number, (server, weight)) in [(primary, 0), (standby, 1)].into_iter().enumerate() {
-            config += &format!(
+            write!(
+                config,
                 "backend_hostname{number} = '127.0.0.1'\n\
                  backend_port{number} = {}\n\
                  backend_weight{number} = {weight}\n\
                  backend_flag{number} = 'DISALLOW_TO_FAILOVER'\n",
                 server.port()
-            );
+            )?;
         }
         let file = folder.path().join("pgpool.conf");
         private_file(&file, &config)?;
