@@ -7,8 +7,8 @@
 use std::io;
 use std::time::Duration;
 
-use rustls::pki_types::ServerName;
 use rustls::Error;
+use rustls::pki_types::ServerName;
 use syncguard_core::LockError;
 use syncguard_core::authoring::TlsFault;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -68,7 +68,8 @@ async fn answers_in_plain_text(host: &str, port: u16) -> bool {
     matches!(timeout(PATIENCE, asking).await, Ok(Ok(true)))
 }
 
-const TLS: &str = "etcd speaks TLS on this port; does the URL want etcds:// in the place of etcd://?";
+const TLS: &str =
+    "etcd speaks TLS on this port; does the URL want etcds:// in the place of etcd://?";
 const NO_TLS: &str =
     "etcd speaks no TLS on this port; does the URL want etcd:// in the place of etcds://?";
 

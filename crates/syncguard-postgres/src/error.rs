@@ -378,9 +378,7 @@ fn from_driver(error: &Error, phase: Phase) -> Failure {
             "invalid configuration" | "invalid connection string" => {
                 (ErrorCode::InvalidArgument, "the connection cannot be set up so")
             }
-            "error performing TLS handshake" => {
-                (ErrorCode::InvalidArgument, NO_TLS)
-            }
+            "error performing TLS handshake" => (ErrorCode::InvalidArgument, NO_TLS),
             "unexpected message from server" => (ErrorCode::ServiceUnavailable, OTHER_ANSWER),
             _ => (ErrorCode::Internal, "the driver failed"),
         }

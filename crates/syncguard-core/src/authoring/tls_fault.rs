@@ -71,7 +71,8 @@ const OTHER_NAMES: &str = "the server's certificate is for other names than the 
 const UNTRUSTED: &str = "the server's certificate is not signed by an authority that is trusted here; \
                          sslrootcert in the URL names a file of those to trust";
 const UNUSABLE: &str = "the server's certificate cannot be used; sslrootcert in the URL may name another one than the server shows";
-const WANTS_A_CERTIFICATE: &str = "the server wants a client certificate; sslcert and sslkey in the URL name the files of one";
+const WANTS_A_CERTIFICATE: &str =
+    "the server wants a client certificate; sslcert and sslkey in the URL name the files of one";
 const WANTS_ANOTHER: &str = "the server does not accept the client certificate, or the lack of one; sslcert and sslkey in the URL \
                              name the files of one, signed by an authority that the server trusts";
 const CLIENT_EXPIRED: &str =

@@ -151,3 +151,99 @@ impl ResolvesClientCert for ClientCertificate {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// A new certificate and its key, in PEM.
+    fn made() -> (String, String) {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        (made.cert.pem(), made.signing_key.serialize_pem())
+    }
+
+    fn write(folder: &TempDir, (certificate, key): (&str, &str), mode: u32) {
+        let path = folder.path().join("key");
+        let _ = fs::remove_file(&path);
+        fs::write(&path, key).unwrap();
+        fs::write(folder.path().join("certificate"), certificate).unwrap();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let _ = mode;
+    }
+
+    fn open(folder: &TempDir) -> Result<ClientCertificate, LockError> {
+        ClientCertificate::open(&folder.path().join("certificate"), &folder.path().join("key"))
+    }
+
+    #[test]
+    fn a_pair_that_cannot_be_used_is_refused_and_not_shown() {
+        let ((certificate, key), (_, other)) = (made(), made());
+        let damaged = key.replace("-----END", "hunter2");
+        let encrypted = key.replace("PRIVATE", "ENCRYPTED PRIVATE");
+        let folder = tempfile::tempdir().unwrap();
+        let error = open(&folder).unwrap_err();
+        assert!(error.message().contains("sslcert cannot be read"), "{error}");
+        for (pair, mode, says) in [
+            ((&*certificate, &*other), 0o600, "does not belong"),
+            ((&certificate, &encrypted), 0o600, "encrypted"),
+            ((&certificate, &damaged), 0o600, "damaged"),
+            ((&certificate, "hunter2"), 0o600, "sslkey"),
+            (("hunter2", &key), 0o600, "this one has none"),
+            #[cfg(unix)]
+            ((&certificate, &key), 0o604, "others cannot read"),
+        ] {
+            write(&folder, pair, mode);
+            let error = open(&folder).unwrap_err();
+            assert_eq!(error.code(), crate::ErrorCode::InvalidArgument, "{error}");
+            assert!(error.message().contains(says), "{says}: {error}");
+            assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_pair_that_was_replaced_counts_once_it_is_whole() {
+        let ((old, old_key), (new, new_key)) = (made(), made());
+        let folder = tempfile::tempdir().unwrap();
+        write(&folder, (&old, &old_key), 0o600);
+        let pair = open(&folder).unwrap();
+        assert!(pair.end().is_some_and(|end| end > SystemTime::now()));
+        let shown = || pair.resolve(&[], &[]).unwrap().end_entity_cert().unwrap().to_vec();
+        let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap().to_vec();
+        for half in [(&*new, &*old_key), (&old, &new_key), ("", &old_key), (&new[..300], &new_key)]
+        {
+            write(&folder, half, 0o600);
+            assert_eq!(shown(), der(&old));
+        }
+        fs::remove_file(folder.path().join("key")).unwrap();
+        assert_eq!(shown(), der(&old));
+        write(&folder, (&new, &new_key), 0o600);
+        assert_eq!(shown(), der(&new));
+    }
+
+    #[test]
+    fn authorities_that_were_replaced_count() {
+        let (old, new) = (made().0, made().0);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("authorities");
+        fs::write(&path, &old).unwrap();
+        let authorities = Authorities::open(&path).unwrap();
+        let trusts = |pem: &str| {
+            let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+            let name = ServerName::try_from("localhost").unwrap();
+            authorities.verify_server_cert(&certificate, &[], &name, &[], UnixTime::now()).is_ok()
+        };
+        assert!(trusts(&old) && !trusts(&new));
+        fs::write(&path, &new[..new.len() / 2]).unwrap();
+        assert!(trusts(&old) && !trusts(&new));
+        fs::write(&path, &new).unwrap();
+        assert!(!trusts(&old) && trusts(&new));
+    }
+}

@@ -4,10 +4,9 @@ use std::fmt;
 use std::fs::{File, Metadata};
 use std::io::Read as _;
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::authoring::backend_url::KEY;
-use crate::client::outage_log::OutageLog;
-use crate::rt::Mutex;
 use crate::value::LockError;
 
 /// The name of a file's parameter, and its path.
@@ -17,9 +16,15 @@ pub(super) type Source = (&'static str, PathBuf);
 pub(super) struct Reread<T> {
     sources: Vec<Source>,
     make: fn(&[Vec<u8>]) -> Result<T, LockError>,
-    /// The contents that could be used last, and what was made of them.
-    last: Mutex<(Vec<Vec<u8>>, T)>,
-    broken: OutageLog,
+    last: Mutex<Last<T>>,
+}
+
+/// The contents that could be used last, and what was made of them.
+struct Last<T> {
+    contents: Vec<Vec<u8>>,
+    made: T,
+    /// True if the files could not be used since.
+    is_broken: bool,
 }
 
 impl<T> fmt::Debug for Reread<T> {
@@ -41,38 +46,46 @@ impl<T: Clone> Reread<T> {
         let sources: Vec<_> = sources.iter().map(absolute).collect();
         let contents = sources.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         let made = make(&contents)?;
-        Ok(Self { sources, make, last: Mutex::new((contents, made)), broken: OutageLog::default() })
+        let last = Last { contents, made, is_broken: false };
+        Ok(Self { sources, make, last: Mutex::new(last) })
     }
 
     /// What the files held when they were read last.
     pub(super) fn last(&self) -> T {
-        self.last.lock().1.clone()
+        self.locked().made.clone()
     }
 
     /// What the files hold now, or what they held when they could be used last. Contents are compared, since a time of
     /// change is too coarse. Small files cost some 20 µs.
     pub(super) fn current(&self) -> T {
-        let mut last = self.last.lock();
-        match self.anew(&last.0) {
+        let mut last = self.locked();
+        let was_broken = std::mem::replace(&mut last.is_broken, false);
+        match self.anew(&last.contents) {
             Ok(anew) => {
-                if self.broken.ends() {
+                if was_broken {
                     tracing::info!("the files of TLS can be used again");
                 }
-                if let Some(anew) = anew {
-                    *last = anew;
+                if let Some((contents, made)) = anew {
+                    (last.contents, last.made) = (contents, made);
                 }
             }
-            Err(error) if self.broken.begins() => {
+            Err(error) => {
+                last.is_broken = true;
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
-                tracing::warn!(
-                    %error,
-                    cause,
-                    "a file of TLS was replaced and cannot be used; its last good contents stay in use"
-                );
+                if !was_broken {
+                    tracing::warn!(
+                        %error,
+                        cause,
+                        "a file of TLS was replaced and cannot be used; its last good contents stay in use"
+                    );
+                }
             }
-            Err(_) => {}
         }
-        last.1.clone()
+        last.made.clone()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Last<T>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `None` if nothing has changed.
@@ -94,7 +107,8 @@ impl<T: Clone> Reread<T> {
 
 fn read((name, path): &Source) -> Result<Vec<u8>, LockError> {
     let failed = |error: std::io::Error| {
-        LockError::invalid_argument(format!("the file of {name} cannot be read")).with_source(&error)
+        LockError::invalid_argument(format!("the file of {name} cannot be read"))
+            .with_source(&error)
     };
     let mut file = File::open(path).map_err(failed)?;
     if *name == KEY {
