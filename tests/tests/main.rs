@@ -1,6 +1,7 @@
 //! The stores on real servers, the differences between them, and programs that use them.
 
 mod blocking;
+mod certificates;
 mod differential;
 mod etcd;
 mod examples;
