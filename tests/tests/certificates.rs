@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use syncguard::contract::{AcquireRequest, Acquired, ExtendRequest, ReleaseRequest};
 use syncguard::{DynBackend, ErrorCode, LockBackend as _, LockError, connect};
 use syncguard_test_services::etcd::EtcdCluster;
@@ -33,6 +33,8 @@ impl Files {
     fn replace(&self, change: impl FnOnce(&mut CertificateParams)) -> Result<()> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // OpenSSL takes a certificate whose subject is its issuer for one that signs itself.
+        params.distinguished_name.push(DnType::CommonName, "an authority");
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
         self.write("ca", &authority.pem())?;
         let mut change = Some(change);
