@@ -13,7 +13,6 @@ use fred::error::{Error as DriverError, ErrorKind};
 use syncguard_core::authoring::FailureSubject;
 use syncguard_core::{ErrorCode, LockError};
 
-use self::tls::TlsFault;
 pub(crate) use self::tls::wrong_protocol;
 
 use ErrorCode::{
@@ -388,10 +387,10 @@ fn meaning(error: &DriverError, stage: Stage) -> Meaning {
         let known = GENERAL_ANSWERS.iter().find(|row| details.contains(row.text));
         return known.map_or(UNKNOWN_ANSWER, |row| row.meaning);
     }
-    if let Some(fault) = TlsFault::find(error) {
+    if let Some(fault) = tls::fault(error) {
         // Other faults can also happen on a working connection with scripts in flight.
         if stage == Stage::Connecting || fault.is_of_a_handshake() {
-            let (code, message) = (fault.code, fault.message);
+            let (code, message) = (fault.code, tls::message(fault));
             return Meaning { code, outcome: Refused, subject: Connection, message };
         }
     }
@@ -448,7 +447,7 @@ impl Origin {
         let answer = answer.or_else(|| is_general(details).then_some("ERR"));
         let detail = answer
             .map(str::to_owned)
-            .or_else(|| TlsFault::find(error).map(ToString::to_string))
+            .or_else(|| tls::fault(error).map(ToString::to_string))
             .or_else(|| io_error_kind(details));
         Self { kind: error.kind().to_str(), detail }
     }
