@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use clap::{Parser, ValueEnum as _};
+use clap::Parser;
 use serde_json::json;
 use syncguard_history::{Counts, Random};
 use syncguard_simulation::{Flaw, Outcome, Plan, Store, record, run, smallest};
@@ -172,7 +172,7 @@ fn show(plan: &Plan, outcome: &Outcome) {
 
 /// The runs of one thread, one after the other.
 fn runs(arguments: &Arguments, share: u64, seed: u64, thread: u64) -> Vec<(Plan, Outcome)> {
-    let all = Store::value_variants();
+    let all: Vec<Store> = Store::all().collect();
     let (mut outcomes, mut done) = (Vec::new(), 0);
     let started = Instant::now();
     for number in 0_u64.. {
