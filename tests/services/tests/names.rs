@@ -109,7 +109,7 @@ fn each_table_of_stores_has_all_of_them() {
     let pages = fs::read_dir(root().join(guide)).expect("the guide").map(|file| {
         format!("{guide}/{}", file.expect("a file").file_name().to_str().expect("a name"))
     });
-    let pages = pages.filter(|path| path.ends_with(".md"));
+    let pages = pages.filter(|path| Path::new(path).extension().is_some_and(|it| it == "md"));
     let others = ["README.md", "crates/syncguard-cli/README.md", "crates/syncguard/src/connect.rs"];
     let (mut tables, mut used, mut missing) = (0, vec![false; NOT_IN.len()], Vec::new());
     for path in pages.chain(others.map(str::to_owned)) {
