@@ -97,3 +97,18 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     }
     Ok(ExitCode::SUCCESS)
 }
+
+#[cfg(test)]
+mod tests {
+    use syncguard_test_services::store::Store;
+
+    use super::*;
+
+    #[test]
+    fn each_store_has_a_benchmark() {
+        for store in Store::ALL {
+            let name = if store == Store::Memory { "core" } else { store.name() };
+            assert!(Name::from_str(name, false).is_ok(), "{store}");
+        }
+    }
+}

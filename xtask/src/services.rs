@@ -66,11 +66,18 @@ fn started<T>(name: &str, start: impl FnOnce() -> Result<T>) -> Result<T> {
 
 #[cfg(test)]
 mod tests {
+    use syncguard_test_services::store::Store;
+
     use super::*;
 
     #[test]
     fn starts_each_server_and_says_how_to_use_it() {
         let servers = Servers::start().unwrap();
+        // A file has no server.
+        for store in Store::ALL.into_iter().filter(|it| it.is_shared() && *it != Store::Sqlite) {
+            let start = format!("export SYNCGUARD_STORE={store}://");
+            assert!(servers.exports().iter().any(|line| line.starts_with(&start)), "{store}");
+        }
         let [redis, postgres, etcd, firestore] = servers.exports();
         assert!(redis.starts_with("export SYNCGUARD_STORE=redis://127.0.0.1:"), "{redis}");
         let expected = "export SYNCGUARD_STORE=postgres://postgres:";

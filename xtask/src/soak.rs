@@ -15,9 +15,9 @@ pub(crate) struct Options {
     /// new run after it; schedules end when all have been tried
     #[arg(long = "for")]
     lasts: Option<String>,
-    /// A store of the soak: `redis`, `redis-cluster`, `postgres`, `pgbouncer`, `etcd`, `firestore` or `sqlite`. Or `simulation`,
-    /// without servers and real time, of each store in turn; `memory`, the same of the memory backend; `schedules`,
-    /// orders of events in waiter queues, 50 times as many as `cargo xtask test --full`. Without it all of these
+    /// A store of the soak, such as `redis` or `pgbouncer`: an unknown name gets the list. Or `simulation`, without servers
+    /// and real time, of each store in turn; `memory`, the same of the memory backend; `schedules`, orders of events in
+    /// waiter queues, 50 times as many as `cargo xtask test --full`. Without it all of these
     #[arg(long)]
     store: Option<String>,
     /// The seed of the faults and the work; a random one is printed

@@ -173,6 +173,13 @@ fn bad_expressions_and_zones_are_refused() {
         // A year, and a time that is no time.
         ("0 0 0 1 1 * 2027", "UTC"),
         ("@reboot", "UTC"),
+        // Names outside of their fields.
+        ("MON * * * *", "UTC"),
+        ("0 jan * * *", "UTC"),
+        ("0 9 MON * *", "UTC"),
+        ("0 9 * MON *", "UTC"),
+        ("0 9 * * JAN", "UTC"),
+        ("SUN 0 9 * * *", "UTC"),
         ("* * * * *", "Europe/Atlantis"),
         ("* * * * *", ""),
         // Each machine has another zone of these names, or none.
@@ -187,5 +194,10 @@ fn bad_expressions_and_zones_are_refused() {
     ] {
         let error = Schedule::cron(expression, zone).unwrap_err();
         assert_eq!(error.code(), ErrorCode::InvalidArgument, "{expression} {zone}");
+    }
+    for expression in
+        ["0 9 L jan *", "0 9 15W * *", "0 9 ? MAR-MAY,Oct MON-FRI", "0 9 * * FRIL", "0 9 * * mon#2"]
+    {
+        Schedule::cron(expression, "UTC").unwrap();
     }
 }

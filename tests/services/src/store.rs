@@ -50,6 +50,19 @@ impl Store {
         }
     }
 
+    /// Its name in pages.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Sqlite => "SQLite",
+            Self::Redis => "Redis",
+            Self::Postgres => "PostgreSQL",
+            Self::Etcd => "etcd",
+            Self::Firestore => "Firestore",
+        }
+    }
+
     /// The time limits that its URLs can set, each as `NAME_timeout_ms`.
     #[must_use]
     pub const fn timeouts(self) -> &'static [&'static str] {

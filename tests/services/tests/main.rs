@@ -1,4 +1,5 @@
 //! The servers that the tests start.
 
+mod names;
 mod orphans;
 mod servers;

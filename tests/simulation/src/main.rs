@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use std::{env, thread};
 
 use anyhow::{Context as _, Result, ensure};
-use clap::{Parser, ValueEnum as _};
+use clap::Parser;
 use serde_json::json;
 use syncguard_history::{Counts, Random};
 use syncguard_simulation::{Flaw, Outcome, Plan, Store, name_of, record, run, smallest};
@@ -217,7 +217,7 @@ fn show(plan: &Plan, outcome: &Outcome) {
 
 /// The runs of one thread, one after the other.
 fn runs(arguments: &Arguments, share: u64, seed: u64, thread: u64) -> Vec<(Plan, Outcome)> {
-    let all = Store::value_variants();
+    let all: Vec<Store> = Store::all().collect();
     let (mut outcomes, mut done) = (Vec::new(), 0);
     let started = Instant::now();
     for number in 0_u64.. {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use syncguard_core::DynBackend;
 use syncguard_history::{Counts, Limits, Violation};
 use syncguard_memory::MemoryBackend;
+use syncguard_test_services::store::Store as Real;
 
 use crate::flaw::Flaw;
 use crate::link::{BOUND, Link};
@@ -35,6 +36,25 @@ pub enum Store {
 }
 
 impl Store {
+    /// The fleets of a store.
+    #[must_use]
+    pub const fn of(store: Real) -> &'static [Self] {
+        match store {
+            Real::Memory => &[Self::Memory],
+            // Its processes share a file and no server, so there are no messages to lose: its soak is its proof.
+            Real::Sqlite => &[],
+            Real::Redis => &[Self::Redis, Self::RedisCluster],
+            Real::Postgres => &[Self::Postgres, Self::Pgbouncer],
+            Real::Etcd => &[Self::Etcd],
+            Real::Firestore => &[Self::Firestore],
+        }
+    }
+
+    /// The fleets of all stores.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Real::ALL.into_iter().flat_map(|store| Self::of(store).iter().copied())
+    }
+
     /// The backend of a process.
     pub(crate) fn backend(self, link: &Arc<Link>) -> DynBackend {
         match self {
@@ -136,7 +156,11 @@ impl Plan {
         let skews = match self.store {
             Store::Etcd => answer + 1000 + etcd::APART,
             Store::Firestore => answer,
-            _ => 0,
+            Store::Memory
+            | Store::Redis
+            | Store::RedisCluster
+            | Store::Postgres
+            | Store::Pgbouncer => 0,
         };
         let limits = Limits::new();
         Limits {

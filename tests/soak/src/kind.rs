@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use syncguard_history::{Counts, Fault, Floors, Limits};
+use syncguard_test_services::store::Store;
 
 /// A store that a fleet can run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -33,11 +34,31 @@ impl fmt::Display for Kind {
 }
 
 impl Kind {
+    /// The kinds of a store. The first has the name of its backend.
+    pub(crate) const fn of(store: Store) -> &'static [Self] {
+        match store {
+            // No second process can reach it: the simulation is its proof.
+            Store::Memory => &[],
+            Store::Sqlite => &[Self::Sqlite],
+            Store::Redis => &[Self::Redis, Self::RedisCluster],
+            Store::Postgres => &[Self::Postgres, Self::Pgbouncer],
+            Store::Etcd => &[Self::Etcd],
+            Store::Firestore => &[Self::Firestore],
+        }
+    }
+
+    /// The kinds of all stores.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        Store::ALL.into_iter().flat_map(|store| Self::of(store).iter().copied())
+    }
+
     /// The largest error of a client's wall clock, on stores without a clock of their own: no lock depends on it.
     pub(crate) fn skew(self) -> Duration {
         match self {
             Self::Etcd | Self::Firestore => Duration::from_secs(3600),
-            _ => Duration::ZERO,
+            Self::Redis | Self::RedisCluster | Self::Postgres | Self::Pgbouncer | Self::Sqlite => {
+                Duration::ZERO
+            }
         }
     }
 
@@ -47,7 +68,9 @@ impl Kind {
         match self {
             Self::Etcd => Duration::from_secs(2),
             Self::Firestore => Duration::from_secs(1),
-            _ => Duration::ZERO,
+            Self::Redis | Self::RedisCluster | Self::Postgres | Self::Pgbouncer | Self::Sqlite => {
+                Duration::ZERO
+            }
         }
     }
 
@@ -91,13 +114,15 @@ impl Kind {
             }
             // A process goes on to members without a proxy.
             Self::Etcd => vec![Fault::Delayed, Fault::Severed, Fault::Frozen],
-            _ => vec![Fault::Cut, Fault::Delayed, Fault::Severed, Fault::Frozen, Fault::Late],
+            Self::Redis | Self::Postgres | Self::Pgbouncer | Self::Firestore => {
+                vec![Fault::Cut, Fault::Delayed, Fault::Severed, Fault::Frozen, Fault::Late]
+            }
         });
         faults.extend(match self {
             Self::Redis | Self::Postgres => vec![Fault::ServerRestarted],
             Self::Etcd => vec![Fault::ServerRestarted, Fault::FailedOver],
             Self::Pgbouncer => vec![Fault::ServerRestarted, Fault::PoolerRestarted],
-            _ => Vec::new(),
+            Self::RedisCluster | Self::Firestore | Self::Sqlite => Vec::new(),
         });
         faults
     }

@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use clap::{Parser, Subcommand, ValueEnum as _};
+use clap::{Parser, Subcommand};
 use syncguard_history::Random;
 
 use self::kind::Kind;
@@ -56,7 +56,7 @@ enum Command {
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// The store; several are used one after the other, and all without this option
-    #[arg(long = "store", default_values_t = Kind::value_variants().iter().copied())]
+    #[arg(long = "store", default_values_t = Kind::all())]
     stores: Vec<Kind>,
     /// How long each store is used, such as `30s`, `5min` or `1h`; Ctrl-C ends the run earlier, in order
     #[arg(long = "for", default_value = "1h", value_parser = humantime::parse_duration)]

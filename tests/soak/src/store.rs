@@ -128,7 +128,9 @@ impl Store {
                 let password = PostgresServer::PASSWORD;
                 format!("{}://postgres:{password}@127.0.0.1:{port}/postgres", self.kind)
             }
-            _ => format!("redis://127.0.0.1:{port}"),
+            Kind::Redis => format!("redis://127.0.0.1:{port}"),
+            // No proxy leads to them.
+            Kind::RedisCluster | Kind::Sqlite => self.direct(),
         }
     }
 

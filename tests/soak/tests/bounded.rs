@@ -7,18 +7,20 @@ use std::thread;
 
 use anyhow::{Context as _, Result, ensure};
 use syncguard_test_effort::either;
+use syncguard_test_services::store::Store;
 
-/// The stores, three at a time: a machine of two cores has no capacity for more.
-const STORES: [&[&str]; 2] = [&["redis", "postgres", "sqlite"], &["etcd", "firestore"]];
-/// The same stores by other ways.
-const WAYS: [&str; 2] = ["redis-cluster", "pgbouncer"];
+use crate::kind::Kind;
 
 #[test]
 fn fleets_of_processes_break_no_invariant_on_any_store() {
-    for stores in STORES.into_iter().chain(either(None, Some(&WAYS[..]))) {
+    // In a full run also by the other ways to the same stores.
+    let ways = either(1, usize::MAX);
+    let kinds = Store::ALL.into_iter().flat_map(|store| Kind::of(store).iter().take(ways));
+    // Three at a time: a machine of two cores has no capacity for more.
+    for kinds in kinds.collect::<Vec<_>>().chunks(3) {
         let errors: Vec<String> = thread::scope(|scope| {
             let runs: Vec<_> =
-                stores.iter().map(|store| scope.spawn(move || soak(store))).collect();
+                kinds.iter().map(|kind| scope.spawn(|| soak(&kind.to_string()))).collect();
             let results = runs.into_iter().map(|run| run.join().unwrap());
             results.filter_map(Result::err).map(|error| format!("{error:#}")).collect()
         });

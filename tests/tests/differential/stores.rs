@@ -42,16 +42,9 @@ pub(crate) async fn fresh() -> Vec<DynBackend> {
     join_all(backends).await
 }
 
-/// The simulated servers of a store.
-pub(crate) const fn simulated_by(store: Store) -> Option<Simulated> {
-    match store {
-        // The simulation has the real store of memory; a file has no server between its processes.
-        Store::Memory | Store::Sqlite => None,
-        Store::Redis => Some(Simulated::Redis),
-        Store::Postgres => Some(Simulated::Postgres),
-        Store::Etcd => Some(Simulated::Etcd),
-        Store::Firestore => Some(Simulated::Firestore),
-    }
+/// The simulated server of a store that has one; the simulation has the real store of memory.
+pub(crate) fn simulated_by(store: Store) -> Option<Simulated> {
+    Simulated::of(store).first().copied().filter(|simulated| *simulated != Simulated::Memory)
 }
 
 /// Backends with simulated servers of their own.

@@ -39,7 +39,7 @@ const RULES: &[Rule] = &[
     Rule("syncguard", "postgres,tls", &["tokio-postgres", PROVIDER], &[REDIS, GOOGLE, SQLITE, OTHER_TLS]),
     Rule("syncguard", "etcd", &["tonic", "prost"], &[REDIS, POSTGRES, GOOGLE_ALONE, SQLITE, TLS]),
     Rule("syncguard", "etcd,tls", &["tonic", PROVIDER], &[REDIS, POSTGRES, GOOGLE_ALONE, SQLITE, OTHER_TLS]),
-    Rule("syncguard", "firestore", &["gcloud-sdk", PROVIDER], &[REDIS, POSTGRES, SQLITE, OTHER_TLS]),
+    Rule("syncguard", "firestore", &["gcloud-sdk", PROVIDER], &[REDIS, POSTGRES, ETCD, SQLITE, OTHER_TLS]),
     Rule("syncguard", "sqlite", &["rusqlite"], &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS]),
     Rule("syncguard-cli", "sqlite", &["clap", "rusqlite"], &[REDIS, POSTGRES, GOOGLE, TLS]),
     // One TLS library with one provider. With a second one rustls panics at first use.
@@ -53,6 +53,7 @@ const POSTGRES: &[&str] = &["syncguard-postgres", "tokio-postgres*", "postgres*"
 /// Firestore and etcd.
 const GOOGLE: &[&str] =
     &["syncguard-etcd", "syncguard-firestore", "gcloud*", "google*", "tonic*", "prost*"];
+const ETCD: &[&str] = &["syncguard-etcd"];
 const GOOGLE_ALONE: &[&str] = &["syncguard-firestore", "gcloud*", "google*"];
 const SQLITE: &[&str] = &["syncguard-sqlite", "rusqlite*", "libsqlite3*"];
 const NETWORK: &[&str] = &["hyper*", "reqwest*", "socket2", "mio"];
@@ -123,7 +124,23 @@ fn matches(pattern: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use syncguard_test_services::store::Store;
+
     use super::*;
+
+    #[test]
+    fn each_store_has_a_rule_against_all_others() {
+        let all = || Store::ALL.into_iter().filter(|store| store.is_shared());
+        for store in all() {
+            let rule = RULES.iter().find(|rule| rule.0 == "syncguard" && rule.1 == store.name());
+            let Rule(_, _, _, banned) = rule.unwrap_or_else(|| panic!("{store} has no rule"));
+            for other in all().filter(|other| *other != store) {
+                let package = format!("syncguard-{other}");
+                let is_banned = banned.iter().copied().flatten().any(|it| matches(it, &package));
+                assert!(is_banned, "{store} with {other}");
+            }
+        }
+    }
 
     #[test]
     fn names_what_it_forbids() {

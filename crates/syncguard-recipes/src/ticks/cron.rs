@@ -23,6 +23,10 @@ impl Cron {
     pub(super) fn new(expression: &str, zone: &str) -> Result<Self, LockError> {
         let text = expression.trim();
         let text = if text.eq_ignore_ascii_case("@midnight") { "@daily" } else { text };
+        if !has_names_in_their_fields(text) {
+            let message = "the cron expression is not valid; names such as JAN stand only in the field of the month, names such as MON only in that of the day of the week, the last one";
+            return Err(LockError::invalid_argument(message));
+        }
         let parser = CronParser::builder().year(Year::Disallowed).build();
         let parsed = parser.parse(text).map_err(|error| {
             let message = "the cron expression is not valid; five fields are allowed, six with the seconds before them, or a name such as @daily";
@@ -118,6 +122,23 @@ impl Cron {
         let time = Timestamp::from_second(i64::try_from(seconds).ok()?).ok()?;
         Some(time.to_zoned(self.zone.clone()))
     }
+}
+
+/// Whether names of months and days of the week stand only in their own fields: croner takes them for numbers in any field.
+fn has_names_in_their_fields(text: &str) -> bool {
+    const MONTHS: &str = "JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC";
+    const DAYS: &str = "SUN MON TUE WED THU FRI SAT";
+    let names_of = [DAYS, MONTHS].into_iter().chain(std::iter::repeat(""));
+    text.starts_with('@')
+        || text.split_whitespace().rev().zip(names_of).all(|(field, names)| {
+            // `FRIL` is the last Friday; letters alone are `L` and `W`.
+            let mut words = field.split(|c: char| !c.is_ascii_alphabetic());
+            words.all(|word| {
+                let Some((name, rest)) = word.split_at_checked(3) else { return true };
+                let is_name = names.split(' ').any(|known| known.eq_ignore_ascii_case(name));
+                is_name && (rest.is_empty() || rest.eq_ignore_ascii_case("L"))
+            })
+        })
 }
 
 /// The version of the time zone data in this program.
