@@ -74,9 +74,8 @@ fn plant(root: &Path, patch: &str, files: &mut BTreeMap<String, String>) -> Resu
         let mut text = text.context(path.to_owned())?;
         for change in changes.split("\n@@ ").skip(1) {
             let lines = |but: char| -> String {
-                let lines =
-                    change.split_inclusive('\n').skip(1).filter(|line| !line.starts_with(but));
-                lines.map(|line| line.get(1..).unwrap_or_default()).collect()
+                let lines = change.lines().skip(1).filter(|line| !line.starts_with(but));
+                lines.flat_map(|line| [line.get(1..).unwrap_or_default(), "\n"]).collect()
             };
             let (before, after) = (lines('+'), lines('-'));
             let count = text.matches(&before).count();

@@ -2,12 +2,14 @@
 
 #![allow(clippy::print_stdout, reason = "figures and seeds for a human eye")]
 
+use std::collections::BTreeSet;
+use std::fs::{read_dir, read_to_string};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use clap::ValueEnum as _;
 use syncguard_history::{Counts, Fault, Floors, Invariant, Random, Violation};
-use syncguard_simulation::{Flaw, Plan, Store, record, run};
+use syncguard_simulation::{Flaw, Plan, Store, name_of, record, run};
 use syncguard_test_effort::either;
 use syncguard_test_services::store::Store as Real;
 
@@ -93,6 +95,29 @@ fn an_emptied_store_serves_on() {
     panic!("nobody emptied the store");
 }
 
+/// A patch that matches no script plants nothing.
+#[test]
+fn each_flaw_of_redis_changes_a_script() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/syncguard-redis/src/lua");
+    let files = read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let scripts: Vec<_> = files.map(|path| read_to_string(path).unwrap()).collect();
+    for flaw in Flaw::all() {
+        for (from, _) in flaw.patches() {
+            assert!(scripts.iter().any(|script| script.contains(from)), "{flaw:?}: {from}");
+        }
+    }
+}
+
+/// Nobody would try a patch of another name.
+#[test]
+fn each_patch_of_the_library_is_a_flaw() {
+    let files = read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/patches")).unwrap();
+    let names: BTreeSet<_> = files.map(|file| file.unwrap().file_name()).collect();
+    let flaws = Flaw::all().iter().filter(|flaw| flaw.is_patch());
+    let flaws = flaws.map(|flaw| format!("{}.patch", name_of(flaw)).into()).collect();
+    assert_eq!(names, flaws);
+}
+
 /// `cargo xtask flaws` finds all flaws; this shows for several kinds that the test above would fail.
 #[test]
 fn what_is_wrong_is_found() {
@@ -103,9 +128,20 @@ fn what_is_wrong_is_found() {
     println!("SYNCGUARD_SEED={seed}");
     for flaw in [
         Flaw::SecondHolder,
+        Flaw::NoTolerance,
+        Flaw::EndlessRelease,
+        Flaw::Undead,
+        Flaw::UnfencedRegister,
+        Flaw::Orphans,
+        Flaw::LongLife,
+        Flaw::SlowRecovery,
         Flaw::RepeatedFence,
         Flaw::KeptTurn,
+        Flaw::SharedGrant,
         Flaw::DeafLeader,
+        Flaw::StaleGrant,
+        Flaw::OnePermitMore,
+        Flaw::LeakedTask,
         Flaw::SettledTooSoon,
         Flaw::ForgottenCopy,
         Flaw::UncheckedCounter,
@@ -118,6 +154,8 @@ fn what_is_wrong_is_found() {
         Flaw::SwappedBounds,
         Flaw::AwakeTime,
         Flaw::ResentExtends,
+        Flaw::ForgottenSending,
+        Flaw::StaleWindow,
         Flaw::EndlessWindow,
         Flaw::EarlyWindow,
     ] {
@@ -184,6 +222,6 @@ fn elsewhere(plan: &Plan) -> Vec<String> {
         .stdout(Stdio::null())
         .status();
     assert!(status.expect("a process").success());
-    let text = std::fs::read_to_string(path).expect("a history");
+    let text = read_to_string(path).expect("a history");
     text.lines().map(str::to_owned).collect()
 }
