@@ -164,7 +164,7 @@ fn each_fault_is_what_it_says() {
         assert!(!format!("{connecting:?}").contains("secret-key"), "{connecting:?}");
         // A working connection may have had a script in flight.
         let calling = from_driver(&error, Stage::Calling);
-        let certain = tls::fault(&error).is_some_and(|fault| fault.is_of_a_handshake());
+        let certain = tls::fault(&error).is_some_and(TlsFault::is_of_a_handshake);
         assert_eq!(calling.is_outcome_unknown(), !certain, "{fault}");
         assert_eq!(calling.code(), if certain { code } else { ServiceUnavailable }, "{fault}");
     }
