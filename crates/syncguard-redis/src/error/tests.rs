@@ -1,5 +1,7 @@
 //! Each row of the tables, and the secrets that no error shows.
 
+use syncguard_core::authoring::TlsFault;
+
 use super::*;
 
 fn classified(kind: ErrorKind, details: &'static str) -> (ErrorCode, bool, FailureSubject) {
