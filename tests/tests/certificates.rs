@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use syncguard::contract::{AcquireRequest, Acquired, ExtendRequest, ReleaseRequest};
-use syncguard::{DynBackend, ErrorCode, LockBackend as _, LockError, connect};
+use syncguard::{DynBackend, ErrorCode, ExtendResult, LockBackend as _, LockError, connect};
 use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::ports;
 use syncguard_test_services::postgres::PostgresServer;
@@ -139,8 +139,8 @@ async fn goes_on(
 }
 
 async fn extends(backend: &DynBackend, held: &Acquired) -> bool {
-    let Ok(request) = ExtendRequest::new(held.lock_id.clone(), LONG) else { return false };
-    backend.extend(request).await.is_ok_and(|end| end.is_extended())
+    let Ok(request) = ExtendRequest::new(held.lock_id, LONG) else { return false };
+    backend.extend(request).await.is_ok_and(ExtendResult::is_extended)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,7 @@
 //! Each row of the tables, and the secrets that no error shows.
 
+use syncguard_core::authoring::TlsFault;
+
 use super::*;
 
 fn classified(kind: ErrorKind, details: &'static str) -> (ErrorCode, bool, FailureSubject) {
@@ -179,7 +181,7 @@ fn each_fault_is_what_it_says() {
         assert!(!format!("{connecting:?}").contains("secret-key"), "{connecting:?}");
         // A working connection may have had a script in flight.
         let calling = from_driver(&error, Stage::Calling);
-        let certain = tls::fault(&error).is_some_and(|fault| fault.is_of_a_handshake());
+        let certain = tls::fault(&error).is_some_and(TlsFault::is_of_a_handshake);
         assert_eq!(calling.is_outcome_unknown(), !certain, "{fault}");
         assert_eq!(calling.code(), if certain { code } else { ServiceUnavailable }, "{fault}");
     }

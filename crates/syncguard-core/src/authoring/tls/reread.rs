@@ -65,8 +65,8 @@ impl<T: Clone> Reread<T> {
                 if was_broken {
                     tracing::info!("the files of TLS can be used again");
                 }
-                if let Some((contents, made)) = anew {
-                    (last.contents, last.made) = (contents, made);
+                if let Some(anew) = anew {
+                    *last = anew;
                 }
             }
             Err(error) => {
@@ -89,7 +89,7 @@ impl<T: Clone> Reread<T> {
     }
 
     /// `None` if nothing has changed.
-    fn anew(&self, last: &[Vec<u8>]) -> Result<Option<(Vec<Vec<u8>>, T)>, LockError> {
+    fn anew(&self, last: &[Vec<u8>]) -> Result<Option<Last<T>>, LockError> {
         // A pipe can be read once, and would wait for ever the second time.
         if let Some((name, _)) = self.sources.iter().find(|(_, path)| !path.is_file()) {
             return Err(LockError::invalid_argument(format!(
@@ -101,7 +101,7 @@ impl<T: Clone> Reread<T> {
             return Ok(None);
         }
         let made = (self.make)(&contents)?;
-        Ok(Some((contents, made)))
+        Ok(Some(Last { contents, made, is_broken: false }))
     }
 }
 
