@@ -24,7 +24,7 @@ pub(crate) struct Options {
 const PATCHES: &str = "tests/simulation/patches";
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let copy = target().join("flaws");
+    let copy = target().join("flaws/tree");
     if copy.exists() {
         fs::remove_dir_all(&copy)?;
     }
@@ -34,14 +34,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     for (path, text) in patched(&root())? {
         write(&copy.join(&path), text.as_bytes())?;
     }
-    // In the same target folder, whose dependencies are built already. The next build puts the usual program back.
+    // A target folder of its own: cargo takes what it has built of one tree for that of another one.
+    let built = target().join("flaws/target");
     let mut build =
         cargo(["build", "--release", "-p", "syncguard-simulation", "--bin", "simulate"]);
-    build.current_dir(&copy).env("CARGO_TARGET_DIR", target()).env("CARGO_INCREMENTAL", "0");
-    run_command(&mut build)?;
-    let program = copy.join("simulate");
-    fs::rename(target().join("release/simulate"), &program)?;
-    let mut simulate = Command::new(program);
+    run_command(build.current_dir(&copy).env("CARGO_TARGET_DIR", &built))?;
+    let mut simulate = Command::new(built.join("release/simulate"));
     simulate.arg("--flaws");
     simulate.args(options.only.iter().flat_map(|flaw| ["--flaw", flaw]));
     simulate.args(options.seed.iter().flat_map(|seed| ["--seed".to_owned(), seed.to_string()]));
