@@ -405,15 +405,8 @@ pub(crate) fn io_cause(error: &Error) -> Option<&io::Error> {
 }
 
 /// The fault of TLS, if it is one.
-#[cfg(feature = "tls")]
 fn tls_fault(error: &Error) -> Option<&'static TlsFault> {
-    let cause = io_cause(error)?.get_ref()?.downcast_ref::<rustls::Error>()?;
-    TlsFault::find(&format!("{cause:?}"))
-}
-
-#[cfg(not(feature = "tls"))]
-fn tls_fault(_: &Error) -> Option<&'static TlsFault> {
-    None
+    TlsFault::find(&format!("{:?}", io_cause(error)?.get_ref()?))
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ impl<T: Clone> Reread<T> {
     }
 
     /// What the files hold now, or what they held when they could be used last. Contents are compared, since a time of
-    /// change is too coarse. Small files cost some 20 µs.
+    /// change is too coarse.
     pub(super) fn current(&self) -> T {
         let mut last = self.locked();
         let was_broken = std::mem::replace(&mut last.is_broken, false);
