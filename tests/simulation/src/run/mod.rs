@@ -71,8 +71,10 @@ impl<'a> Simulation<'a> {
             // They show only after an acquire whose answer was lost.
             odds.lost = 1000;
         }
-        let is_unchecked =
-            matches!(plan.flaw, Some(Flaw::UncheckedRelease | Flaw::UncheckedExtend));
+        let is_unchecked = matches!(
+            plan.flaw,
+            Some(Flaw::UncheckedCleanUp | Flaw::UncheckedRelease | Flaw::UncheckedExtend)
+        );
         if is_unchecked || plan.flaw.is_some_and(Flaw::leaves_orphans) {
             // These flaws show only if a message comes late or twice.
             odds = Odds { late: 2500, doubled: 600, ..odds };

@@ -86,7 +86,8 @@ impl Worker {
         let is_undecided = self.flaw == Some(Flaw::BlindExtends) && self.random.percent(10);
         let is_for_permits = self.flaw == Some(Flaw::OnePermitMore) && self.random.percent(20);
         let is_twice = self.flaw == Some(Flaw::ResentExtends) && self.random.percent(10);
-        let is_overslept = self.flaw == Some(Flaw::MissingRowLock) && self.random.percent(30);
+        let is_late = matches!(self.flaw, Some(Flaw::MissingRowLock | Flaw::UncheckedExtend));
+        let is_overslept = is_late && self.random.percent(30);
         // The keys are few, so that members meet.
         let number = usize::try_from(self.random.below(self.keys as u64)).unwrap_or(0);
         let key = Registers::name(number);
