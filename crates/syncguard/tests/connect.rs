@@ -81,11 +81,11 @@ mod with_every_store {
         let docs = include_str!("../src/connect.rs");
         for (url, count) in [
             ("memory:", 3),
-            ("redis://h", 12),
-            ("redis-cluster://h", 13),
-            ("redis-sentinel://h", 16),
-            ("postgres://h", 36),
-            ("etcd://h", 10),
+            ("redis://h", 14),
+            ("redis-cluster://h", 15),
+            ("redis-sentinel://h", 18),
+            ("postgres://h", 38),
+            ("etcd://h", 12),
             ("firestore://p", 14),
             ("sqlite:f", 7),
         ] {
