@@ -110,14 +110,6 @@ impl EtcdBackend {
         cancel::read(None, Box::pin(report::report(&self.0))).await
     }
 
-    /// The number of calls that were answered, for tests.
-    #[cfg(feature = "test-util")]
-    #[doc(hidden)]
-    #[must_use]
-    pub fn answers(&self) -> u64 {
-        self.0.client.members.current.heard()
-    }
-
     pub(crate) fn over(members: Members, options: EtcdOptions) -> Result<Self, LockError> {
         let inner = Arc::new(Inner::new(members, options)?);
         inner.learn_time();

@@ -130,11 +130,7 @@ mod tls_channel;
 mod tls_probe;
 mod txn;
 mod url;
-#[cfg(not(feature = "test-util"))]
 mod wire;
-#[cfg(feature = "test-util")]
-#[doc(hidden)]
-pub mod wire;
 
 pub use syncguard_core::authoring::ClockDrift;
 pub use syncguard_core::*;

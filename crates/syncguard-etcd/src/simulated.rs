@@ -10,6 +10,17 @@ use crate::config::EtcdOptions;
 use crate::members::Members;
 pub use crate::service::{Answers, Calling, Cluster, Requests, Service};
 
+/// The messages of the calls.
+pub mod wire {
+    pub use crate::wire::*;
+}
+
+/// The number of calls that were answered.
+#[must_use]
+pub fn answers(backend: &EtcdBackend) -> u64 {
+    backend.0.client.members.current.heard()
+}
+
 /// A backend that makes these calls.
 ///
 /// # Errors

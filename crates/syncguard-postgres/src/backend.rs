@@ -21,7 +21,7 @@ use tokio_postgres::Transaction;
 use crate::acquire::acquire;
 use crate::check_fence::CheckFenceError;
 use crate::config::PostgresOptions;
-use crate::connect::make_pool;
+use crate::connect::{Connectors, connectors, make_pool};
 use crate::durability::DurabilityReport;
 use crate::extend::extend;
 use crate::inner::Inner;
@@ -162,7 +162,7 @@ impl PostgresBackend {
     /// Safe.
     pub async fn connect_with(url: &str, options: PostgresOptions) -> Result<Self, LockError> {
         let Parsed { config, options, setup_schema } = url::parse(url, options)?;
-        let backend = Self::connect_later(config, &options)?;
+        let backend = Self::connect_later(config, &options, connectors)?;
         let report = if setup_schema {
             set_up(Arc::clone(&backend.0)).await?
         } else {
@@ -181,16 +181,20 @@ impl PostgresBackend {
     #[doc(hidden)]
     pub fn unchecked(url: &str) -> Result<Self, LockError> {
         let Parsed { config, options, .. } = url::parse(url, PostgresOptions::new())?;
-        Self::connect_later(config, &options)
+        Self::connect_later(config, &options, connectors)
     }
 
     /// Makes a pool, and does not check the server yet.
     pub(crate) fn connect_later(
         config: tokio_postgres::Config,
         options: &PostgresOptions,
+        connectors: impl FnOnce(
+            tokio_postgres::Config,
+            &PostgresOptions,
+        ) -> Result<Connectors, LockError>,
     ) -> Result<Self, LockError> {
         let mut settings = Settings::new(options.clone())?;
-        let pool = make_pool(config, options, &mut settings)?;
+        let pool = make_pool(config, options, &mut settings, connectors)?;
         Ok(Self::over(pool, settings))
     }
 

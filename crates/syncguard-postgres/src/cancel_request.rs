@@ -40,14 +40,13 @@ impl CancelRequests {
         T::TlsConnect: Send,
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
-        Self(Arc::new(move |token| {
+        Self::through(move |token| {
             let tls = tls.clone();
-            Box::pin(async move { send(&token, tls).await })
-        }))
+            async move { send(&token, tls).await }
+        })
     }
 
     /// Requests that are sent in this way.
-    #[cfg(feature = "test-util")]
     pub(crate) fn through<F>(send: impl Fn(CancelToken) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Delivery> + Send + 'static,

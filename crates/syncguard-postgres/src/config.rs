@@ -44,9 +44,6 @@ pub struct PostgresOptions {
     pub(crate) schema_upgrade: bool,
     pub(crate) cancel: Option<CancelRequests>,
     pub(crate) signals: SignalOptions,
-    /// Connections to a simulated server.
-    #[cfg(feature = "test-util")]
-    pub(crate) streams: Option<crate::simulated::streams::Streams>,
     #[cfg(feature = "tls")]
     pub(crate) tls: TlsOptions,
 }
@@ -88,16 +85,9 @@ impl PostgresOptions {
             schema_upgrade: false,
             cancel: None,
             signals: SignalOptions { are_on: true, route: None },
-            #[cfg(feature = "test-util")]
-            streams: None,
             #[cfg(feature = "tls")]
             tls: TlsOptions::default(),
         }
-    }
-
-    #[cfg(feature = "test-util")]
-    pub(crate) fn with_streams(self, streams: crate::simulated::streams::Streams) -> Self {
-        Self { streams: Some(streams), ..self }
     }
 
     /// Sets the lock table and the table of fence counters, each with a schema if needed:

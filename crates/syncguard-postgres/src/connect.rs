@@ -22,6 +22,7 @@ pub(crate) fn make_pool(
     mut config: Config,
     options: &PostgresOptions,
     settings: &mut Settings,
+    connectors: impl FnOnce(Config, &PostgresOptions) -> Result<Connectors, LockError>,
 ) -> Result<Pool, LockError> {
     set_defaults(&mut config, options, settings);
     let connect = config.get_connect_timeout().copied().unwrap_or(options.connect_timeout);
@@ -33,12 +34,7 @@ pub(crate) fn make_pool(
         create: Some(create),
         recycle: Some(connect),
     };
-    #[cfg(feature = "test-util")]
-    let simulated = options.streams.as_ref().map(|streams| simulated(streams, &config));
-    #[cfg(not(feature = "test-util"))]
-    let simulated: Option<Connectors> = None;
-    let connectors = simulated.map_or_else(|| connectors(config, options), Ok)?;
-    let Connectors { manager, cancel, signals } = connectors;
+    let Connectors { manager, cancel, signals } = connectors(config, options)?;
     if options.cancel.is_none() && !settings.unprepared {
         settings.cancel = Some(cancel);
     }
@@ -84,23 +80,17 @@ fn set_defaults(config: &mut Config, options: &PostgresOptions, settings: &Setti
 }
 
 /// The means to reach the servers of a pool.
-struct Connectors {
-    manager: Manager,
-    cancel: CancelRequests,
-    signals: Route,
-}
-
-#[cfg(feature = "test-util")]
-fn simulated(streams: &crate::simulated::streams::Streams, config: &Config) -> Connectors {
-    Connectors {
-        manager: Manager::from_connect(config.clone(), streams.clone(), manager_config()),
-        cancel: streams.cancel_requests(),
-        signals: streams.signals(config),
-    }
+pub(crate) struct Connectors {
+    pub(crate) manager: Manager,
+    pub(crate) cancel: CancelRequests,
+    pub(crate) signals: Route,
 }
 
 #[cfg(feature = "tls")]
-fn connectors(config: Config, options: &PostgresOptions) -> Result<Connectors, LockError> {
+pub(crate) fn connectors(
+    config: Config,
+    options: &PostgresOptions,
+) -> Result<Connectors, LockError> {
     if config.get_ssl_mode() == SslMode::Disable {
         return Ok(plain_connectors(config, options));
     }
@@ -114,7 +104,10 @@ fn connectors(config: Config, options: &PostgresOptions) -> Result<Connectors, L
 }
 
 #[cfg(not(feature = "tls"))]
-fn connectors(config: Config, options: &PostgresOptions) -> Result<Connectors, LockError> {
+pub(crate) fn connectors(
+    config: Config,
+    options: &PostgresOptions,
+) -> Result<Connectors, LockError> {
     if config.get_ssl_mode() == SslMode::Require {
         return Err(LockError::invalid_argument(
             "sslmode=require needs the feature `tls` of syncguard-postgres or syncguard, or a pool of your own",
@@ -132,7 +125,7 @@ fn plain_connectors(config: Config, options: &PostgresOptions) -> Connectors {
     }
 }
 
-fn manager_config() -> ManagerConfig {
+pub(crate) fn manager_config() -> ManagerConfig {
     // A query on reuse would be a second round trip, and an interrupted connection comes back to the pool only
     // after it has answered.
     ManagerConfig { recycling_method: RecyclingMethod::Fast }

@@ -1,5 +1,7 @@
 //! The options of a backend.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use syncguard_core::authoring::ClientOptions;
@@ -24,8 +26,20 @@ pub struct SqliteOptions {
     pub(crate) strict_durability: bool,
     pub(crate) cleanup_in_is_locked: bool,
     pub(crate) client: ClientOptions,
-    #[cfg(feature = "test-util")]
-    pub(crate) gate: crate::Gate,
+    pub(crate) gate: Option<Passage>,
+}
+
+/// What hands operations to the writer thread, in place of the backend.
+#[derive(Clone)]
+pub(crate) struct Passage(pub(crate) Arc<dyn Fn(Sending) + Send + Sync>);
+
+/// Sends an operation.
+pub(crate) type Sending = Box<dyn FnOnce() + Send>;
+
+impl fmt::Debug for Passage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Passage")
+    }
 }
 
 /// When SQLite waits for the disk.
@@ -64,8 +78,7 @@ impl SqliteOptions {
             strict_durability: false,
             cleanup_in_is_locked: false,
             client: ClientOptions::default(),
-            #[cfg(feature = "test-util")]
-            gate: crate::Gate::default(),
+            gate: None,
         }
     }
 
@@ -100,13 +113,6 @@ impl SqliteOptions {
     }
 
     syncguard_core::client_options!(client);
-
-    /// Sets a gate that holds operations back before they reach the writer thread, for tests.
-    #[cfg(feature = "test-util")]
-    pub fn with_gate(mut self, gate: crate::Gate) -> Self {
-        self.gate = gate;
-        self
-    }
 }
 
 impl Default for SqliteOptions {

@@ -114,12 +114,11 @@ impl Inner {
             answer: None,
         });
         // If the thread has ended, this drops the operation, which closes the channel of its answer.
-        #[cfg(not(feature = "test-util"))]
-        let _ = self.outbox.send(queued);
-        #[cfg(feature = "test-util")]
-        {
-            let outbox = self.outbox.clone();
-            self.settings.gate.pass(move || drop(outbox.send(queued)));
+        let outbox = self.outbox.clone();
+        let send = move || drop(outbox.send(queued));
+        match &self.settings.gate {
+            None => send(),
+            Some(gate) => (gate.0)(Box::new(send)),
         }
         (progress, answer)
     }

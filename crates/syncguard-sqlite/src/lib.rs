@@ -137,7 +137,8 @@ mod mounted;
 mod open_files;
 mod operation;
 #[cfg(feature = "test-util")]
-mod operation_gate;
+#[doc(hidden)]
+pub mod operation_gate;
 mod other_users;
 mod record;
 mod release;
@@ -155,8 +156,6 @@ pub use syncguard_core::*;
 pub use self::backend::SqliteBackend;
 pub use self::config::{SqliteOptions, Synchronous};
 pub use self::durability::{DurabilityReport, DurabilityRisk};
-#[cfg(feature = "test-util")]
-pub use self::operation_gate::Gate;
 
 // Compiles the example in the README.
 #[cfg(doctest)]

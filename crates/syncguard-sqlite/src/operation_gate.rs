@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::config::{Passage, Sending, SqliteOptions};
+
 /// Holds operations back before they reach the writer thread, like a slow network before other stores.
 /// Clones share one gate.
 #[derive(Clone, Default)]
@@ -11,7 +13,15 @@ pub struct Gate(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     is_shut: bool,
-    held: Vec<Box<dyn FnOnce() + Send>>,
+    held: Vec<Sending>,
+}
+
+impl SqliteOptions {
+    /// Sets a gate that holds operations back before they reach the writer thread.
+    pub fn with_gate(mut self, gate: Gate) -> Self {
+        self.gate = Some(Passage(Arc::new(move |pass_on| gate.pass(pass_on))));
+        self
+    }
 }
 
 impl Gate {
@@ -44,11 +54,11 @@ impl Gate {
     }
 
     /// Calls `pass_on` now, or when the gate delivers.
-    pub(crate) fn pass(&self, pass_on: impl FnOnce() + Send + 'static) {
+    fn pass(&self, pass_on: Sending) {
         {
             let mut state = self.lock();
             if state.is_shut {
-                state.held.push(Box::new(pass_on));
+                state.held.push(pass_on);
                 return;
             }
         }

@@ -6,7 +6,7 @@ use syncguard_core::LockError;
 use syncguard_core::authoring::checked_timeout;
 use syncguard_core::shared::ClientState;
 
-use crate::config::{SqliteOptions, Synchronous};
+use crate::config::{Passage, SqliteOptions, Synchronous};
 
 /// The settings of a backend, made from its options.
 #[derive(Clone, Debug)]
@@ -16,8 +16,7 @@ pub(crate) struct Settings {
     pub(crate) synchronous: Synchronous,
     pub(crate) strict: bool,
     pub(crate) cleanup_in_is_locked: bool,
-    #[cfg(feature = "test-util")]
-    pub(crate) gate: crate::Gate,
+    pub(crate) gate: Option<Passage>,
 }
 
 impl Settings {
@@ -31,7 +30,6 @@ impl Settings {
             synchronous: options.synchronous,
             strict: options.strict_durability,
             cleanup_in_is_locked: options.cleanup_in_is_locked,
-            #[cfg(feature = "test-util")]
             gate: options.gate,
         })
     }

@@ -8,6 +8,7 @@ use syncguard_etcd::contract::{
     ExtendRequest, FenceWindow, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
 use syncguard_etcd::inventory::ListRequest;
+use syncguard_etcd::simulated::answers;
 use syncguard_etcd::{
     ErrorCode, EtcdBackend, ExtendResult, Fence, Key, LockBackend as _, LockId, NotHeld,
     ReleaseResult,
@@ -38,7 +39,7 @@ impl Costs<'_> {
         let status = self.0.post(0, "maintenance/status", "{}").expect("a status");
         let status: Value = serde_json::from_str(&status).expect("JSON");
         let index = status["raftIndex"].as_str().expect("an index").parse().expect("a number");
-        let (calls, proposals) = std::mem::replace(&mut self.2, (self.1.answers(), index));
+        let (calls, proposals) = std::mem::replace(&mut self.2, (answers(&self.1), index));
         (self.2.0 - calls, self.2.1 - proposals)
     }
 }

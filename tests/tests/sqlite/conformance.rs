@@ -9,7 +9,7 @@ use syncguard_conformance::{Harness, Suite, conformance_tests};
 #[cfg(feature = "seams")]
 use syncguard_conformance::{Late, RequestGate};
 #[cfg(feature = "seams")]
-use syncguard_sqlite::Gate;
+use syncguard_sqlite::operation_gate::Gate;
 use syncguard_sqlite::{Fence, Key, SqliteBackend, SqliteOptions, Synchronous};
 
 use crate::sqlite::support::File;

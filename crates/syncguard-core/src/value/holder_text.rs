@@ -33,7 +33,6 @@ impl Holder {
     /// # Errors
     ///
     /// `InvalidArgument` as [`new`](Self::new).
-    #[cfg(feature = "test-util")]
     #[doc(hidden)]
     pub fn with_spare(self, text: impl AsRef<str>) -> Result<Self, LockError> {
         Self::with_text(Some(&self), 2, text.as_ref())

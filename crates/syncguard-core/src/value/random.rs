@@ -1,15 +1,15 @@
 //! The system's secure random source. A simulation replaces it by a sequence that can be repeated.
 
-#[cfg(not(feature = "test-util"))]
-pub(crate) use getrandom::fill;
+pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
+    #[cfg(feature = "test-util")]
+    if seeded::fill(bytes) {
+        return Ok(());
+    }
+    getrandom::fill(bytes)
+}
 
 #[cfg(feature = "test-util")]
-pub(crate) use seeded::fill;
-#[cfg(feature = "test-util")]
-pub use seeded::seed_randomness;
-
-#[cfg(feature = "test-util")]
-mod seeded {
+pub(crate) mod seeded {
     use std::cell::Cell;
 
     thread_local! {
@@ -22,8 +22,9 @@ mod seeded {
         STATE.set(seed);
     }
 
-    pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
-        let Some(mut state) = STATE.get() else { return getrandom::fill(bytes) };
+    /// Returns false on a thread without a seed.
+    pub(super) fn fill(bytes: &mut [u8]) -> bool {
+        let Some(mut state) = STATE.get() else { return false };
         for chunk in bytes.chunks_mut(8) {
             // SplitMix64.
             state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -33,6 +34,6 @@ mod seeded {
             chunk.copy_from_slice(&mixed[..chunk.len()]);
         }
         STATE.set(Some(state));
-        Ok(())
+        true
     }
 }

@@ -10,8 +10,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error};
 
 use crate::dial::{self, Tls};
-#[cfg(feature = "test-util")]
-use crate::error::{self, Phase};
 
 /// The options of signals.
 #[derive(Clone, Debug)]
@@ -37,29 +35,23 @@ impl Route {
         tls: impl Tls,
         credentials: Option<CredentialsProvider>,
     ) -> Self {
-        Self(Arc::new(move || {
+        Self::through(move || {
             let (config, tls) = (config.clone(), tls.clone());
             let credentials = credentials.clone();
-            Box::pin(async move {
-                let (client, connection) = dial::open(&config, &tls, credentials.as_ref()).await?;
-                Ok((client, Box::new(connection) as Messages))
-            })
-        }))
+            async move { Ok(dial::open(&config, &tls, credentials.as_ref()).await?) }
+        })
     }
 
     /// Connects in this way.
-    #[cfg(feature = "test-util")]
     pub(crate) fn through<F, S, T>(connect: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = Result<(Client, Connection<S, T>), Error>> + Send + 'static,
+        F: Future<Output = Result<(Client, Connection<S, T>), LockError>> + Send + 'static,
         Connection<S, T>: PollMessage + 'static,
     {
         Self(Arc::new(move || {
             let connecting = connect();
             Box::pin(async move {
-                let connected = connecting.await;
-                let (client, connection) =
-                    connected.map_err(|error| error::classify(&error, Phase::Before).error)?;
+                let (client, connection) = connecting.await?;
                 Ok((client, Box::new(connection) as Messages))
             })
         }))

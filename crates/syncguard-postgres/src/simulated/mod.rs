@@ -17,13 +17,14 @@ use crate::config::PostgresOptions;
 ///
 /// As [`PostgresBackend::connect_with`].
 pub fn over(
-    options: PostgresOptions,
+    options: &PostgresOptions,
     open: impl Fn() -> Box<dyn Stream> + Send + Sync + 'static,
 ) -> Result<PostgresBackend, LockError> {
     let mut config = Config::new();
     config.user("simulated").ssl_mode(SslMode::Disable);
-    let backend =
-        PostgresBackend::connect_later(config, &options.with_streams(Streams::new(open)))?;
+    let backend = PostgresBackend::connect_later(config, options, |config, _| {
+        Ok(Streams::new(open).connectors(config))
+    })?;
     // The simulated server has no catalogs to check.
     let _ = backend.inner().checked.set(());
     Ok(backend)

@@ -4,12 +4,14 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use deadpool_postgres::Connect;
+use deadpool_postgres::{Connect, Manager};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio_postgres::{CancelToken, Client, Config, Error, NoTls};
 
 use crate::cancel_request::{CancelRequests, Delivery};
+use crate::connect::{Connectors, manager_config};
+use crate::error::{Phase, classify};
 use crate::signals::route::Route;
 
 /// A connection to a simulated server.
@@ -26,14 +28,16 @@ impl Streams {
         Self(Arc::new(open))
     }
 
-    pub(crate) fn cancel_requests(&self) -> CancelRequests {
-        let streams = self.clone();
-        CancelRequests::through(move |token| cancel(token, (streams.0)()))
-    }
-
-    pub(crate) fn signals(&self, config: &Config) -> Route {
-        let (streams, config) = (self.clone(), config.clone());
-        Route::through(move || open(config.clone(), (streams.0)()))
+    pub(super) fn connectors(self, config: Config) -> Connectors {
+        let (cancelling, signalling, of_signals) = (self.clone(), self.clone(), config.clone());
+        Connectors {
+            cancel: CancelRequests::through(move |token| cancel(token, (cancelling.0)())),
+            signals: Route::through(move || {
+                let opening = open(of_signals.clone(), (signalling.0)());
+                async { opening.await.map_err(|error| classify(&error, Phase::Before).error) }
+            }),
+            manager: Manager::from_connect(config, self, manager_config()),
+        }
     }
 }
 

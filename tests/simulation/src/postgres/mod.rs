@@ -28,6 +28,6 @@ pub(crate) fn backend(link: &Arc<Link>, is_pooled: bool) -> PostgresBackend {
         .with_pool_wait_timeout(bound)
         .with_statement_timeout(bound)
         .with_unprepared_statements(is_pooled);
-    let backend = simulated::over(options, move || Box::new(streams::open(&link)));
+    let backend = simulated::over(&options, move || Box::new(streams::open(&link)));
     backend.expect("a backend")
 }
