@@ -161,6 +161,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             lock_id,
             holder: policy.own_holder(self.defaults),
             fence_window,
+            was_busy: false,
             cancellation: policy.cancellation.clone(),
         };
         let acquired = match self.backend.acquire(request).await? {
