@@ -9,6 +9,7 @@
 mod bench;
 mod cargo;
 mod ci;
+mod flaws;
 mod services;
 mod soak;
 mod test;
@@ -36,6 +37,8 @@ enum Command {
     Bench(bench::Options),
     /// Runs fleets under faults, on real stores and on simulated ones
     Soak(soak::Options),
+    /// Plants flaws, some in a copy of the library, and fails if the simulation does not find each
+    Flaws(flaws::Options),
 }
 
 fn main() -> ExitCode {
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Command::Services => services::run(),
         Command::Bench(options) => bench::run(&options),
         Command::Soak(options) => soak::run(&options),
+        Command::Flaws(options) => flaws::run(&options),
     };
     match done {
         Ok(code) => code,

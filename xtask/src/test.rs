@@ -1,12 +1,13 @@
 //! `cargo xtask test`
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, ExitCode, Stdio};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 
-use crate::cargo::{cargo, shown};
+use crate::cargo::{cargo, output, shown};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -16,6 +17,9 @@ pub(crate) struct Options {
     /// Builds with optimisations
     #[arg(long)]
     release: bool,
+    /// Tests what users get: default features, and nothing that only tests turn on
+    #[arg(long, conflicts_with = "package")]
+    shipped: bool,
     /// Only the tests of this package, without doc tests
     #[arg(long, short)]
     package: Vec<String>,
@@ -23,16 +27,37 @@ pub(crate) struct Options {
     names: Vec<String>,
 }
 
+/// What users get, with all packages of tests that can do without the seams of backends.
+const SHIPPED: [&str; 7] = [
+    "--workspace",
+    "--exclude",
+    "syncguard-fuzz",
+    "--exclude",
+    "syncguard-simulation",
+    "--exclude",
+    "syncguard-soak",
+];
+
+/// The feature of backends that only tests turn on.
+const SEAMS: &str = "test-util";
+
 /// Most tests wait for a lease to expire, so a machine of two cores has capacity for several at a time. With more, two cores
 /// are so busy that answers come late.
 const AT_ONCE: &str = "--test-threads=8";
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let is_partial = !options.names.is_empty() || !options.package.is_empty();
+    let is_partial = options.shipped || !options.names.is_empty() || !options.package.is_empty();
     // `--tests` leaves out the examples, which `cargo xtask ci` compiles and `tests/tests/examples` runs.
-    let mut tests = cargo(["test", "--all-features", "--no-fail-fast", "--tests"]);
-    if options.package.is_empty() {
-        tests.arg("--workspace");
+    let mut tests = cargo(["test", "--no-fail-fast", "--tests"]);
+    if options.shipped {
+        let tree = ["tree", "--prefix=none", "--format={p} features={f}"];
+        let tree = output(cargo(tree).args(SHIPPED))?;
+        let seams = with_seams(&tree);
+        ensure!(seams.is_empty(), "these have {SEAMS}, which users do not have: {seams:?}");
+        tests.args(SHIPPED);
+    } else {
+        tests.arg("--all-features");
+        tests.args(options.package.is_empty().then_some("--workspace"));
     }
     tests.args(options.package.iter().flat_map(|package| ["--package", package]));
     tests.args(options.release.then_some("--release")).arg("--").arg(AT_ONCE);
@@ -57,6 +82,15 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     // The totals come last.
     println!("tests: {} passed, {} failed", totals.passed, totals.failed);
     Ok(if totals.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The packages of ours that a tree builds with their seams. Its lines are "name version (path) features=a,b".
+fn with_seams(tree: &str) -> BTreeSet<&str> {
+    let has_seams = |line: &&str| {
+        let features = line.split_once("features=").map_or("", |(_, features)| features);
+        line.starts_with("syncguard") && features.split([',', ' ']).any(|name| name == SEAMS)
+    };
+    tree.lines().filter(has_seams).filter_map(|line| line.split(' ').next()).collect()
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -99,6 +133,17 @@ impl Totals {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_packages_of_ours_with_seams() {
+        let tree = "syncguard-redis v0.1.0 (/p) features=default,test-util\n\
+                    syncguard-sqlite v0.1.0 (/p) features=test-util (*)\n\
+                    syncguard-etcd v0.1.0 (/test-util) features=default,tls\n\
+                    syncguard-core v0.1.0 (/p) features=\n\
+                    tokio v1.52.3 features=rt,test-util,time\n";
+        let named: Vec<_> = with_seams(tree).into_iter().collect();
+        assert_eq!(named, ["syncguard-redis", "syncguard-sqlite"]);
+    }
 
     #[test]
     fn adds_what_libtest_says_and_nothing_else() {

@@ -224,9 +224,9 @@ fn a_drain_outside_a_runtime_answers_at_once() {
 #[tokio::test]
 async fn the_latest_deadline_of_all_sends_counts() {
     let (caller, millis) = (cancel::Caller::new(None), |it| Timestamp::from_millis(it).unwrap());
-    assert_eq!(caller.deadline(), None);
+    assert_eq!(caller.void_after(), None);
     for deadline in [5, 9, 7] {
         caller.sends(millis(deadline), ms(1));
     }
-    assert_eq!(caller.deadline(), Some(millis(9)));
+    assert_eq!(caller.void_after(), Some(millis(9)));
 }

@@ -1,17 +1,14 @@
 //! Taking a lock.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use syncguard_core::authoring::cancel::{Caller, Unsettled};
-use syncguard_core::authoring::planted::is_planted;
+use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::authoring::{Attempt, Fault, StoreTime, lock_id_in_use};
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
 use syncguard_core::{Contention, Fence, LockError, LockId};
 
 use crate::inner::{Changed, Inner};
-use crate::record::{self, Held, Record, seen_as_deadline};
-use crate::settle::settle;
+use crate::record::{self, Held, Record};
 use crate::txn::{Change, Version};
 use crate::wire::KeyValue;
 
@@ -31,7 +28,7 @@ const RACES: u32 = 4;
 pub(crate) async fn acquire(
     inner: Arc<Inner>,
     request: AcquireRequest,
-    caller: Caller,
+    caller: Caller<Fence>,
 ) -> Result<AcquireResult, LockError> {
     let subject = |error: LockError| error.with_key(&request.key).with_lock_id(request.lock_id);
     let target = Target {
@@ -109,7 +106,7 @@ async fn once(
     target: &Target<'_>,
     seen: Option<Seen>,
     attempt: &Attempt,
-    caller: &Caller,
+    caller: &Caller<Fence>,
 ) -> Result<Step, Fault> {
     caller.check()?;
     let seen = match seen {
@@ -126,18 +123,6 @@ async fn once(
     let decided = decide(inner, target, &seen, time)?;
     if let Some(granted) = decided.filter(AcquireResult::is_acquired) {
         return Ok(Step::Decided(granted));
-    }
-    if let Some(result) = decided.filter(|_| is_planted("settled-later") && attempt.lost.is_some())
-        && let Some(stated) = caller.deadline()
-    {
-        // The caller may ask again with the same lock id, and this takes away what it is granted then.
-        let unsettled = Unsettled::new(target.request, stated, attempt.call_bound());
-        let inner = Arc::clone(inner);
-        tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            settle(&inner, &unsettled).await
-        });
-        return Ok(Step::Decided(result));
     }
     match (earlier, decided) {
         (Earlier::MayHaveCome(lost), _) => Err(lost.into()),
@@ -162,13 +147,13 @@ impl Earlier {
         lock_id: LockId,
         seen: &Seen,
         attempt: &Attempt,
-        caller: &Caller,
+        caller: &Caller<Fence>,
     ) -> Result<Self, LockError> {
-        let (Some(lost), Some(stated)) = (&attempt.lost, caller.deadline()) else {
+        let (Some(lost), Some(stated)) = (&attempt.lost, caller.void_after()) else {
             return Ok(Self::Void);
         };
         let counter = seen.counter.clone()?;
-        let now = seen_as_deadline(counter)?;
+        let now = counter.unwrap_or(Fence::ZERO);
         if now <= stated {
             return Ok(Self::MayCome);
         }
@@ -176,7 +161,7 @@ impl Earlier {
         let is_the_rivals = seen.lock.as_ref().is_some_and(|Held { record, .. }| {
             Some(record.fence) == counter && record.lock_id != lock_id
         });
-        let has_moved_once = now.as_millis() == stated.as_millis() + 1;
+        let has_moved_once = now.get() == stated.get() + 1;
         Ok(if is_the_rivals && has_moved_once {
             Self::Void
         } else {
@@ -241,24 +226,19 @@ fn decide(
 /// The conditions on lock and counter are both needed. If only the lock's were stated, a lock that was taken and released
 /// since the read would be as absent as before, but its fence has been used.
 ///
-/// So the transaction is void as soon as the counter moves. The caller is therefore told the counter that was seen,
-/// instead of a deadline until which the store accepts the transaction; `settle` uses it.
+/// So the transaction is void once the counter is above the one that was seen; `settle` uses this.
 async fn take(
     inner: &Inner,
     target: &Target<'_>,
     seen: &Seen,
     attempt: &Attempt,
-    caller: &Caller,
+    caller: &Caller<Fence>,
 ) -> Result<Step, Fault> {
-    let (is_strict, takes_over) = (inner.options.strict_clock, seen.lock.is_some());
-    let time = if is_strict && takes_over {
-        inner.probe.narrow_time().await?
+    let time = if inner.options.strict_clock {
+        inner.probe.strict_time(seen.lock.is_some()).await?
     } else {
         inner.time().await?
     };
-    if is_strict {
-        time.check(takes_over)?;
-    }
     let Target { request, lock: lock_name, counter: counter_name, index } = target;
     let (key, lock_id) = (&request.key, request.lock_id);
     let (counter, last_fence) = seen.last_fence(target)?;
@@ -292,7 +272,7 @@ async fn take(
     let change = change.or_read(&[lock_name, counter_name, index]);
 
     caller.check()?;
-    caller.sends(seen_as_deadline(counter)?, attempt.call_bound());
+    caller.sends(counter.unwrap_or(Fence::ZERO), attempt.call_bound());
     match inner.change(change, attempt).await? {
         Changed::Done(revision) => {
             let acquired = Acquired::new(lock_id, record.expires_at, record.fence);

@@ -64,9 +64,9 @@ impl EtcdBackend {
     /// Connects with these options. The URL has the form that [`connect`](Self::connect) describes; its options win over
     /// these.
     ///
-    /// Sends nothing and waits for no server: the first operation opens the connection, and later ones
-    /// reopen it if it is lost. The tasks of the connection belong to the runtime of this call. When that runtime has
-    /// ended, the next operation begins anew in its own runtime.
+    /// Waits for no server. In the background it asks the members for their time, and the log has a warning if they tell
+    /// none. The first operation opens the connection, and later ones reopen it if it is lost. The tasks of the connection
+    /// belong to the runtime of this call. When that runtime has ended, the next operation begins anew in its own runtime.
     ///
     /// # Errors
     ///
@@ -117,7 +117,9 @@ impl EtcdBackend {
     }
 
     pub(crate) fn over(members: Members, options: EtcdOptions) -> Result<Self, LockError> {
-        Ok(Self(Arc::new(Inner::new(members, options)?)))
+        let inner = Arc::new(Inner::new(members, options)?);
+        inner.learn_time();
+        Ok(Self(inner))
     }
 }
 
@@ -171,7 +173,9 @@ impl LockBackend for EtcdBackend {
 }
 
 impl Settle for EtcdBackend {
-    async fn settle(&self, acquire: &Unsettled) -> Result<Settled, LockError> {
+    type VoidAfter = Fence;
+
+    async fn settle(&self, acquire: &Unsettled<Fence>) -> Result<Settled, LockError> {
         settle::settle(&self.0, acquire).await
     }
 }

@@ -71,18 +71,9 @@ impl Client {
     ) -> Result<TxnResponse, Fault> {
         if rpc == Rpc::Write && !loan.service.is_ours() {
             // A write must not reach a member of another cluster: an empty read shows its id.
-            self.txn_over(loan, Rpc::Read, &TxnRequest::default(), deadline).await?;
+            let empty = TxnRequest::default();
+            Box::pin(self.txn_of_cluster(loan, Rpc::Read, &empty, deadline)).await?;
         }
-        self.txn_over(loan, rpc, txn, deadline).await
-    }
-
-    async fn txn_over(
-        &self,
-        loan: &Loan,
-        rpc: Rpc,
-        txn: &TxnRequest,
-        deadline: Instant,
-    ) -> Result<TxnResponse, Fault> {
         self.call(loan, rpc, deadline, |service, token| {
             let calling = service.txn(request(txn.clone(), token, Some(deadline)));
             Box::pin(async move {

@@ -53,7 +53,7 @@ impl ClockProbe {
     /// From this width on, as after an hour without use, an operation waits for new answers.
     const UNKNOWN: Duration = Duration::from_secs(2);
     /// Lost answers are no proof that the time cannot be had.
-    const UNTOLD: u32 = 4;
+    pub(crate) const UNTOLD: u32 = 4;
 
     pub(crate) fn new(
         members: Arc<Members>,
@@ -115,15 +115,18 @@ impl ClockProbe {
         (0..self.members.count()).any(|member| self.clock.shown_by(member).is_some())
     }
 
-    /// The time for a strict backend that takes a lock over: waits until the bounds are narrower than the tolerance, for
-    /// which a second answer is enough.
-    pub(crate) async fn narrow_time(self: &Arc<Self>) -> Result<StoreTime, Fault> {
+    /// The time for a strict backend. To take a lock over, it waits until the bounds are narrower than the tolerance, for which
+    /// a second answer is enough.
+    pub(crate) async fn strict_time(
+        self: &Arc<Self>,
+        takes_over: bool,
+    ) -> Result<StoreTime, Fault> {
         let ends = Instant::now() + Duration::from_secs(1) + self.timeout;
         loop {
             let time = self.time().await?;
-            let is_good = !time.is_told || time.width() <= TIME_TOLERANCE;
-            if is_good || !self.is_on || Instant::now() >= ends {
-                return Ok(time);
+            let checked = time.check(takes_over);
+            if checked.is_ok() || !time.is_told || !self.is_on || Instant::now() >= ends {
+                return Ok(checked.map(|()| time)?);
             }
             sleep(Duration::from_millis(20)).await;
         }
@@ -200,12 +203,10 @@ fn is_known(time: StoreTime) -> bool {
 pub(crate) async fn narrow(probe: Weak<ClockProbe>, member: usize) {
     let width = |time: Option<StoreTime>| time.map_or(Duration::MAX, StoreTime::width);
     for _ in 0..ClockProbe::PROBES {
-        let Some(strong) = probe.upgrade() else { return };
-        let before = strong.clock.shown_by(member);
+        let Some(before) = probe.upgrade().map(|it| it.clock.shown_by(member)) else { return };
         if width(before) <= ClockProbe::EXACT {
             return;
         }
-        drop(strong);
         sleep(before.map_or(Duration::ZERO, until_the_second)).await;
         let Some(strong) = probe.upgrade() else { return };
         if strong.ask(member).await.is_none() {

@@ -83,6 +83,23 @@ impl Inner {
         self.probe.time().await
     }
 
+    /// Learns the time in the background, so that the log says soon after the connect that the members tell none.
+    pub(crate) fn learn_time(self: &Arc<Self>) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let inner = Arc::downgrade(self);
+        runtime.spawn(async move {
+            for _ in 0..=ClockProbe::UNTOLD {
+                let Some(inner) = inner.upgrade() else { return };
+                let attempt = inner.attempts().attempt();
+                // An answer to a call shows that the members can be reached, and tell no time.
+                let asking = async || inner.txn(Rpc::Read, &TxnRequest::default(), &attempt).await;
+                if inner.time().await.is_ok() || asking().await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
     pub(crate) fn attempts(&self) -> Attempts {
         Attempts::new(RETRIES, self.options.request_timeout, self.options.operation_timeout)
     }

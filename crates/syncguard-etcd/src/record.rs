@@ -118,11 +118,6 @@ pub(crate) fn counter(name: &str, stored: Option<&KeyValue>) -> Result<Option<Fe
     fence.map(Some).ok_or_else(|| LockError::internal(corrupt()))
 }
 
-/// The counter that a transaction states, in the place of a deadline: the transaction is void once the counter is above it.
-pub(crate) fn seen_as_deadline(counter: Option<Fence>) -> Result<Timestamp, LockError> {
-    Timestamp::from_millis(counter.unwrap_or(Fence::ZERO).get())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

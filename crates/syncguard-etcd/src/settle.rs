@@ -15,13 +15,16 @@ use syncguard_core::authoring::{Attempt, Fault};
 use syncguard_core::{Fence, LockError};
 
 use crate::inner::{Changed, Inner};
-use crate::record::{self, Held, seen_as_deadline};
+use crate::record::{self, Held};
 use crate::release::delete;
 
 /// Sends one transaction for a remembered lock; otherwise a read, and a transaction if something is to change.
 ///
 /// Fails with `Internal`, before anything is written, if the fences of the key are used up.
-pub(crate) async fn settle(inner: &Inner, acquire: &Unsettled) -> Result<Settled, LockError> {
+pub(crate) async fn settle(
+    inner: &Inner,
+    acquire: &Unsettled<Fence>,
+) -> Result<Settled, LockError> {
     let subject = |error: LockError| error.with_key(&acquire.key).with_lock_id(acquire.lock_id);
     // After a conflict, read again: the change may already be the one that was wanted.
     let once = |attempt| once(inner, acquire, attempt);
@@ -29,7 +32,7 @@ pub(crate) async fn settle(inner: &Inner, acquire: &Unsettled) -> Result<Settled
     Ok(Settled::Done)
 }
 
-async fn once(inner: &Inner, acquire: &Unsettled, attempt: Attempt) -> Result<(), Fault> {
+async fn once(inner: &Inner, acquire: &Unsettled<Fence>, attempt: Attempt) -> Result<(), Fault> {
     let known = inner.locks.take(&acquire.lock_id);
     if let Some(known) = known.filter(|known| known.record.key == acquire.key)
         && remove(inner, &known, &attempt).await?
@@ -44,10 +47,10 @@ async fn once(inner: &Inner, acquire: &Unsettled, attempt: Attempt) -> Result<()
     if let Some(ours) = lock.as_ref().filter(|lock| lock.record.lock_id == acquire.lock_id) {
         return if remove(inner, ours, &attempt).await? { Ok(()) } else { Err(Fault::conflict()) };
     }
-    // Without a deadline no transaction was sent.
-    let Some(seen) = acquire.deadline else { return Ok(()) };
+    // Without it no transaction was sent.
+    let Some(seen) = acquire.void_after else { return Ok(()) };
     let counter = record::counter(&counter_name, counter.as_ref())?;
-    if seen_as_deadline(counter)? > seen {
+    if counter > Some(seen) {
         return Ok(());
     }
     let carried = lock.map(|lock| lock.record.fence);

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::authoring::{Attempt, Fault, StoreTime, lock_id_in_use};
-use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
-use syncguard_core::{Contention, Fence, LockError};
+use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired, is_live};
+use syncguard_core::{Contention, Fence, LockError, Timestamp};
 
-use crate::document::{Counter, Record, last_fence, put, unless_flawed};
+use crate::document::{Counter, Record, last_fence, put};
 use crate::inner::Inner;
 use crate::names::Names;
 
@@ -23,7 +23,7 @@ use crate::names::Names;
 pub(crate) async fn acquire(
     inner: Arc<Inner>,
     request: AcquireRequest,
-    caller: Caller,
+    caller: Caller<Fence>,
 ) -> Result<AcquireResult, LockError> {
     let subject = |error: LockError| error.with_key(&request.key).with_lock_id(request.lock_id);
     let names = inner.layout.names(&request.key).map_err(subject)?;
@@ -34,8 +34,10 @@ pub(crate) async fn acquire(
     let mut races = Races::default();
     // Set once the retries are used up: the error if the last read shows no rival.
     let mut last_error = None;
+    // The earliest expiry of a lock that one of our commits may have taken.
+    let mut first_expiry = None;
     loop {
-        let free = match look(&inner, &target, &attempts.attempt(), &caller).await {
+        let free = match look(&inner, &target, first_expiry, &attempts.attempt(), &caller).await {
             Ok(Look::Decided(result)) => return Ok(result),
             Ok(Look::Free(free)) => free,
             Err(fault) => match last_error {
@@ -55,6 +57,7 @@ pub(crate) async fn acquire(
         if let Some(error) = last_error {
             return Err(error);
         }
+        first_expiry.get_or_insert(free.time.latest.plus(request.ttl)?);
         let fault = match take(&inner, &target, &attempts.attempt(), free, &caller).await {
             Ok(acquired) => return Ok(AcquireResult::Acquired(acquired)),
             Err(fault) => fault,
@@ -112,8 +115,9 @@ struct Free {
 async fn look(
     inner: &Inner,
     target: &Target<'_>,
+    first_expiry: Option<Timestamp>,
     attempt: &Attempt,
-    caller: &Caller,
+    caller: &Caller<Fence>,
 ) -> Result<Look, Fault> {
     caller.check()?;
     let (names, request) = (target.names, target.request);
@@ -134,6 +138,12 @@ async fn look(
         inner.remember(request.lock_id, &held.version, held.expires_at);
         let granted = Acquired::new(request.lock_id, held.expires_at, held.fence);
         return Ok(Look::Decided(AcquireResult::Acquired(granted)));
+    }
+    // One lock id has one fence. Others may have seen the lock of the lost commit, and its time is over.
+    if let Some(lost) = &attempt.lost
+        && first_expiry.is_some_and(|first| !is_live(first, time.latest))
+    {
+        return Err(lost.clone().into());
     }
     let refused = |refusal| Ok(Look::Decided(AcquireResult::Refused(refusal)));
     // A corrupt counter matters only once it is needed.
@@ -171,31 +181,27 @@ async fn look(
 /// Both preconditions are needed. If only the lock's were stated, a lock that was taken and released since
 /// the read would be as absent as before, but its fence has been used.
 ///
-/// So the commit is void as soon as the counter moves. The caller is therefore told the time at which the
-/// counter moved last, instead of a deadline until which the store accepts the commit; `settle` uses it.
+/// So the commit is void once the counter is above the one that was read; `settle` uses this.
 async fn take(
     inner: &Inner,
     target: &Target<'_>,
     attempt: &Attempt,
     free: Free,
-    caller: &Caller,
+    caller: &Caller<Fence>,
 ) -> Result<Acquired, Fault> {
     let Target { request, names, .. } = target;
     let (key, lock_id) = (&request.key, request.lock_id);
     let fence = request.next_fence(free.last_fence)?;
     let now = free.time.latest;
     let expires_at = now.plus(request.ttl)?;
-    let seen = Counter::moved_at(free.counter.as_ref())?;
+    let seen = free.counter.as_ref().map_or(Fence::ZERO, |counter| counter.last);
     let times = (now, expires_at);
     let holder = inner.client_state.holder_of(request);
     let lock = Record::document(names.lock.clone(), key, lock_id, times, fence, holder);
     let counter = Counter::document(names.fence.clone(), key, fence);
     let writes = vec![
         put(lock, free.lock.map(|lock| lock.version)),
-        unless_flawed(
-            "unchecked-counter",
-            put(counter, free.counter.map(|counter| counter.version)),
-        ),
+        put(counter, free.counter.map(|counter| counter.version)),
     ];
     caller.check()?;
     caller.sends(seen, attempt.call_bound());

@@ -65,9 +65,8 @@ impl FirestoreBackend {
         Self::connect_with(url, FirestoreOptions::new()).await
     }
 
-    /// Connects with these options, to the service with the application default credentials or to an
-    /// emulator. The URL has the form that [`connect`](Self::connect) describes; its options win over
-    /// these.
+    /// Connects with these options, to the service with the application default credentials or to an emulator. The URL
+    /// has the form that [`connect`](Self::connect) describes; its options win over these.
     ///
     /// Sends nothing and waits for no server: the first operation opens the connection, and later ones
     /// reopen it if it is lost. The tasks of the connection and of the credentials belong to the runtime of this call.
@@ -89,8 +88,7 @@ impl FirestoreBackend {
         Self::over(maker.make().await?, Some(Box::new(maker)), options)
     }
 
-    /// Makes a backend over a client of the program, for example from `GoogleApi::get` of gcloud-sdk.
-    /// Sends nothing.
+    /// Makes a backend over a client of the program, for example from `GoogleApi::get` of gcloud-sdk. Sends nothing.
     ///
     /// The options name the database: [`with_project`](FirestoreOptions::with_project),
     /// [`with_database`](FirestoreOptions::with_database). The options for emulators have no effect here.
@@ -182,7 +180,9 @@ impl LockBackend for FirestoreBackend {
 }
 
 impl Settle for FirestoreBackend {
-    async fn settle(&self, acquire: &Unsettled) -> Result<Settled, LockError> {
+    type VoidAfter = Fence;
+
+    async fn settle(&self, acquire: &Unsettled<Fence>) -> Result<Settled, LockError> {
         settle::settle(&self.0, acquire).await
     }
 }

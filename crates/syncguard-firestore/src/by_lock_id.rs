@@ -58,8 +58,7 @@ async fn under_hint(
 }
 
 fn choose(mut records: Vec<Record>, lock_id: LockId, now: Timestamp) -> Result<Held, LockError> {
-    // The query asks only for this id. Check the id again, because a lock of another holder must never be
-    // released.
+    // The query asks only for this id. Check the id again, because a lock of another holder must never be released.
     records.retain(|record| record.lock_id == lock_id);
     let found = records.len();
     let (mut live, expired): (Vec<_>, Vec<_>) =

@@ -134,8 +134,7 @@ impl FirestoreOptions {
 
     syncguard_core::client_options!(client);
 
-    /// Sets the longest to wait for the answer to one call, including an access token, 1 ms to 100 years.
-    /// Default: 5 s.
+    /// Sets the longest to wait for the answer to one call, including an access token, 1 ms to 100 years. Default: 5 s.
     pub fn with_request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
         self

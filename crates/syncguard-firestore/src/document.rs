@@ -7,7 +7,6 @@ use gcloud_sdk::google::firestore::v1::value::ValueType;
 use gcloud_sdk::google::firestore::v1::write::Operation;
 use gcloud_sdk::google::firestore::v1::{Document, DocumentMask, Precondition, Value, Write};
 use gcloud_sdk::prost_types;
-use syncguard_core::authoring::planted::is_planted;
 use syncguard_core::authoring::{corrupt_record, hash_key};
 use syncguard_core::contract::{Holder, is_live};
 use syncguard_core::{Fence, Key, LockError, LockId, LockInfo, Timestamp};
@@ -90,9 +89,6 @@ impl Record {
     }
 
     pub(crate) fn is_live(&self, now: Timestamp) -> bool {
-        if is_planted("hasty-clients") {
-            return self.expires_at > now;
-        }
         is_live(self.expires_at, now)
     }
 
@@ -152,21 +148,6 @@ impl Counter {
     pub(crate) fn document(name: String, key: &Key, last: Fence) -> Document {
         document(name, [(FENCE, string(&last.to_string())), (KEY_DEBUG, string(key.expose()))])
     }
-
-    /// Returns when a key's counter moved last, in the store's time, rounded down to milliseconds; zero if
-    /// there is no counter.
-    pub(crate) fn moved_at(counter: Option<&Self>) -> Result<Timestamp, LockError> {
-        let Some(counter) = counter else { return Timestamp::from_millis(0) };
-        let updated = &counter.version.updated;
-        let millis = updated.seconds.checked_mul(1000);
-        millis
-            .and_then(|millis| millis.checked_add(i64::from(updated.nanos / 1_000_000)))
-            .and_then(|millis| u64::try_from(millis).ok())
-            .and_then(|millis| Timestamp::from_millis(millis).ok())
-            .ok_or_else(|| {
-                LockError::internal("the update time of a fence counter is out of range")
-            })
-    }
 }
 
 /// Returns the highest known fence of a key.
@@ -192,11 +173,6 @@ pub(crate) fn put_expiry(seen: Version, expires_at: Timestamp) -> Write {
 /// Deletes a document, if it still has this version.
 pub(crate) fn delete(seen: Version) -> Write {
     write(Operation::Delete(seen.name), ConditionType::UpdateTime(seen.updated))
-}
-
-/// The write, without its precondition if this flaw is planted.
-pub(crate) fn unless_flawed(flaw: &str, write: Write) -> Write {
-    if is_planted(flaw) { Write { current_document: None, ..write } } else { write }
 }
 
 fn write(operation: Operation, condition: ConditionType) -> Write {

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use syncguard_core::authoring::planted::is_planted;
 use syncguard_core::authoring::{Attempt, Fault};
 use syncguard_core::contract::ExtendRequest;
 use syncguard_core::{ExtendResult, LockError, Timestamp, Ttl};
 
 use crate::by_lock_id;
-use crate::document::{put_expiry, unless_flawed};
+use crate::document::put_expiry;
 use crate::inner::{Inner, Known};
 
 /// A second try may find the expiry that our own first commit has set, if the answer to that commit was
@@ -57,7 +56,6 @@ async fn once(
 /// Returns whether the lock has the expiry that the caller expects, if it expects one.
 fn is_expected(request: &ExtendRequest, known: &Known) -> bool {
     request.expected_expiry.is_none_or(|expected| expected == known.expires_at)
-        || is_planted("unchecked-extend")
 }
 
 /// Sets the expiry if the lock still has the version that was seen: compare and set.
@@ -76,8 +74,7 @@ async fn prolong(
         expires_at = expires_at.plus(Ttl::MIN)?;
     }
     let name = seen.version.name.clone();
-    let write = unless_flawed("unchecked-extend", put_expiry(seen.version, expires_at));
-    let answer = inner.commit(vec![write], attempt).await?;
+    let answer = inner.commit(vec![put_expiry(seen.version, expires_at)], attempt).await?;
     inner.remember_written(request.lock_id, name, answer, expires_at);
     Ok(expires_at)
 }

@@ -41,8 +41,7 @@ pub(crate) struct Inner {
     pub(crate) signals: SignalHub,
 }
 
-/// The document of a lock as this backend wrote it last, and the expiry it has if no other client has
-/// written it since.
+/// The document of a lock as this backend wrote it last, and the expiry it has if no other client has written it since.
 ///
 /// An evicted lock costs a query, and an outdated entry costs a failed commit before the query. Neither gives a wrong
 /// answer, because every write states the version it is based on. A version does not come back: Firestore's commit times

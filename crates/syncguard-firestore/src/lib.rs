@@ -1,5 +1,5 @@
-//! Cloud Firestore backend of SyncGuard: distributed locks with fencing tokens in two collections of
-//! a database you already have.
+//! Cloud Firestore backend of SyncGuard: distributed locks with fencing tokens in two collections of a database you already
+//! have.
 //!
 //! The crate re-exports the whole contract, so a Firestore user needs no other crate.
 //!
@@ -24,21 +24,20 @@
 //! # }
 //! ```
 //!
-//! The URL can set all options, as in `firestore://my-project?collection=app_locks`:
-//! [`FirestoreBackend::connect`] has the table.
+//! The URL can set all options, as in `firestore://my-project?collection=app_locks`: [`FirestoreBackend::connect`] has the
+//! table.
 //!
-//! The backend uses Google's application default credentials. If the environment has
-//! `FIRESTORE_EMULATOR_HOST`, or with [`with_emulator`](FirestoreOptions::with_emulator), it connects to
-//! the emulator instead. [`FirestoreBackend::from_client`] takes a client of [`gcloud_sdk`] that the
-//! program already has.
+//! The backend uses Google's application default credentials. If the environment has `FIRESTORE_EMULATOR_HOST`, or with
+//! [`with_emulator`](FirestoreOptions::with_emulator), it connects to the emulator instead.
+//! [`FirestoreBackend::from_client`] takes a client of [`gcloud_sdk`] that the program already has.
 //!
 //! # Whose clock counts
 //!
 //! Google's. A write to Firestore cannot use the server's clock, but each response tells it, to the microsecond and to
-//! within a round trip. Between responses the time goes on by a clock of this machine that nobody sets, in
-//! bounds that widen by 2 ms a second. A lock of another holder is over when the earliest possible time is
-//! behind its expiry and the tolerance of a second, and expiries are counted from the latest possible time.
-//! This machine's wall clock may be wrong and may step.
+//! within a round trip. Between responses the time goes on by a clock of this machine that nobody sets, in bounds that
+//! widen by 2 ms a second. A lock of another holder is over when the earliest possible time is behind its expiry and the
+//! tolerance of a second, and expiries are counted from the latest possible time. This machine's wall clock may be wrong
+//! and may step.
 //!
 //! The TypeScript library goes by its machine's clock: where both share locks, those machines need NTP.
 //!
@@ -55,114 +54,106 @@
 //!
 //! # Why no transactions
 //!
-//! The specification asks for read-write transactions. With transactions, rivals form a convoy: they lock
-//! the documents they read and time out on each other, and the query by lock id locks the whole
-//! collection (6 cycles a second for 16 workers on *different* keys, in the emulator). An abandoned
-//! transaction blocks its documents for a minute.
+//! The specification asks for read-write transactions. With transactions, rivals form a convoy: they lock the documents
+//! they read and time out on each other, and the query by lock id locks the whole collection (6 cycles a second for 16
+//! workers on *different* keys, in the emulator). An abandoned transaction blocks its documents for a minute.
 //!
-//! Instead, each operation reads, decides, and sends one atomic commit with a precondition on **every**
-//! document that the decision was based on: the document is unchanged since it was read, or still absent.
-//! A commit that succeeds is therefore as good as a transaction. If another write had come between, a
-//! precondition would have failed, because every change moves a document's update time forward. Acquire
-//! states preconditions on both the lock and its counter: a lock that was taken and released in between
-//! is as absent as before, but the counter has moved. A caller that goes away leaves nothing open.
+//! Instead, each operation reads, decides, and sends one atomic commit with a precondition on **every** document that the
+//! decision was based on: the document is unchanged since it was read, or still absent. A commit that succeeds is therefore
+//! as good as a transaction. If another write had come between, a precondition would have failed, because every change
+//! moves a document's update time forward. Acquire states preconditions on both the lock and its counter: a lock that was
+//! taken and released in between is as absent as before, but the counter has moved. A caller that goes away leaves nothing
+//! open.
 //!
 //! If a precondition fails, nothing was written. The operation starts over after a pause, within
-//! [`with_conflict_retries`](FirestoreOptions::with_conflict_retries) and the
-//! [operation timeout](FirestoreOptions::with_operation_timeout), and then fails with
-//! `ServiceUnavailable`. Contention is not an error, however hot the key is: an acquire answers `Locked`
-//! if rivals took the lock before it four times, or at least once when its retries are used up.
+//! [`with_conflict_retries`](FirestoreOptions::with_conflict_retries) and the [operation
+//! timeout](FirestoreOptions::with_operation_timeout), and then fails with `ServiceUnavailable`. Contention is not an
+//! error, however hot the key is: an acquire answers `Locked` if rivals took the lock before it four times, or at least
+//! once when its retries are used up.
 //!
-//! For a lock of its own the backend remembers the document, its update time and its expiry. While the
-//! lock is live by this data, release and extend are a single commit with the precondition that the
-//! document still has this version. Lock id and expiry are then still the remembered ones, so the check is
-//! the same as after a query. If the precondition fails, or the lock has expired by this data, a query
-//! decides.
+//! For a lock of its own the backend remembers the document, its update time and its expiry. While the lock is live by this
+//! data, release and extend are a single commit with the precondition that the document still has this version. Lock id and
+//! expiry are then still the remembered ones, so the check is the same as after a query. If the precondition fails, or the
+//! lock has expired by this data, a query decides.
 //!
 //! # Requests that arrive late
 //!
-//! Firestore may carry out a commit long after its sender has given it up: the network delayed it, or the
-//! server stopped and continued. The commit needs no deadline against that, because its preconditions are
-//! about versions, and a version does not come back:
+//! Firestore may carry out a commit long after its sender has given it up: the network delayed it, or the server stopped
+//! and continued. The commit needs no deadline against that, because its preconditions are about versions, and a version
+//! does not come back:
 //!
 //! - a late acquire fails once the key's counter has moved, or the lock was written;
-//! - a late extend fails once a later extend was confirmed. A write that changes nothing would leave the
-//!   version as it is, so an extend to the expiry that the lock already has sets a millisecond more;
+//! - a late extend fails once a later extend was confirmed. A write that changes nothing would leave the version as it is,
+//!   so an extend to the expiry that the lock already has sets a millisecond more;
 //! - a late release fails once the lock was extended or released, and so frees no successor.
 //!
-//! One case is left: an acquire that no caller wants any more and whose commit may still arrive, on a key
-//! that no client touches meanwhile. The backend ends this acquire in the background, with pauses while
-//! the database is away. If the lock of the acquire is there, the backend deletes it. Otherwise the
-//! backend raises the fence counter by one, unless the counter has moved since the acquire read it. After
-//! that the commit is void, and the key is certainly free. So fences grow, but may skip numbers. An
-//! acquire that was given up before its commit was sent costs nothing.
+//! One case is left: an acquire that no caller wants any more and whose commit may still arrive, on a key that no client
+//! touches meanwhile. The backend ends this acquire in the background, with pauses while the database is away. If the lock
+//! of the acquire is there, the backend deletes it. Otherwise the backend raises the fence counter by one, unless the
+//! counter has moved since the acquire read it. After that the commit is void, and the key is certainly free. So fences
+//! grow, but may skip numbers. An acquire that was given up before its commit was sent costs nothing.
 //!
-//! Extend compares
-//! [`ExtendRequest::with_expected_expiry`](contract::ExtendRequest::with_expected_expiry) with the expiry
-//! of the document, and its commit states the document's version, so both are one atomic step. If the
-//! answer to an extend is lost with its connection, the backend sends the extend again. The second try may
-//! find the expiry that the first one has set, which is a [`Mismatch`](ExtendResult::Mismatch) as well. A
-//! guard then extends with that expiry.
+//! Extend compares [`ExtendRequest::with_expected_expiry`](contract::ExtendRequest::with_expected_expiry) with the expiry
+//! of the document, and its commit states the document's version, so both are one atomic step. If the answer to an extend
+//! is lost with its connection, the backend sends the extend again. The second try may find the expiry that the first one
+//! has set, which is a [`Mismatch`](ExtendResult::Mismatch) as well. A guard then extends with that expiry.
 //!
 //! # Beside the TypeScript library
 //!
-//! Documents and fields are the same as in SyncGuard 2.5 for TypeScript; both libraries may share a
-//! database and a fleet. To a transaction our commits are ordinary writes: Firestore serializes the two,
-//! and the second one reads again. Under contention the transactions are the bottleneck: while a
-//! transaction has locked a document, our commit on that document waits, up to the request timeout.
+//! Documents and fields are the same as in SyncGuard 2.5 for TypeScript; both libraries may share a database and a fleet.
+//! To a transaction our commits are ordinary writes: Firestore serializes the two, and the second one reads again. Under
+//! contention the transactions are the bottleneck: while a transaction has locked a document, our commit on that document
+//! waits, up to the request timeout.
 //!
 //! The document of a lock has two fields that TypeScript does not write. `holder` is the label of the
 //! [holder](contract::Holder), empty if labels are turned off. `note` is there if the holder has a note.
 //!
-//! The id of a document is the key. A key that Firestore refuses as an id (with a slash, `.`, `..`,
-//! `__…__`) is hashed instead: 22 base64url characters, padded with `~` to 513 bytes, which is longer than
-//! any key. So no two keys share a document, and no key is refused. The TypeScript library refuses most of
-//! these keys. It stores a key like `a/b/c` in a subcollection, so the two libraries do **not** share such
-//! a key.
+//! The id of a document is the key. A key that Firestore refuses as an id (with a slash, `.`, `..`, `__…__`) is hashed
+//! instead: 22 base64url characters, padded with `~` to 513 bytes, which is longer than any key. So no two keys share a
+//! document, and no key is refused. The TypeScript library refuses most of these keys. It stores a key like `a/b/c` in a
+//! subcollection, so the two libraries do **not** share such a key.
 //!
-//! The backend finds lock ids by a query without a limit. If several documents carry one lock id, the
-//! backend logs a warning, and release and extend delete the expired documents. While two of the documents
-//! are live, operations by that id answer `Internal` and touch neither. A backend that remembers where its
-//! own lock is releases or extends that lock without a look-up.
+//! The backend finds lock ids by a query without a limit. If several documents carry one lock id, the backend logs a
+//! warning, and release and extend delete the expired documents. While two of the documents are live, operations by that id
+//! answer `Internal` and touch neither. A backend that remembers where its own lock is releases or extends that lock
+//! without a look-up.
 //!
-//! A lock id must never be used for a second key. The backend that took the first lock refuses that with
-//! `InvalidArgument` while the lock is live and remembered. Another backend would need a query to find
-//! out, and does not make one.
+//! A lock id must never be used for a second key. The backend that took the first lock refuses that with `InvalidArgument`
+//! while the lock is live and remembered. Another backend would need a query to find out, and does not make one.
 //!
 //! # In logs
 //!
-//! Neither this crate nor gcloud-sdk, tonic, hyper or h2 logs a key, a lock id or a token, at any
-//! level: they describe calls and frames, not their contents.
+//! Neither this crate nor gcloud-sdk, tonic, hyper or h2 logs a key, a lock id or a token, at any level: they describe
+//! calls and frames, not their contents.
 //!
 //! # What the database needs
 //!
-//! - **Native mode**, and the single-field index on `lockId` of the lock collection. Firestore keeps this
-//!   index by default, unless it was exempted.
-//! - **Never a TTL policy on the fence counters**: a deleted counter starts again at one, and fences
-//!   repeat. Do not delete counters by other means either. A TTL policy on the *lock* collection is
-//!   possible only with a timestamp field, which these documents do not have. The next holder overwrites
-//!   an expired lock, and
+//! - **Native mode**, and the single-field index on `lockId` of the lock collection. Firestore keeps this index by default,
+//!   unless it was exempted.
+//! - **Never a TTL policy on the fence counters**: a deleted counter starts again at one, and fences repeat. Do not delete
+//!   counters by other means either. A TTL policy on the *lock* collection is possible only with a timestamp field, which
+//!   these documents do not have. The next holder overwrites an expired lock, and
 //!   [`with_cleanup_in_is_locked`](FirestoreOptions::with_cleanup_in_is_locked) deletes expired locks.
 //! - The IAM role **`roles/datastore.user`** for the clients. The backend uses these of its permissions:
-//!   `datastore.entities.get` and `.list` for reads and queries, `.create`, `.update` and `.delete` for
-//!   commits. Transactions would also need `datastore.databases.get`; the backend uses none. Security rules
-//!   do not apply to such clients, and should deny both collections to mobile and web clients.
+//!   `datastore.entities.get` and `.list` for reads and queries, `.create`, `.update` and `.delete` for commits.
+//!   Transactions would also need `datastore.databases.get`; the backend uses none. Security rules do not apply to such
+//!   clients, and should deny both collections to mobile and web clients.
 //!
-//! Each key costs a counter document for ever. Firestore bills reads, writes and deletes: a cycle of
-//! acquire and release is two reads, two writes and a delete. A document takes about one sustained
-//! write a second before it gets slower, so one key serves about one cycle a second.
+//! Each key costs a counter document for ever. Firestore bills reads, writes and deletes: a cycle of acquire and release is
+//! two reads, two writes and a delete. A document takes about one sustained write a second before it gets slower, so one
+//! key serves about one cycle a second.
 //!
 //! # What the crate costs
 //!
-//! The crate has 179 dependencies, and a first debug build takes a minute and a half of CPU time, most of
-//! it for aws-lc and the generated interface of Firestore. TLS is rustls with aws-lc-rs, as in the other
-//! backends; neither OpenSSL nor ring is compiled. The backend checks servers against the certificates
-//! that the system trusts. On a system without certificates, it checks Firestore against Mozilla's.
+//! The crate has 179 dependencies, and a first debug build takes a minute and a half of CPU time, most of it for aws-lc and
+//! the generated interface of Firestore. TLS is rustls with aws-lc-rs, as in the other backends; neither OpenSSL nor ring
+//! is compiled. The backend checks servers against the certificates that the system trusts. On a system without
+//! certificates, it checks Firestore against Mozilla's.
 //!
 //! # More
 //!
-//! The guide (module `guide` of the `syncguard` crate) has core concepts, a fenced write for Firestore, the
-//! checklist for production, and alerts.
+//! The guide (module `guide` of the `syncguard` crate) has core concepts, a fenced write for Firestore, the checklist for
+//! production, and alerts.
 
 #![doc(html_root_url = "https://docs.rs/syncguard-firestore/latest")]
 // The other crates build with an older Rust, which lacks these units; all crates should read alike.

@@ -86,9 +86,8 @@ async fn list<T>(
     cancel::read(None, Box::pin(inner.attempts().run(once))).await
 }
 
-/// Sends one read, and one commit if the counter must be raised. The commit states the version that was
-/// read. So it fails after an acquire in between, and an acquire that has read the counter before the
-/// commit fails after it.
+/// Sends one read, and one commit if the counter must be raised. The commit states the version that was read. So it
+/// fails after an acquire in between, and an acquire that has read the counter before the commit fails after it.
 async fn raise(
     inner: &Inner,
     key: &Key,

@@ -8,7 +8,7 @@ use syncguard_core::contract::ReleaseRequest;
 use syncguard_core::{LockError, ReleaseResult};
 
 use crate::by_lock_id;
-use crate::document::{self, Counter, Version, put, unless_flawed};
+use crate::document::{Counter, Version, delete, put};
 use crate::inner::Inner;
 
 pub(crate) async fn release(
@@ -28,7 +28,7 @@ async fn once(
     let writes = |version: Version| {
         let raise = raise.iter().filter(|(lock, _)| *lock == version.name).map(|(_, raise)| raise);
         let raise: Vec<_> = raise.cloned().collect();
-        [vec![unless_flawed("unchecked-release", document::delete(version))], raise].concat()
+        [vec![delete(version)], raise].concat()
     };
     let lock_id = request.lock_id;
     let known = inner.known_live(lock_id)?;

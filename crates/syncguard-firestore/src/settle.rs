@@ -11,19 +11,21 @@
 //!   loses an attempt by it at most. The fence has to change, because Firestore keeps the update time of a
 //!   document that a write leaves as it was, and the commits would stay valid.
 
-use syncguard_core::LockError;
 use syncguard_core::authoring::cancel::{Settled, Unsettled};
-use syncguard_core::authoring::planted::is_planted;
 use syncguard_core::authoring::{Attempt, Fault};
+use syncguard_core::{Fence, LockError};
 
-use crate::document::{self, Counter, Record, last_fence, put, unless_flawed};
+use crate::document::{Counter, Record, delete, last_fence, put};
 use crate::inner::Inner;
 use crate::names::Names;
 
 /// Sends one commit for a remembered lock; otherwise a read, and a commit if something is to change.
 ///
 /// Fails with `Internal`, before anything is written, if the fences of the key are used up.
-pub(crate) async fn settle(inner: &Inner, acquire: &Unsettled) -> Result<Settled, LockError> {
+pub(crate) async fn settle(
+    inner: &Inner,
+    acquire: &Unsettled<Fence>,
+) -> Result<Settled, LockError> {
     let subject = |error: LockError| error.with_key(&acquire.key).with_lock_id(acquire.lock_id);
     let names = inner.layout.names(&acquire.key).map_err(subject)?;
     // After a conflict, read again: the change may already be the one that was wanted.
@@ -34,11 +36,10 @@ pub(crate) async fn settle(inner: &Inner, acquire: &Unsettled) -> Result<Settled
 
 async fn once(
     inner: &Inner,
-    acquire: &Unsettled,
+    acquire: &Unsettled<Fence>,
     names: &Names,
     attempt: Attempt,
 ) -> Result<(), Fault> {
-    let delete = |version| unless_flawed("unchecked-clean-up", document::delete(version));
     let known = inner.known.take(&acquire.lock_id).map(|known| known.version);
     if let Some(version) = known.filter(|version| version.name == names.lock) {
         match inner.commit(vec![delete(version)], &attempt).await {
@@ -54,10 +55,10 @@ async fn once(
         inner.commit(vec![delete(ours.version.clone())], &attempt).await?;
         return Ok(());
     }
-    // Without a deadline no commit was sent.
-    let Some(seen) = acquire.deadline else { return Ok(()) };
+    // Without it no commit was sent.
+    let Some(seen) = acquire.void_after else { return Ok(()) };
     let counter = counter.map(Counter::read).transpose()?;
-    if Counter::moved_at(counter.as_ref())? > seen || is_planted("unmoved-counter") {
+    if counter.as_ref().is_some_and(|counter| counter.last > seen) {
         return Ok(());
     }
     let skipped = last_fence(lock.as_ref(), counter.as_ref(), &acquire.key).next()?;

@@ -6,8 +6,7 @@ use syncguard_core::authoring::backend_url::{BackendUrl, set};
 use crate::config::FirestoreOptions;
 use crate::names::{DEFAULT_DATABASE, are_names};
 
-/// The options of this library, as documented at
-/// [`FirestoreBackend::connect`](crate::FirestoreBackend::connect).
+/// The options of this library, as documented at [`FirestoreBackend::connect`](crate::FirestoreBackend::connect).
 const OPTIONS: &[&str] = &[
     "cleanup_in_is_locked",
     "collection",

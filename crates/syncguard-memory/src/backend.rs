@@ -45,9 +45,7 @@ impl MemoryBackend {
         Self::over(Clock::new(), client_state)
     }
 
-    /// Makes an empty store whose clock shows this time now.
-    #[cfg(feature = "test-util")]
-    #[doc(hidden)]
+    /// Makes an empty store whose clock shows this time now, as for tests of what depends on the time of day.
     #[must_use]
     pub fn starting_at(unix: std::time::SystemTime) -> Self {
         Self::over(Clock::starting_at(unix), ClientState::default())

@@ -15,10 +15,9 @@ pub(crate) struct Clock {
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        Self { epoch: Instant::now(), unix: SystemTime::now() }
+        Self::starting_at(SystemTime::now())
     }
 
-    #[cfg(feature = "test-util")]
     pub(crate) fn starting_at(unix: SystemTime) -> Self {
         Self { epoch: Instant::now(), unix }
     }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use syncguard_core::authoring::cancel::{Caller, Unsettled};
-use syncguard_core::authoring::planted::is_planted;
 use syncguard_core::authoring::{has_holder, holder_text};
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
 use syncguard_core::{Contention, Fence, LockError, Timestamp};
@@ -87,9 +86,7 @@ pub(crate) async fn acquire(
     match (&result, lost) {
         (AcquireResult::Acquired(acquired), lost) => {
             acquired.fence.warn_near_limit("postgres", &request.key);
-            if let (Some(_), Some(deadline)) = (lost, caller.deadline())
-                && !is_planted("forgotten-sending")
-            {
+            if let (Some(_), Some(deadline)) = (lost, caller.void_after()) {
                 // An earlier sending may still arrive, even after the release.
                 let bound = inner.pool.statement_timeout();
                 inner.resent_acquires.note(Unsettled::new(&request, deadline, bound), bound);

@@ -13,7 +13,7 @@ use syncguard_core::contract::{
 use syncguard_core::inventory::Inventory;
 use syncguard_core::shared::ClientState;
 use syncguard_core::{
-    ExtendResult, Fence, LockBackend, LockError, LockId, LockInfo, ReleaseResult,
+    ExtendResult, Fence, LockBackend, LockError, LockId, LockInfo, ReleaseResult, Timestamp,
 };
 use tokio::sync::OnceCell;
 use tokio_postgres::Transaction;
@@ -345,6 +345,8 @@ impl LockBackend for PostgresBackend {
 }
 
 impl Settle for PostgresBackend {
+    type VoidAfter = Timestamp;
+
     async fn settle(&self, acquire: &Unsettled) -> Result<Settled, LockError> {
         self.0.settle(acquire).await
     }

@@ -8,7 +8,6 @@ use bytes::BytesMut;
 use deadpool_postgres::{Client, Pool};
 use syncguard_core::authoring::StoreClock;
 use syncguard_core::authoring::cancel::Caller;
-use syncguard_core::authoring::planted::is_planted;
 use syncguard_core::{LockError, Timestamp, Ttl};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
@@ -142,9 +141,7 @@ impl StatementPool {
                 Remedy::Reconnect { from_pool }
                     if (from_pool || new_ones_lost == 0)
                         && Instant::now() < last_start
-                        && (statement.is_sent_again
-                            || !failure.error.is_outcome_unknown()
-                            || is_planted("resent-extends")) =>
+                        && (statement.is_sent_again || !failure.error.is_outcome_unknown()) =>
                 {
                     new_ones_lost += u32::from(!from_pool);
                     if lost.is_none() && failure.error.is_outcome_unknown() {

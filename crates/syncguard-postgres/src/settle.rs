@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use syncguard_core::authoring::cancel::{Caller, Settled, Unsettled};
-use syncguard_core::authoring::planted::is_planted;
 use syncguard_core::{LockError, Timestamp};
 
 use crate::inner::Inner;
@@ -18,7 +17,7 @@ impl Inner {
     /// deadline had passed, every sending of the acquire has been committed or refused by then. The second attempt
     /// sees all of them. The first attempt is enough if it finds the lock of an acquire that was sent once.
     pub(crate) async fn settle(&self, acquire: &Unsettled) -> Result<Settled, LockError> {
-        let Some(deadline) = acquire.deadline else {
+        let Some(deadline) = acquire.void_after else {
             // The acquire was never sent.
             return Ok(Settled::Done);
         };
@@ -32,9 +31,7 @@ impl Inner {
         if first.at <= deadline {
             return Ok(Settled::NotYet(self.pool.clock().passes_in(deadline)));
         }
-        if !is_planted("one-look") {
-            self.release_if_there(acquire).await?;
-        }
+        self.release_if_there(acquire).await?;
         Ok(Settled::Done)
     }
 

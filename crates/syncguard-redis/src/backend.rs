@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use fred::clients::{Client, Pool};
-use fred::interfaces::ClientLike;
+use fred::interfaces::ClientLike as _;
+use futures_util::future::try_join_all;
 use syncguard_core::authoring::cancel;
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
@@ -12,15 +13,20 @@ use syncguard_core::contract::{
 };
 use syncguard_core::inventory::Inventory;
 use syncguard_core::shared::ClientState;
-use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult};
+use syncguard_core::{
+    ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult, Timestamp,
+};
 
 use crate::client::Connections;
 use crate::config::RedisOptions;
-use crate::connect::Opener;
+use crate::connect::UrlServers;
 use crate::connection_name::ConnectionName;
 use crate::durability::{self, DurabilityReport};
+use crate::fred_client::FredClient;
 use crate::inner::Inner;
 use crate::layout::{KeyLayout, Layout};
+use crate::link::Opener;
+use crate::service::{Servers, Service};
 use crate::{
     acquire, error, extend, is_locked, lookup, neighbors, release, settle, tls_probe, url,
 };
@@ -105,19 +111,19 @@ impl RedisBackend {
         let (config, options) = url::parse(url, options)?;
         options.check()?;
         let layout = Layout::new(&options.key_prefix, config.server.is_clustered())?;
-        let (servers, tls) = (config.server.hosts(), config.uses_tls());
+        let (hosts, tls) = (config.server.hosts(), config.uses_tls());
         let connect_timeout = options.connect_timeout;
         let name = ConnectionName::of(options.client.clone().client_state()?.holder());
         let connecting = async {
-            let opener = Opener::new(config, layout.sections().len(), &options, name);
-            let opening = Connections::open(opener, options.connections);
+            let servers = UrlServers::new(config, &options, name);
+            let opening = try_join_all((0..options.connections).map(|_| servers.open(None, false)));
             let patience = connect_timeout / 2;
-            let connections = tls_probe::open_or_explain(servers, tls, patience, opening).await?;
-            let inner = Inner::new(connections, layout, options)?;
-            inner.refuse_cluster_node().await?;
-            inner.check_durability().await?;
-            inner.ask_times().await;
-            Ok(Self(Arc::new(inner)))
+            let services = tls_probe::open_or_explain(hosts, tls, patience, opening).await?;
+            let backend = Self::over(services, Some(Arc::new(servers)), layout, options)?;
+            backend.0.refuse_cluster_node().await?;
+            backend.0.check_durability().await?;
+            backend.0.ask_times().await;
+            Ok(backend)
         };
         tokio::time::timeout(connect_timeout, connecting)
             .await
@@ -141,7 +147,7 @@ impl RedisBackend {
     /// `InvalidArgument` for a bad option, and for a cluster client that follows redirections if the prefix has no
     /// hash tag.
     pub fn from_client(client: Client, options: RedisOptions) -> Result<Self, LockError> {
-        Self::over(&[client], options)
+        Self::over_clients(&[client], options)
     }
 
     /// Uses a pool of the program; see [`from_client`](Self::from_client).
@@ -151,7 +157,7 @@ impl RedisBackend {
     /// As [`from_client`](Self::from_client).
     #[expect(clippy::needless_pass_by_value, reason = "it is handed over, as a client is")]
     pub fn from_pool(pool: Pool, options: RedisOptions) -> Result<Self, LockError> {
-        Self::over(pool.clients(), options)
+        Self::over_clients(pool.clients(), options)
     }
 
     /// Asks the server how safe locks are on it. On a cluster, it asks all masters that have locks of this
@@ -194,22 +200,21 @@ impl RedisBackend {
         &self.0
     }
 
-    /// A backend over a simulated server.
-    #[cfg(feature = "test-util")]
-    pub(crate) fn over_wire(
-        client: &Client,
-        wire: Arc<dyn crate::simulated::wire::Wire>,
+    /// Uses connections that are open. With `servers`, lost ones are replaced.
+    pub(crate) fn over(
+        services: Vec<Box<dyn Service>>,
+        servers: Option<Arc<dyn Servers>>,
+        layout: Layout,
         options: RedisOptions,
     ) -> Result<Self, LockError> {
-        options.check()?;
-        let layout = Layout::new(&options.key_prefix, client.is_clustered())?;
-        let sections = layout.sections().len();
-        let opener = Opener::new(client.client_config(), sections, &options, None);
-        let connections = Connections::over_wire(opener.through(wire), client);
+        let connect_timeout = options.connect_timeout;
+        let opener = servers.map(|servers| Opener { servers, connect_timeout });
+        let (sections, timeout) = (layout.sections().len(), options.command_timeout);
+        let connections = Connections::new(services, opener.as_ref(), sections, timeout);
         Ok(Self(Arc::new(Inner::new(connections, layout, options)?)))
     }
 
-    fn over(clients: &[Client], options: RedisOptions) -> Result<Self, LockError> {
+    fn over_clients(clients: &[Client], options: RedisOptions) -> Result<Self, LockError> {
         options.check()?;
         let clustered = clients.iter().any(Client::is_clustered);
         let layout = Layout::new(&options.key_prefix, clustered)?;
@@ -226,9 +231,10 @@ impl RedisBackend {
                 "a Redis client without a reconnect policy: once its connection is lost, every lock fails"
             );
         }
-        let sections = layout.sections().len();
-        let connections = Connections::over(clients, clustered, sections, options.command_timeout);
-        Ok(Self(Arc::new(Inner::new(connections, layout, options)?)))
+        let service = |client| -> Box<dyn Service> {
+            Box::new(FredClient::of_program(client, options.command_timeout))
+        };
+        Self::over(clients.iter().map(service).collect(), None, layout, options)
     }
 }
 
@@ -297,6 +303,8 @@ impl LockBackend for RedisBackend {
 }
 
 impl cancel::Settle for RedisBackend {
+    type VoidAfter = Timestamp;
+
     async fn settle(&self, acquire: &cancel::Unsettled) -> Result<cancel::Settled, LockError> {
         settle::settle(&self.0, acquire).await
     }

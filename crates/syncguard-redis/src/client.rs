@@ -1,25 +1,21 @@
-//! Calls to the server over any of fred's clients. Each call is bounded, and sent again only if that is safe.
+//! Calls to the server over any connection. Each call is bounded, and sent again only if that is safe.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fred::clients::Client;
 use fred::error::{Error as DriverError, ErrorKind};
-use fred::interfaces::ClientLike as _;
 use fred::types::Value;
-use fred::types::config::Blocking;
-use futures_util::future::try_join_all;
 use syncguard_core::LockError;
 use syncguard_core::authoring::{FailureSubject, OutageLog};
 use tokio::time::{Instant, timeout_at};
 
 use crate::config::WaitReplicas;
-use crate::connect::Opener;
-use crate::driver::{Call, Replicated, Target, timed_out, within};
+use crate::driver::{Call, Replicated, Target, confirmed, timed_out, waiting, within};
 use crate::error::{self, Stage};
-use crate::link::Link;
+use crate::link::{Link, Opener};
 use crate::live::Live;
+use crate::service::{Service, Traits};
 
 /// The connections of a backend.
 pub(crate) struct Connections {
@@ -27,16 +23,16 @@ pub(crate) struct Connections {
     next: AtomicUsize,
     command_timeout: Duration,
     is_clustered: bool,
-    /// True if a client may first have to interrupt a blocking command of the program.
-    may_interrupt: bool,
-    /// True if fred may send a script to two nodes of a cluster.
+    /// True if a connection does not limit each command by itself.
+    needs_timer: bool,
+    /// True if the driver may send a script to two nodes of a cluster.
     may_send_twice: bool,
 }
 
 /// How long to wait for an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
-    /// The whole command timeout, which begins now. fred enforces it.
+    /// The whole command timeout, which begins now. The driver enforces it.
     Usual(Instant),
     /// The rest of the command timeout.
     Exact(Instant),
@@ -62,84 +58,28 @@ pub(crate) struct Sent {
 }
 
 impl Connections {
-    /// Opens connections. The caller bounds the time.
-    pub(crate) async fn open(opener: Opener, count: usize) -> Result<Self, LockError> {
-        let (opener, outage) = (Arc::new(opener), OutageLog::default());
-        let all = try_join_all((0..count).map(|_| opener.open(None))).await?;
-        let (is_clustered, command_timeout) = (opener.is_clustered(), opener.command_timeout());
-        let link = |live| Link::new(live, Some(Arc::clone(&opener)), outage.clone());
-        Ok(Self {
-            links: all.into_iter().map(link).collect(),
-            next: AtomicUsize::new(0),
-            command_timeout,
-            is_clustered,
-            may_interrupt: false,
-            may_send_twice: false,
-        })
-    }
-
-    /// Uses clients that are already open. `sections` is the number of sections of the layout.
-    pub(crate) fn over(
-        clients: &[Client],
-        clustered: bool,
+    /// Uses open connections. `sections` is the number of sections of the layout. With `opener`, lost connections are
+    /// replaced.
+    pub(crate) fn new(
+        services: Vec<Box<dyn Service>>,
+        opener: Option<&Opener>,
         sections: usize,
         command_timeout: Duration,
     ) -> Self {
-        // fred 10.1 does not follow redirections of a cluster correctly. For an ASK it sends ASKING over the shared
-        // connection and takes the next answer for its own; from then on, each answer on that connection goes
-        // to the wrong command. With redirections off, fred reads the slot map again and returns an error. A client of
-        // the program may have redirections on, and `Options` cannot turn them off.
-        let follows = clients.iter().map(|client| client.connection_config().max_redirections);
-        let follows = clustered && follows.max().unwrap_or(0) > 0;
-        let options = Live::options(command_timeout, follows);
-        let link = |client| {
-            Link::new(Live::of_program(client, &options, sections), None, OutageLog::default())
-        };
+        let any = |is: fn(Traits) -> bool| services.iter().any(|service| is(service.traits()));
+        let (is_clustered, may_send_twice) =
+            (any(|traits| traits.is_clustered), any(|traits| traits.may_send_twice));
+        let needs_timer = any(|traits| !traits.has_timer);
+        let outage = OutageLog::default();
+        let link =
+            |service| Link::new(Live::new(service, sections), opener.cloned(), outage.clone());
         Self {
-            links: clients.iter().map(link).collect(),
-            next: AtomicUsize::new(0),
-            command_timeout,
-            is_clustered: clustered,
-            may_interrupt: clients
-                .iter()
-                .any(|client| client.client_config().blocking == Blocking::Interrupt),
-            may_send_twice: follows,
-        }
-    }
-
-    /// A simulated connection, which is not open yet.
-    #[cfg(feature = "test-util")]
-    pub(crate) fn over_wire(opener: Opener, client: &Client) -> Self {
-        let (is_clustered, command_timeout) = (opener.is_clustered(), opener.command_timeout());
-        let link = Link::new(opener.closed(client), Some(Arc::new(opener)), OutageLog::default());
-        Self::of_link(link, command_timeout, is_clustered)
-    }
-
-    /// A simulated connection that is open, and is not opened again.
-    #[cfg(feature = "test-util")]
-    pub(crate) fn over_open_wire(
-        wire: Arc<dyn crate::simulated::wire::Wire>,
-        client: &Client,
-        command_timeout: Duration,
-    ) -> Self {
-        let live = Live::new(client, &Live::options(command_timeout, false), 1, None);
-        Self::of_link(
-            Link::new(live.through(wire), None, OutageLog::default()),
-            command_timeout,
-            false,
-        )
-    }
-
-    #[cfg(feature = "test-util")]
-    fn of_link(link: Arc<Link>, command_timeout: Duration, is_clustered: bool) -> Self {
-        Self {
-            links: [link].into(),
+            links: services.into_iter().map(link).collect(),
             next: AtomicUsize::new(0),
             command_timeout,
             is_clustered,
-            // A wire has no timer of its own.
-            may_interrupt: true,
-            may_send_twice: is_clustered,
+            needs_timer,
+            may_send_twice,
         }
     }
 
@@ -152,7 +92,7 @@ impl Connections {
         &self.links
     }
 
-    /// Returns whether fred may send a script to two nodes of a cluster.
+    /// Returns whether the driver may send a script to two nodes of a cluster.
     pub(crate) fn may_send_twice(&self) -> bool {
         self.may_send_twice
     }
@@ -210,13 +150,14 @@ impl Connections {
         loop {
             let live = link.live(until).await?;
             let answers = live.answers(target);
-            let answer = live.custom(target, command, words.to_vec());
+            let answer = live.service.send(target, (command, words.to_vec()), None);
             // fred's own limit does not cover the connection that it opens beside a blocked one.
             let answer = timeout_at(until, answer).await.unwrap_or_else(timed_out);
             self.note_answer(link, &live, (target, answers), &answer);
             match answer {
                 Err(error) if may_be_gone && is_gone(&error, OnLoss::Again) => may_be_gone = false,
-                answer => return answer.map_err(|error| live.explain(&error, stage)),
+                Err(error) => return Err(live.explain(&error, stage)),
+                Ok((value, _)) => return Ok(value),
             }
         }
     }
@@ -235,7 +176,7 @@ impl Connections {
     ) -> Sent {
         let (until, mut timer) = match bound {
             // fred has a timer already; a second timer would cost a tenth of the client's time.
-            Bound::Usual(until) => (until, self.may_interrupt.then_some(until)),
+            Bound::Usual(until) => (until, self.needs_timer.then_some(until)),
             Bound::Exact(until) => (until, Some(until)),
         };
         let link = self.pick();
@@ -251,14 +192,15 @@ impl Connections {
                     return Sent { result: Err(error), at, was_sent_twice: was_lost };
                 }
             };
-            let (changes, answers) = (live.changes(), live.answers(target));
+            let (changes, answers) = (live.service.changes(), live.answers(target));
             let answer = loop {
                 let words = match call() {
                     Ok(call) if is_known => call.by_hash(),
                     Ok(call) => call.in_full(),
                     Err(error) => return Sent { result: Err(error), at, was_sent_twice: was_lost },
                 };
-                let answer = within(timer, live.transmit(target, words, wait)).await;
+                let sending = live.service.send(target, words, wait.map(waiting));
+                let answer = within(timer, sending).await;
                 match &answer {
                     Err(error) if is_known && error::is_unknown_script(error) => is_known = false,
                     // The script did not run. If the slot has moved, fred has read the slot map again by now.
@@ -277,8 +219,10 @@ impl Connections {
                     (at, timer) = (Instant::now(), Some(until));
                 }
                 answer => {
-                    let result = answer.map_err(|error| live.explain(&error, Stage::Calling));
-                    let moved = self.may_send_twice && live.changes() != changes;
+                    let result = answer
+                        .map(|(value, replicas)| (value, confirmed(replicas, wait)))
+                        .map_err(|error| live.explain(&error, Stage::Calling));
+                    let moved = self.may_send_twice && live.service.changes() != changes;
                     return Sent { result, at, was_sent_twice: was_lost || moved };
                 }
             }
@@ -306,11 +250,11 @@ impl Connections {
         } else if !error::was_not_sent(error) && !error::was_lost(error) {
             live.count_answer(target);
         }
-        match (subject, &live.cluster) {
+        match (subject, live.service.cluster()) {
             (FailureSubject::Request, _) => {}
             // A lost connection to a node is fred's affair.
             (FailureSubject::Connection, Some(_)) if *error.kind() != ErrorKind::Timeout => {}
-            (_, Some(cluster)) => cluster.sync_slots(&live.client),
+            (_, Some(cluster)) => cluster.sync_slots(),
             // The next call finds a lost connection.
             (FailureSubject::Connection, None) => link.replace(live),
             (FailureSubject::Server, None) => {

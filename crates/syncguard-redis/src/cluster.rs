@@ -1,5 +1,7 @@
 //! Changes of a cluster that fred reports, or has to be told of.
 
+#![allow(unreachable_pub, missing_debug_implementations, reason = "a connection may have one")]
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -7,13 +9,15 @@ use std::time::Duration;
 use fred::clients::Client;
 use fred::interfaces::{ClientLike as _, ClusterInterface as _, EventInterface as _};
 use fred::types::ClusterStateChange;
+use fred::types::cluster::ClusterRouting;
 use tokio::runtime::Handle;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::TryRecvError;
 use tokio::time::{sleep, timeout};
 
 /// The state of a cluster as one client sees it.
-pub(crate) struct Cluster {
+pub struct Cluster {
+    client: Client,
     seen: Mutex<NodeChanges>,
     is_syncing: Arc<AtomicBool>,
 }
@@ -31,7 +35,12 @@ impl Cluster {
 
     pub(crate) fn of(client: &Client) -> Self {
         let seen = NodeChanges { events: client.cluster_change_rx(), count: 0 };
-        Self { seen: Mutex::new(seen), is_syncing: Arc::default() }
+        Self { client: client.clone(), seen: Mutex::new(seen), is_syncing: Arc::default() }
+    }
+
+    /// The nodes and their slots, as far as fred knows.
+    pub(crate) fn nodes(&self) -> Option<ClusterRouting> {
+        self.client.cached_cluster_state()
     }
 
     /// How often nodes have come or gone until now.
@@ -39,7 +48,7 @@ impl Cluster {
     /// A client that follows redirections sends a command again if it drops the connection of the first sending,
     /// because the node has left the cluster or the connection is broken. Before that, it reports that a node was
     /// removed or added again.
-    pub(crate) fn changes(&self, client: &Client) -> u64 {
+    pub(crate) fn changes(&self) -> u64 {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match seen.events.try_recv() {
@@ -48,7 +57,7 @@ impl Cluster {
                 Err(TryRecvError::Empty) => return seen.count,
                 // The client was closed, and may be opened again.
                 Err(TryRecvError::Closed) => {
-                    seen.events = client.cluster_change_rx();
+                    seen.events = self.client.cluster_change_rx();
                     seen.count += 1;
                     return seen.count;
                 }
@@ -61,16 +70,16 @@ impl Cluster {
     ///
     /// fred reads the map when a node says `MOVED` or a connection breaks. A silent node does neither. So the map is
     /// read a few times; each silent node starts that again.
-    pub(crate) fn sync_slots(&self, client: &Client) {
+    pub(crate) fn sync_slots(&self) {
         let Ok(runtime) = Handle::try_current() else { return };
         // Without a reconnect policy, a failed read of the slot map ends fred's client for good.
-        if !client.has_reconnect_policy() {
+        if !self.client.has_reconnect_policy() {
             return;
         }
         if self.is_syncing.swap(true, Ordering::AcqRel) {
             return;
         }
-        let (client, mark) = (client.clone(), SyncMark(Arc::clone(&self.is_syncing)));
+        let (client, mark) = (self.client.clone(), SyncMark(Arc::clone(&self.is_syncing)));
         runtime.spawn(async move {
             let _mark = mark;
             for _ in 0..Self::SYNCS {

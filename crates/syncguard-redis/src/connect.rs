@@ -1,4 +1,4 @@
-//! Opening a connection to the servers of a URL.
+//! Opens connections to the servers of a URL.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,133 +10,77 @@ use fred::types::config::{
     Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy, Server, ServerConfig, TcpConfig,
 };
 use syncguard_core::{CredentialsProvider, LockError};
-use tokio::time::timeout;
 
 use crate::addresses::{first_to_open, resolve};
 use crate::config::RedisOptions;
 use crate::connection_name::ConnectionName;
 use crate::error::{self, Stage};
-use crate::live::Live;
+use crate::fred_client::FredClient;
 use crate::log_in::LogIn;
-#[cfg(feature = "test-util")]
-use crate::simulated::wire::Wire;
+use crate::service::{Opening, Servers, Service};
 use crate::tls_probe;
 
-/// Opens connections, the first and those in the place of lost ones.
-pub(crate) struct Opener {
+/// The servers of a URL.
+pub(crate) struct UrlServers {
     config: Config,
-    /// The number of sections of the layout.
-    sections: usize,
     command_timeout: Duration,
     connect_timeout: Duration,
     name: Option<ConnectionName>,
     credentials: Option<CredentialsProvider>,
-    /// Leads to a simulated server.
-    #[cfg(feature = "test-util")]
-    wire: Option<Arc<dyn Wire>>,
 }
 
-impl Opener {
+impl Servers for UrlServers {
+    /// If this fails or is dropped, the tasks that were started end.
+    fn open<'a>(
+        &'a self,
+        last: Option<&'a Server>,
+        explain: bool,
+    ) -> Opening<'a, Box<dyn Service>> {
+        Box::pin(async move {
+            let hosts = self.config.server.hosts();
+            let opening = async {
+                let servers = resolve(&hosts).await?;
+                first_to_open(after(last, servers), |server| self.open_at(server)).await
+            };
+            let client = if explain {
+                let (tls, patience) = (self.config.uses_tls(), self.connect_timeout / 2);
+                tls_probe::open_or_explain(hosts.clone(), tls, patience, opening).await
+            } else {
+                opening.await
+            };
+            Ok(Box::new(client?) as _)
+        })
+    }
+}
+
+impl UrlServers {
     pub(crate) fn new(
         config: Config,
-        sections: usize,
         options: &RedisOptions,
         name: Option<ConnectionName>,
     ) -> Self {
         let (command_timeout, connect_timeout) = (options.command_timeout, options.connect_timeout);
-        Self {
-            config,
-            sections,
-            command_timeout,
-            connect_timeout,
-            name,
-            credentials: options.credentials.clone(),
-            #[cfg(feature = "test-util")]
-            wire: None,
-        }
+        let credentials = options.credentials.clone();
+        Self { config, command_timeout, connect_timeout, name, credentials }
     }
 
-    #[cfg(feature = "test-util")]
-    pub(crate) fn through(self, wire: Arc<dyn Wire>) -> Self {
-        Self { wire: Some(wire), ..self }
-    }
-
-    #[cfg(feature = "test-util")]
-    pub(crate) fn wire(&self) -> Option<&Arc<dyn Wire>> {
-        self.wire.as_ref()
-    }
-
-    /// A client without a connection.
-    #[cfg(feature = "test-util")]
-    pub(crate) fn closed(&self, client: &Client) -> Live {
-        let options = Live::options(self.command_timeout, false);
-        let live = Live::new(client, &options, self.sections, None);
-        match &self.wire {
-            Some(wire) => live.through(Arc::clone(wire)),
-            None => live,
-        }
-    }
-
-    pub(crate) fn is_clustered(&self) -> bool {
-        self.config.server.is_clustered()
-    }
-
-    pub(crate) fn command_timeout(&self) -> Duration {
-        self.command_timeout
-    }
-
-    /// Opens a connection within the connect timeout. The server behind `last` was found to be the wrong one, so the
-    /// servers after it come first. With `explain`, the error names a port of the wrong kind.
-    pub(crate) async fn open_in_time(
-        &self,
-        last: Option<&Server>,
-        explain: bool,
-    ) -> Result<Live, LockError> {
-        #[cfg(feature = "test-util")]
-        let explain = explain && self.wire.is_none();
-        let opening = async {
-            if !explain {
-                return self.open(last).await;
-            }
-            let (hosts, patience) = (self.config.server.hosts(), self.connect_timeout / 2);
-            let tls = self.config.uses_tls();
-            tls_probe::open_or_explain(hosts, tls, patience, self.open(last)).await
-        };
-        timeout(self.connect_timeout, opening)
-            .await
-            .unwrap_or_else(|_| Err(error::still_connecting()))
-    }
-
-    /// Opens a connection. The caller bounds the time. If this fails or is dropped, the tasks that were started end.
-    pub(crate) async fn open(&self, last: Option<&Server>) -> Result<Live, LockError> {
-        #[cfg(feature = "test-util")]
-        if let Some(wire) = &self.wire {
-            let wire = wire.reconnect().await.ok_or_else(error::not_connected)?;
-            let client = Client::new(self.config.clone(), None, None, None);
-            return Ok(self.closed(&client).through(wire));
-        }
-        let servers = resolve(&self.config.server.hosts()).await?;
-        first_to_open(after(last, servers), |server| self.open_at(server)).await
-    }
-
-    async fn open_at(&self, server: Server) -> Result<Live, LockError> {
+    async fn open_at(&self, server: Server) -> Result<FredClient, LockError> {
         let (client, log_in) = self.client_of(&server);
-        let options = Live::options(self.command_timeout, false);
-        let mut live = Live::new(&client, &options, self.sections, Some(server));
+        let mut opened = FredClient::of_url(&client, self.command_timeout, server);
         // Not `init`: if its future is dropped, its task stays behind, and may connect and live for ever.
         // `wait_for_connect` is polled first, so that it misses no outcome.
         let start = async {
             if let Some(name) = self.name.clone() {
-                live.own(name.set_always(&client, self.command_timeout));
+                opened.own(name.set_always(&client, self.command_timeout));
             }
-            live.own(client.connect());
+            opened.own(client.connect());
         };
-        let opened = tokio::join!(biased; client.wait_for_connect(), start).0;
-        opened.map_err(|error| {
+        let connected = tokio::join!(biased; client.wait_for_connect(), start).0;
+        connected.map_err(|error| {
             let unprovided = log_in.and_then(|log_in| log_in.failure());
             unprovided.unwrap_or_else(|| error::from_driver(&error, Stage::Connecting))
         })?;
-        Ok(live)
+        Ok(opened)
     }
 
     fn client_of(&self, server: &Server) -> (Client, Option<Arc<LogIn>>) {

@@ -7,10 +7,11 @@ use fred::error::Error as DriverError;
 use fred::interfaces::{ClientLike as _, ClusterInterface as _, EventInterface as _};
 use fred::types::config::{Options, Server};
 use fred::types::{ConnectHandle, Value};
+use syncguard_core::LockError;
 use syncguard_core::contract::Holder;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::driver::{Target, command_to, custom};
+use crate::driver::{Target, command_to};
 use crate::error::{self, Stage};
 
 /// The name of a connection: `syncguard:` and the label of the holder. Redis allows only printable ASCII characters
@@ -31,13 +32,17 @@ impl ConnectionName {
     pub(crate) async fn set(&self, client: &Client, slot: Option<u16>, timeout: Duration) {
         let options =
             Options { max_attempts: Some(1), timeout: Some(timeout), ..Options::default() };
-        let words: Vec<Value> = vec!["SETNAME".into(), self.0.as_str().into()];
+        let words: Vec<Value> = self.words().map(Value::from).into();
         let command = command_to("CLIENT", Target { section: 0, slot });
-        let named = custom(&client.with_options(&options), command, words).await;
-        if let Err(error) = named {
-            let error = error::from_driver(&error, Stage::Asking);
-            tracing::debug!(%error, "a connection to Redis has no name");
-        }
+        // Boxed, because fred's future has 5 KB.
+        let named: Result<Value, _> =
+            Box::pin(client.with_options(&options).custom(command, words)).await;
+        said(named.map_err(|error| error::from_driver(&error, Stage::Asking)));
+    }
+
+    /// The words of the command that names a connection, after `CLIENT`.
+    pub(crate) fn words(&self) -> [&str; 2] {
+        ["SETNAME", &self.0]
     }
 
     /// Names each connection that the client opens from now on, also in place of a lost connection.
@@ -57,6 +62,13 @@ impl ConnectionName {
                 }
             }
         })
+    }
+}
+
+/// Logs a refusal.
+pub(crate) fn said(named: Result<Value, LockError>) {
+    if let Err(error) = named {
+        tracing::debug!(%error, "a connection to Redis has no name");
     }
 }
 

@@ -1,12 +1,11 @@
 //! Commands in fred's form.
 
-use std::pin::Pin;
+#![allow(unreachable_pub, reason = "the simulation has commands too")]
 
-use fred::clients::{Client, Pipeline, WithOptions};
 use fred::error::{Error as DriverError, ErrorKind};
-use fred::interfaces::ClientLike;
 use fred::types::scripts::Script;
 use fred::types::{ClusterHash, CustomCommand, Value};
+use futures_util::future::BoxFuture;
 use syncguard_core::{ErrorCode, LockError, Timestamp};
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
@@ -16,11 +15,11 @@ use crate::error::{self, Stage};
 
 /// The target of a call.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Target {
+pub struct Target {
     /// The index of the section in the layout.
-    pub(crate) section: usize,
+    pub section: usize,
     /// The slot of the section, on a cluster.
-    pub(crate) slot: Option<u16>,
+    pub slot: Option<u16>,
 }
 
 /// A script with its keys and arguments.
@@ -30,19 +29,17 @@ pub(crate) struct Call {
     pub(crate) arguments: Vec<Value>,
 }
 
+/// The answer to a command, and the answer to the next one in the same pipeline.
+pub type Answer = (Value, Option<Result<Value, DriverError>>);
+
+/// A command that is being sent.
+pub type Answering<'a> = BoxFuture<'a, Result<Answer, DriverError>>;
+
 /// A script's answer, and whether enough replicas have its writes.
 pub(crate) type Replicated = (Value, Result<(), LockError>);
 
-/// A script that is being sent.
-pub(crate) type Transmission<'a> =
-    Pin<Box<dyn Future<Output = Result<Replicated, DriverError>> + Send + 'a>>;
-
-/// A command that is being sent.
-pub(crate) type Answering<'a> =
-    Pin<Box<dyn Future<Output = Result<Value, DriverError>> + Send + 'a>>;
-
 /// A command and its arguments.
-pub(crate) type Command = (&'static str, Vec<Value>);
+pub type Command = (&'static str, Vec<Value>);
 
 /// fred has methods for these commands, but they ignore the options of a connection (`WithOptions` has no
 /// `LuaInterface` and dereferences to the bare client): fred would send a script up to three times and wait for
@@ -78,55 +75,16 @@ pub(crate) fn millis(time: Timestamp) -> Value {
     number(time.as_millis())
 }
 
-/// Sends a script. With `wait`, a WAIT follows in the same pipeline.
-///
-/// WAIT counts the writes of its own connection. Outside of the pipeline, fred could reconnect in between, and WAIT
-/// would have no write to wait for.
-///
-/// Boxed like [`custom`].
-pub(crate) fn transmit(
-    client: &WithOptions<Client>,
-    target: Target,
-    (command, words): Command,
-    wait: Option<WaitReplicas>,
-) -> Transmission<'_> {
-    let Some(wait) = wait else {
-        return Box::pin(async move {
-            Ok((client.custom(command_to(command, target), words).await?, Ok(())))
-        });
-    };
-    Box::pin(async move {
-        let pipeline = Pipeline::from(client.clone());
-        let _: Value = pipeline.custom(command_to(command, target), words).await?;
-        let _: Value = pipeline.custom(command_to("WAIT", target), wait_words(wait)).await?;
-        let mut results = pipeline.try_all::<Value>().await.into_iter();
-        let mut next = || results.next().unwrap_or_else(|| Err(no_answer()));
-        let value = next()?;
-        Ok((value, confirmed(next(), wait)))
-    })
-}
-
-pub(crate) fn wait_words(wait: WaitReplicas) -> Vec<Value> {
+/// The command that waits for replicas.
+pub(crate) fn waiting(wait: WaitReplicas) -> Command {
     let millis = i64::try_from(wait.timeout.as_millis()).unwrap_or(i64::MAX);
-    vec![i64::from(wait.count).into(), millis.into()]
-}
-
-/// Sends a command.
-///
-/// Boxed, because fred's future has 5 KB. Each future around it would be as large, and would be copied into the
-/// next one.
-pub(crate) fn custom(
-    client: &WithOptions<Client>,
-    command: CustomCommand,
-    words: Vec<Value>,
-) -> Answering<'_> {
-    Box::pin(async move { client.custom(command, words).await })
+    ("WAIT", vec![i64::from(wait.count).into(), millis.into()])
 }
 
 pub(crate) async fn within(
     bound: Option<Instant>,
-    answer: Transmission<'_>,
-) -> Result<Replicated, DriverError> {
+    answer: Answering<'_>,
+) -> Result<Answer, DriverError> {
     match bound {
         None => answer.await,
         Some(deadline) => timeout_at(deadline, answer).await.unwrap_or_else(timed_out),
@@ -143,25 +101,27 @@ pub(crate) fn timed_out<T>(_: Elapsed) -> Result<T, DriverError> {
     Err(DriverError::new(ErrorKind::Timeout, "no answer in time"))
 }
 
-fn no_answer() -> DriverError {
+pub(crate) fn no_answer() -> DriverError {
     DriverError::new(ErrorKind::Protocol, "no answer")
 }
 
+/// Says whether enough replicas have confirmed.
 pub(crate) fn confirmed(
-    replicas: Result<Value, DriverError>,
-    wait: WaitReplicas,
+    replicas: Option<Result<Value, DriverError>>,
+    wait: Option<WaitReplicas>,
 ) -> Result<(), LockError> {
+    let Some(wait) = wait else { return Ok(()) };
     match replicas {
-        Ok(Value::Integer(count)) if count >= i64::from(wait.count) => Ok(()),
-        Ok(Value::Integer(count)) => Err(LockError::new(
+        Some(Ok(Value::Integer(count))) if count >= i64::from(wait.count) => Ok(()),
+        Some(Ok(Value::Integer(count))) => Err(LockError::new(
             ErrorCode::ServiceUnavailable,
             format!(
                 "{count} of {} replicas confirmed the lock within {:?}",
                 wait.count, wait.timeout
             ),
         )),
-        Ok(_) => Err(error::from_driver(&no_answer(), Stage::Calling)),
-        Err(error) => Err(error::from_driver(&error, Stage::Calling)),
+        Some(Err(error)) => Err(error::from_driver(&error, Stage::Calling)),
+        Some(Ok(_)) | None => Err(error::from_driver(&no_answer(), Stage::Calling)),
     }
 }
 

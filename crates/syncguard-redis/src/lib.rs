@@ -58,6 +58,7 @@ mod durability;
 mod error;
 mod extend;
 mod find_by_id;
+mod fred_client;
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -67,6 +68,7 @@ mod inner;
 mod is_locked;
 mod layout;
 mod link;
+mod listening;
 mod listing;
 mod live;
 mod log_in;
@@ -78,6 +80,7 @@ mod release;
 mod reply;
 mod scripts;
 mod servers;
+mod service;
 mod settle;
 mod signals;
 #[cfg(feature = "test-util")]

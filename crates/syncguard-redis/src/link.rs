@@ -3,16 +3,16 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fred::interfaces::ClientLike as _;
+use fred::types::cluster::ClusterRouting;
 use syncguard_core::authoring::{LookLimit, OutageLog};
 use syncguard_core::{CancellationToken, LockError};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::connect::Opener;
 use crate::error;
 use crate::live::Live;
+use crate::service::{Servers, Service};
 
 /// One connection of a backend, on a cluster one client.
 ///
@@ -21,10 +21,17 @@ use crate::live::Live;
 pub(crate) struct Link {
     state: Mutex<State>,
     /// `None` for a client of the program, which keeps its connection by itself.
-    opener: Option<Arc<Opener>>,
+    opener: Option<Opener>,
     looks: LookLimit,
     /// Shared by the links of a backend, so that an outage is logged once.
     outage: OutageLog,
+}
+
+/// Opens connections in the place of lost ones.
+#[derive(Clone)]
+pub(crate) struct Opener {
+    pub(crate) servers: Arc<dyn Servers>,
+    pub(crate) connect_timeout: Duration,
 }
 
 struct State {
@@ -58,7 +65,7 @@ impl Link {
     /// How long fred gets to notice that a connection was closed while the process stood still.
     const NOTICE: Duration = Duration::from_millis(1);
 
-    pub(crate) fn new(live: Live, opener: Option<Arc<Opener>>, outage: OutageLog) -> Arc<Self> {
+    pub(crate) fn new(live: Live, opener: Option<Opener>, outage: OutageLog) -> Arc<Self> {
         let state = State { live: Arc::new(live), look: None, failure: None, generation: 0 };
         Arc::new(Self { state: Mutex::new(state), opener, looks: LookLimit::new(), outage })
     }
@@ -78,15 +85,9 @@ impl Link {
         self.opener.is_some()
     }
 
-    /// A way to a simulated server.
-    #[cfg(feature = "test-util")]
-    pub(crate) fn wire(&self) -> Option<&Arc<dyn crate::simulated::wire::Wire>> {
-        self.opener.as_ref()?.wire()
-    }
-
     /// Returns whether a call can be sent at once, as far as fred knows.
     pub(crate) fn is_up(&self) -> bool {
-        self.state().live.is_up()
+        self.state().live.service.is_up()
     }
 
     /// A client for a call that ends at `until`. Waits for a look that goes on, and begins one if there is no
@@ -95,7 +96,7 @@ impl Link {
         let live = {
             let state = self.state();
             let live = &state.live;
-            let is_ready = state.look.is_none() && live.is_up() && !live.was_idle();
+            let is_ready = state.look.is_none() && live.service.is_up() && !live.was_idle();
             if is_ready || self.opener.is_none() {
                 return Ok(Arc::clone(live));
             }
@@ -110,10 +111,10 @@ impl Link {
         live: Arc<Live>,
         until: Instant,
     ) -> Result<Arc<Live>, LockError> {
-        if live.is_up() && self.looking().is_none() {
+        if live.service.is_up() && self.looking().is_none() {
             sleep(Self::NOTICE).await;
         }
-        if !live.is_up() {
+        if !live.service.is_up() {
             self.look(&live, Reason::Lost);
         }
         if let Some(ended) = self.looking() {
@@ -123,7 +124,7 @@ impl Link {
             let _ = timeout_at(patience, ended.cancelled()).await;
         }
         let state = self.state();
-        if state.live.is_up() {
+        if state.live.service.is_up() {
             return Ok(Arc::clone(&state.live));
         }
         let otherwise = || {
@@ -135,7 +136,7 @@ impl Link {
     /// Begins to look for another connection, if there is none.
     pub(crate) fn restore(self: &Arc<Self>) {
         let live = self.current();
-        if !live.is_up() {
+        if !live.service.is_up() {
             self.look(&live, Reason::Lost);
         }
     }
@@ -147,21 +148,17 @@ impl Link {
 
     /// Looks for another server than that of this connection.
     ///
-    /// Over a client of the program, fred connects again, if it would also do that for ever after a loss: without a
-    /// policy, a client that cannot connect ends.
+    /// Over a client of the program, the driver connects again, if it would also do that for ever after a loss.
     pub(crate) fn look_elsewhere(self: &Arc<Self>, live: &Arc<Live>) {
         if self.opener.is_some() {
             return self.look(live, Reason::WrongServer);
         }
-        let policy = live.client.client_reconnect_policy();
-        let reconnects = policy.is_some_and(|policy| policy.max_attempts() == 0);
-        if reconnects
+        if let Some(reconnecting) = live.service.reconnecting()
             && let Ok(runtime) = Handle::try_current()
             && self.looks.permits()
         {
             self.state().generation += 1;
-            let client = live.client.clone();
-            runtime.spawn(async move { client.force_reconnection().await });
+            runtime.spawn(reconnecting);
         }
     }
 
@@ -177,12 +174,15 @@ impl Link {
         if !may_look {
             return;
         }
-        let last = than.server.clone().filter(|_| reason == Reason::WrongServer);
-        let (opener, explain) = (Arc::clone(opener), state.failure.is_none());
+        let last = than.service.server().cloned().filter(|_| reason == Reason::WrongServer);
+        let (opener, explain) = (opener.clone(), state.failure.is_none());
         let (link, ended) = (Arc::downgrade(self), CancellationToken::new());
         let ends = ended.clone().drop_guard();
         let task = runtime.spawn(async move {
-            let opened = opener.open_in_time(last.as_ref(), explain).await;
+            let opening = opener.servers.open(last.as_ref(), explain);
+            let opened = timeout(opener.connect_timeout, opening)
+                .await
+                .unwrap_or_else(|_| Err(error::still_connecting()));
             if let Some(link) = link.upgrade() {
                 link.ends_look(opened);
             }
@@ -191,7 +191,7 @@ impl Link {
         state.look = Some(Look { ended, task: task.abort_handle() });
     }
 
-    fn ends_look(&self, opened: Result<Live, LockError>) {
+    fn ends_look(&self, opened: Result<Box<dyn Service>, LockError>) {
         match &opened {
             Ok(_) if self.outage.ends() => tracing::info!("there is a connection to Redis again"),
             Err(error) if self.outage.begins() => say_failed(error),
@@ -200,8 +200,8 @@ impl Link {
         let mut state = self.state();
         state.look = None;
         match opened {
-            Ok(live) => {
-                state.live = Arc::new(live);
+            Ok(service) => {
+                state.live = Arc::new(state.live.replaced_by(service));
                 state.failure = None;
                 state.generation += 1;
             }
@@ -218,6 +218,11 @@ impl Link {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The nodes of the cluster behind these connections, as far as the driver knows.
+pub(crate) fn nodes(links: &[Arc<Link>]) -> Option<ClusterRouting> {
+    links.iter().find_map(|link| link.current().service.cluster()?.nodes())
 }
 
 impl Look {
@@ -249,14 +254,14 @@ mod tests {
     use syncguard_core::ErrorCode;
 
     use super::*;
+    use crate::fred_client::FredClient;
 
     #[tokio::test]
     async fn a_failure_is_told_until_the_next_connection() {
-        let lost = || {
-            let options = Live::options(Duration::from_secs(1), false);
-            Live::new(&Client::default(), &options, 1, None)
+        let lost = || -> Box<dyn Service> {
+            Box::new(FredClient::of_program(&Client::default(), Duration::from_secs(1)))
         };
-        let link = Link::new(lost(), None, OutageLog::default());
+        let link = Link::new(Live::new(lost(), 1), None, OutageLog::default());
         let refused = LockError::new(ErrorCode::AuthFailed, "a wrong password");
         for (opened, code) in
             [(Err(refused), ErrorCode::AuthFailed), (Ok(lost()), ErrorCode::ServiceUnavailable)]

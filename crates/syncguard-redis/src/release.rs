@@ -1,6 +1,5 @@
 //! Releasing a lock.
 
-use syncguard_core::authoring::planted::is_planted;
 use syncguard_core::contract::ReleaseRequest;
 use syncguard_core::{Fence, Key, LockError, LockId, NotHeld, ReleaseResult, Timestamp};
 
@@ -53,11 +52,7 @@ pub(crate) async fn attempt(
     let answer = inner.write(target, call, wait, OnLoss::Again, |_, _| Ok(())).await;
     let released = answer.and_then(|answer| {
         // After the answer "not held", an earlier sending may have released the lock.
-        let answer = if is_planted("forgotten-copy") {
-            answer
-        } else {
-            answer.final_answer(reply::is_released)?
-        };
+        let answer = answer.final_answer(reply::is_released)?;
         let (result, time) = reply::released(answer.value)?;
         if let Some(time) = time {
             inner.clock(target).learn(answer.sent, time);

@@ -2,20 +2,19 @@
 
 use std::collections::HashSet;
 
-use fred::interfaces::ClusterInterface as _;
 use fred::types::config::Server;
 
 use crate::client::Connections;
 use crate::driver::Target;
 use crate::layout::Layout;
+use crate::link;
 
 /// The node of each section, as far as the client knows; `None` without a cluster.
 pub(crate) fn of_sections(
     connections: &Connections,
     layout: &Layout,
 ) -> Vec<(Target, Option<Server>)> {
-    let nodes =
-        connections.links().iter().find_map(|link| link.current().client.cached_cluster_state());
+    let nodes = link::nodes(connections.links());
     let node = |target: Target| nodes.as_ref()?.get_server(target.slot?).cloned();
     layout.sections().iter().map(|section| (section.target(), node(section.target()))).collect()
 }

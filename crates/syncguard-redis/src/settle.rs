@@ -2,7 +2,6 @@
 
 use syncguard_core::LockError;
 use syncguard_core::authoring::cancel::{Settled, Unsettled};
-use syncguard_core::authoring::planted::is_planted;
 
 use crate::inner::Inner;
 use crate::release;
@@ -10,7 +9,7 @@ use crate::release;
 /// Releases the lock, and says whether the acquire may still be carried out.
 pub(crate) async fn settle(inner: &Inner, acquire: &Unsettled) -> Result<Settled, LockError> {
     // Each sending sets its deadline first, so nothing was sent.
-    let Some(deadline) = acquire.deadline else { return Ok(Settled::Done) };
+    let Some(deadline) = acquire.void_after else { return Ok(Settled::Done) };
     // The acquire was sent to this section alone.
     let section = inner.layout.section_of(&acquire.key)?;
     let (result, time) =
@@ -19,7 +18,7 @@ pub(crate) async fn settle(inner: &Inner, acquire: &Unsettled) -> Result<Settled
         // If the acquire was sent once, it cannot be carried out a second time.
         !inner.connections.may_send_twice()
     } else {
-        time.is_some_and(|time| time > deadline) || is_planted("settled-too-soon")
+        time.is_some_and(|time| time > deadline)
     };
     if is_certain {
         return Ok(Settled::Done);

@@ -12,7 +12,9 @@ use syncguard_core::contract::{
 };
 use syncguard_core::inventory::Inventory;
 use syncguard_core::shared::ClientState;
-use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult};
+use syncguard_core::{
+    ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult, Timestamp,
+};
 
 use crate::config::SqliteOptions;
 use crate::durability::DurabilityReport;
@@ -191,6 +193,8 @@ impl LockBackend for SqliteBackend {
 }
 
 impl Settle for SqliteBackend {
+    type VoidAfter = Timestamp;
+
     async fn settle(&self, acquire: &Unsettled) -> Result<Settled, LockError> {
         settle::settle(&self.0, acquire).await
     }

@@ -42,7 +42,8 @@
 //! - `firestore`: Cloud Firestore.
 //! - `sqlite`: one file for the processes of one machine, no server.
 //! - `blocking`: the module of that name, for programs without a runtime.
-//! - `recipes`: a leader election, a semaphore, schedules whose ticks each run once, and several locks at once.
+//! - `recipes`: a leader election, a semaphore, readers and writers, schedules whose ticks each run once, and several locks at
+//!   once.
 //! - `cron`: schedules of cron expressions with a time zone.
 //! - `telemetry`: events for every operation, wait and hold, for a callback and for `tracing`.
 //! - `opentelemetry`: metrics of the same, for version 0.33 of the crate `opentelemetry`.
@@ -132,7 +133,7 @@ pub use syncguard_firestore as firestore;
 #[cfg(feature = "postgres")]
 pub use syncguard_postgres as postgres;
 
-/// Leader election, semaphores, several locks at once, ticks of a schedule, over any backend.
+/// Leader election, semaphores, readers and writers, several locks at once, ticks of a schedule, over any backend.
 #[cfg(feature = "recipes")]
 pub use syncguard_recipes as recipes;
 

@@ -96,6 +96,8 @@ pub enum Fault {
     Killed,
     /// A process was stopped, for longer than its locks last.
     Stopped,
+    /// The same, and its monotonic clock stood still, as on a machine that sleeps.
+    Suspended,
     Cut,
     Delayed,
     Frozen,

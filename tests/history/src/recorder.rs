@@ -28,6 +28,8 @@ pub enum Clock {
         steady: Duration,
         /// The wall clock when the steady clock is zero.
         unix: SystemTime,
+        /// The microseconds since that time in which tokio's clock stood still.
+        asleep: Arc<AtomicU64>,
     },
 }
 
@@ -39,8 +41,9 @@ impl Clock {
                 let seconds = Duration::from_secs(time.tv_sec.unsigned_abs());
                 (seconds + Duration::from_nanos(time.tv_nsec.unsigned_abs()), SystemTime::now())
             }
-            Self::Tokio { at, steady, unix } => {
-                let steady = *steady + at.elapsed();
+            Self::Tokio { at, steady, unix, asleep } => {
+                let asleep = Duration::from_micros(asleep.load(Ordering::Relaxed));
+                let steady = *steady + at.elapsed() + asleep;
                 (steady, *unix + steady)
             }
         };

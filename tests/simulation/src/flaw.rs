@@ -1,13 +1,18 @@
 //! The planted flaws.
 
+use std::path::Path;
+
 use clap::ValueEnum;
 use syncguard_history::Invariant;
 
-use crate::plan::Store;
+use crate::plan::{Store, name_of};
 use crate::redis::Patch;
 
-/// A flaw. Some are in the scripts of Redis, some in the simulated statements of PostgreSQL, some are planted in the
-/// code of a backend, and some are in a flawed copy of a user.
+/// The flaws that are a change of the library's code. Each is in a file of its name.
+const PATCHES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/patches");
+
+/// A flaw. Some are in the scripts of Redis, some in the simulated statements of PostgreSQL, some on the simulated network,
+/// some in a flawed copy of a user, and some are patches of the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Flaw {
     /// The store sometimes grants a lock that another caller holds.
@@ -38,7 +43,7 @@ pub enum Flaw {
     StaleWindow,
     /// Recipes: one member uses one permit more than the semaphore has. A flawed user.
     OnePermitMore,
-    /// Readers and writers: a writer takes all slots but the first. Planted in the recipe, as the next two.
+    /// Readers and writers: a writer takes all slots but the first. A patch of the recipe, as the next two.
     SkippedSlot,
     /// Readers and writers: a process gives the gate back before it has a slot.
     HastyReader,
@@ -56,23 +61,23 @@ pub enum Flaw {
     LateRequests,
     /// The store extends a lock with any expected expiry.
     BlindExtends,
-    /// Redis cluster: a release that was sent twice counts as carried out once, so its second copy says "not held".
+    /// Redis cluster: the driver does not tell that it has sent a release twice, so the "not held" of the second copy counts.
     ForgottenCopy,
-    /// The backend takes the first "not held" for the end of a clean-up.
+    /// The first "not held" for a lock id is the last word: a clean-up that looks again finds nothing.
     SettledTooSoon,
     /// A user of the bare backend begins its work with a grant whose time is over.
     StaleGrant,
-    /// Firestore: the commit that takes a lock states the version of the lock, and not that of the counter.
+    /// Firestore, etcd: an acquire states the version of the lock, and not that of the counter. On the wire.
     UncheckedCounter,
-    /// Firestore: a clean-up deletes the lock in any version.
+    /// Firestore, etcd: a clean-up deletes the lock in any version.
     UncheckedCleanUp,
-    /// Firestore: a release deletes the lock in any version.
+    /// Firestore, etcd: a lock is deleted in any version. On the wire, as the next three.
     UncheckedRelease,
-    /// Firestore: for its clients a lock is over as soon as it has expired by their own clock.
+    /// Firestore: a lock is over for others as soon as it has expired.
     HastyClients,
-    /// Firestore: a clean-up that finds no lock leaves the counter as it was, so a late commit still succeeds.
+    /// Firestore, etcd: a clean-up that finds no lock leaves the counter as it was, so a late acquire still succeeds.
     UnmovedCounter,
-    /// Firestore: an extend states neither the version nor the expiry that it knows.
+    /// Firestore, etcd: an extend does not state the version that it knows.
     UncheckedExtend,
     /// etcd: the members tell no time, so that locks go by the wall clocks of the processes. On the wire, as the next two.
     WallTime,
@@ -80,7 +85,9 @@ pub enum Flaw {
     NoMajority,
     /// etcd: the earliest bound of the store's time is where the latest one should be, and the other way round.
     SwappedBounds,
-    /// etcd: after an unknown sending the backend answers "busy" at once, and cleans up later, when the caller may have the
+    /// etcd: the library does not count the time for which the machine was asleep.
+    AwakeTime,
+    /// Firestore, etcd: after an unknown sending the backend answers "busy" at once, and cleans up later, when the caller may have the
     /// lock by another try.
     SettledLater,
     /// PostgreSQL: acquire decides by the row in its snapshot, and overwrites its current state.
@@ -90,9 +97,10 @@ pub enum Flaw {
     /// PostgreSQL: an extend does not lock the row, and writes all of it, so a lock that was released meanwhile comes
     /// back.
     UpsertingExtend,
-    /// PostgreSQL: the backend sends an extend again after a lost connection.
+    /// PostgreSQL: an extend is carried out once more later, as if it was sent again after a lost connection.
     ResentExtends,
-    /// PostgreSQL: after a release, the backend ignores the first sending of an acquire that was sent twice.
+    /// PostgreSQL: a clean-up finds no lock that was released before, so the late sending of an acquire that was sent twice
+    /// keeps its lock.
     ForgottenSending,
     /// PostgreSQL: a clean-up does not check for a running acquire of the key.
     NotAlone,
@@ -131,26 +139,10 @@ impl Flaw {
         }
     }
 
-    /// The name of the flaw in the code of a backend or a recipe.
-    pub(crate) fn planted(self) -> &'static str {
-        match self {
-            Self::SettledTooSoon => "settled-too-soon",
-            Self::ForgottenCopy => "forgotten-copy",
-            Self::UncheckedCounter => "unchecked-counter",
-            Self::UncheckedCleanUp => "unchecked-clean-up",
-            Self::UncheckedRelease => "unchecked-release",
-            Self::HastyClients => "hasty-clients",
-            Self::UnmovedCounter => "unmoved-counter",
-            Self::UncheckedExtend => "unchecked-extend",
-            Self::SettledLater => "settled-later",
-            Self::ResentExtends => "resent-extends",
-            Self::ForgottenSending => "forgotten-sending",
-            Self::OneLook => "one-look",
-            Self::SkippedSlot => "skipped-slot",
-            Self::HastyReader => "hasty-reader",
-            Self::KeptSlot => "kept-slot",
-            _ => "",
-        }
+    /// True if the flaw is a patch of the library, for `cargo xtask flaws`.
+    #[must_use]
+    pub fn is_patch(self) -> bool {
+        Path::new(PATCHES).join(name_of(&self)).with_extension("patch").exists()
     }
 
     /// The flaw as a change of the scripts of Redis.
@@ -205,6 +197,11 @@ impl Flaw {
                 ("if time - ARGV[4] > 0 then", "if false then"),
                 ("if time - ARGV[2] > 0 then", "if false then"),
             ],
+            Self::SettledTooSoon => vec![(
+                "if not name then\n  return refusal or { NOT_FOUND, time }",
+                "FLAW = FLAW or {}\nif not name or FLAW[ARGV[1]] then\n  \
+                 if #ARGV == 2 then FLAW[ARGV[1]] = true end\n  return refusal or { NOT_FOUND, time }",
+            )],
             Self::BlindExtends => vec![("if ARGV[5] ~= '' and", "if false and")],
             Self::EndlessWindow => vec![("number >= tonumber(BELOW)", "false")],
             Self::EarlyWindow => vec![("time < tonumber(NOT_BEFORE)", "false")],
@@ -212,31 +209,33 @@ impl Flaw {
         }
     }
 
-    /// The store with the flaw.
+    /// The stores that the flaw means.
     #[must_use]
-    pub fn store(self) -> Store {
+    pub fn stores(self) -> &'static [Store] {
         match self {
             // Requests that may arrive twice matter most.
-            Self::SettledTooSoon | Self::ForgottenCopy => Store::RedisCluster,
+            Self::SettledTooSoon | Self::ForgottenCopy => &[Store::RedisCluster],
             Self::UncheckedCounter
             | Self::UncheckedCleanUp
             | Self::UncheckedRelease
-            | Self::HastyClients
             | Self::UnmovedCounter
-            | Self::UncheckedExtend => Store::Firestore,
-            Self::WallTime | Self::NoMajority | Self::SwappedBounds | Self::SettledLater => {
-                Store::Etcd
+            | Self::UncheckedExtend
+            | Self::SettledLater => &[Store::Firestore, Store::Etcd],
+            // On etcd it takes many runs: the bounds in which a client knows the time are mostly wider than the tolerance.
+            Self::HastyClients => &[Store::Firestore],
+            Self::WallTime | Self::NoMajority | Self::SwappedBounds | Self::AwakeTime => {
+                &[Store::Etcd]
             }
             // Statements that are not cancelled matter most.
-            Self::StaleNow => Store::Pgbouncer,
+            Self::StaleNow => &[Store::Pgbouncer],
             Self::MissingRowLock
             | Self::UpsertingExtend
             | Self::ForgottenSending
             | Self::ResentExtends
             | Self::NotAlone
             | Self::OneLook
-            | Self::StaleWindow => Store::Postgres,
-            _ => Store::Redis,
+            | Self::StaleWindow => &[Store::Postgres],
+            _ => &[Store::Redis],
         }
     }
 
@@ -281,6 +280,17 @@ impl Flaw {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A patch of another name would never be tried.
+    #[test]
+    fn each_patch_of_the_library_has_the_name_of_a_flaw() {
+        let mut names: Vec<_> =
+            std::fs::read_dir(PATCHES).unwrap().collect::<Result<_, _>>().unwrap();
+        names.retain(|file| {
+            !Flaw::all().iter().any(|flaw| *file.file_name() == *format!("{}.patch", name_of(flaw)))
+        });
+        assert!(names.is_empty(), "{names:?}");
+    }
 
     /// A patch that matches no script plants nothing.
     #[test]

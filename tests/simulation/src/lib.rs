@@ -45,6 +45,6 @@ mod work;
 
 pub use direct::Direct;
 pub use flaw::Flaw;
-pub use plan::{Outcome, Plan, Store};
+pub use plan::{Outcome, Plan, Store, name_of};
 pub use run::{record, run};
 pub use smallest::smallest;

@@ -1,6 +1,7 @@
 //! A process's end of the network, and its clocks.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use syncguard_core::{ErrorCode, LockError};
@@ -27,6 +28,8 @@ pub(crate) struct Link {
     pub(crate) bound: Duration,
     /// The start of the process's clock, by both clocks.
     started: (Instant, u64),
+    /// The microseconds for which its monotonic clock has stood still.
+    asleep: Arc<AtomicU64>,
     /// `None`: the wall clock is right.
     skew: Option<Mutex<Skew>>,
 }
@@ -40,16 +43,23 @@ struct Skew {
 
 impl Link {
     /// The link of a process that starts at this time, in microseconds.
-    pub(crate) fn new(net: Net, member: usize, at: u64) -> Self {
+    pub(crate) fn new(net: Net, member: usize, at: u64, asleep: Arc<AtomicU64>) -> Self {
         let random = Random::new(net.state().random.number());
         let skew = Mutex::new(Skew { random, millis: MOST_SKEWED, until: 0 });
-        Self { net, member, bound: BOUND, started: (Instant::now(), at), skew: Some(skew) }
+        Self { net, member, bound: BOUND, started: (Instant::now(), at), asleep, skew: Some(skew) }
     }
 
     /// The link of the only process, whose clock is right. It waits long, since the machine may be busy.
     pub(crate) fn exact(net: Net) -> Self {
         let bound = Duration::from_secs(20);
-        Self { net, member: 0, bound, started: (Instant::now(), 0), skew: None }
+        Self {
+            net,
+            member: 0,
+            bound,
+            started: (Instant::now(), 0),
+            asleep: Arc::default(),
+            skew: None,
+        }
     }
 
     pub(crate) fn network(&self) -> MutexGuard<'_, Network> {
@@ -59,7 +69,8 @@ impl Link {
     /// Microseconds since the beginning of the simulation.
     pub(crate) fn now(&self) -> u64 {
         let passed = self.started.0.elapsed().as_micros();
-        self.started.1 + u64::try_from(passed).unwrap_or(u64::MAX)
+        let asleep = self.asleep.load(Ordering::Relaxed);
+        self.started.1 + asleep + u64::try_from(passed).unwrap_or(u64::MAX)
     }
 
     /// A better clock of the process, by which a schedule finds its ticks, in milliseconds.

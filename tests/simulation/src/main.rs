@@ -3,13 +3,22 @@
 #![allow(clippy::print_stdout, reason = "progress for a human eye")]
 
 use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use std::{env, thread};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Parser, ValueEnum as _};
 use serde_json::json;
 use syncguard_history::{Counts, Random};
-use syncguard_simulation::{Flaw, Outcome, Plan, Store, record, run, smallest};
+use syncguard_simulation::{Flaw, Outcome, Plan, Store, name_of, record, run, smallest};
+
+/// The variable by which patches choose their flaw.
+const PLANTED: &str = "SYNCGUARD_FLAW";
+
+/// A flaw that so many operations do not show is not found: a minute of a fast machine.
+const MOST: u64 = 2_000_000;
 
 /// Runs fleets on a simulated network and store, and checks their histories
 #[derive(Debug, Parser)]
@@ -32,10 +41,10 @@ struct Arguments {
     /// Operations of one run, after which a thread begins the next run with the next seed
     #[arg(long, default_value_t = 1_000_000)]
     each: u64,
-    /// Runs with a planted flaw until it is found
+    /// Runs with a planted flaw until it is found, and shows the fewest operations that show it
     #[arg(long)]
     flaw: Option<Flaw>,
-    /// Does so for each flaw
+    /// Tries each flaw, or this one, on each of its stores, or this one: for `cargo xtask flaws`
     #[arg(long)]
     flaws: bool,
     /// Writes each operation of one run to this file, without checks
@@ -49,15 +58,18 @@ struct Arguments {
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let seed = arguments.seed.unwrap_or_else(Random::seed);
+    if arguments.flaws
+        && let (Some(flaw), Some(store)) = (arguments.flaw, arguments.store)
+    {
+        return find(flaw, store, seed).map(drop);
+    }
     println!("SYNCGUARD_SEED={seed}");
     if arguments.flaws {
-        for flaw in Flaw::all() {
-            find(*flaw, seed)?;
-        }
-        return Ok(());
+        return tries(arguments.flaw, seed);
     }
     if let Some(flaw) = arguments.flaw {
-        if let Some(shown) = smallest(&find(flaw, seed)?, flaw.breaks()) {
+        let store = arguments.store.unwrap_or(flaw.stores()[0]);
+        if let Some(shown) = smallest(&find(flaw, store, seed)?, flaw.breaks()) {
             println!("the fewest operations that show it:\n{shown}");
         }
         return Ok(());
@@ -70,27 +82,60 @@ fn main() -> Result<()> {
     soak(&arguments, seed)
 }
 
-/// Runs until an invariant finds the flaw; returns the number of the run.
-fn find(flaw: Flaw, seed: u64) -> Result<Plan> {
+/// Tries each flaw on its stores, a few at a time, each in a process whose environment asks the patches for the flaw.
+fn tries(only: Option<Flaw>, seed: u64) -> Result<()> {
+    row("flaw", "store", "found by rule", "operations", "seconds");
+    let flaws = Flaw::all().iter().filter(|flaw| only.is_none_or(|only| only == **flaw));
+    let pairs =
+        flaws.flat_map(|flaw| flaw.stores().iter().map(|store| (name_of(flaw), name_of(store))));
+    let pairs: Vec<_> = pairs.collect();
+    let (next, threads) = (AtomicUsize::new(0), thread::available_parallelism()?);
+    let tries = || -> Result<Vec<&(String, String)>> {
+        let mut missed = Vec::new();
+        while let Some(pair) = pairs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let (flaw, store) = pair;
+            let seed = seed.to_string();
+            let words = ["--flaws", "--flaw", flaw, "--store", store, "--seed", &seed];
+            let mut command = Command::new(env::current_exe()?);
+            if !command.args(words).env(PLANTED, flaw).status()?.success() {
+                missed.push(pair);
+            }
+        }
+        Ok(missed)
+    };
+    let missed: Result<Vec<_>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads.get()).map(|_| scope.spawn(tries)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a thread")).collect()
+    });
+    let missed = missed?.concat();
+    ensure!(missed.is_empty(), "not found: {missed:?}");
+    Ok(())
+}
+
+fn row(flaw: &str, store: &str, rule: &str, operations: &str, seconds: &str) {
+    println!("{flaw:<18} {store:<14} {rule:<18} {operations:>10} {seconds:>8}");
+}
+
+/// Runs until a rule finds the flaw; returns the plan of the run.
+fn find(flaw: Flaw, store: Store, seed: u64) -> Result<Plan> {
+    let name = name_of(&flaw);
+    let is_there = !flaw.is_patch() || env::var_os(PLANTED).is_some_and(|planted| planted == *name);
+    ensure!(is_there, "only a patched copy has this flaw: cargo xtask flaws --only {name}");
     let started = Instant::now();
-    let mut operations = 0;
-    let mut seeds = seed..;
+    let (mut operations, mut seeds) = (0, seed..);
     loop {
         let seed = seeds.next().unwrap_or_default();
-        ensure!(started.elapsed() < Duration::from_mins(1), "{flaw:?} was not found in a minute");
-        let store = flaw.store();
         // Few keys, so that a lock that is left behind disturbs other callers.
         let plan = Plan { flaw: Some(flaw), keys: 8, ..Plan::new(store, seed, 20_000) };
         let outcome = run(&plan, |_| {});
         operations += outcome.counts.operations();
-        let found = outcome.violations.iter().find(|it| flaw.breaks().contains(&it.invariant));
-        if let Some(found) = found {
-            let words = found.to_string();
-            let first = words.lines().next().unwrap_or_default();
-            println!(
-                "{flaw:?}: found in {:.1?}, {operations} operations, seed {seed}: {first}",
-                started.elapsed()
-            );
+        let mut rules = outcome.violations.iter().map(|it| it.invariant);
+        let found = rules.find(|rule| flaw.breaks().contains(rule));
+        let seconds = started.elapsed().as_secs_f64();
+        if found.is_some() || operations >= MOST {
+            let rule = found.map_or("none".to_owned(), |it| format!("{} {it:?}", it as u8));
+            row(&name, &name_of(&store), &rule, &operations.to_string(), &format!("{seconds:.1}"));
+            ensure!(found.is_some(), "{name} was not found");
             return Ok(plan);
         }
     }
@@ -100,7 +145,7 @@ fn find(flaw: Flaw, seed: u64) -> Result<Plan> {
 fn soak(arguments: &Arguments, seed: u64) -> Result<()> {
     let started = Instant::now();
     let share = arguments.operations.div_ceil(arguments.threads.max(1));
-    let outcomes: Vec<(Plan, Outcome)> = std::thread::scope(|scope| {
+    let outcomes: Vec<(Plan, Outcome)> = thread::scope(|scope| {
         let threads: Vec<_> = (0..arguments.threads.max(1))
             .map(|thread| scope.spawn(move || runs(arguments, share, seed, thread)))
             .collect();

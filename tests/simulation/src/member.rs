@@ -1,9 +1,11 @@
 //! A member: a runtime of its own, whose clock is moved by hand. If it is stopped, its timers stand still while other
-//! members go on; if it is killed, it never runs again.
+//! members go on; if it is suspended, its monotonic clock too; if it is killed, it never runs again.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use syncguard_core::authoring::simulate_sleep;
 use syncguard_core::inventory::ListRequest;
 use syncguard_core::{CancellationToken, DynBackend, LockBackend as _};
 use syncguard_history::{Clock, Random, Recorder, Recording};
@@ -27,6 +29,12 @@ pub(crate) struct Member {
     /// The time of the member, in microseconds.
     pub(crate) now: u64,
     started: (Instant, u64),
+    /// True while it is stopped, if its monotonic clock stands still then.
+    pub(crate) is_suspended: bool,
+    /// The microseconds for which that clock has stood still.
+    asleep: Arc<AtomicU64>,
+    /// False with the flaw that the library counts no such time.
+    counts_sleep: bool,
     /// The backend of a store in memory. Others end with the work, and their connections with them.
     memory: Option<DynBackend>,
     stop: CancellationToken,
@@ -55,12 +63,16 @@ impl Member {
         let stop = CancellationToken::new();
         let at = runtime.block_on(async { Instant::now() });
         let unix: SystemTime = UNIX_EPOCH + Duration::from_millis(EPOCH);
-        let clock = Clock::Tokio { at, steady: Duration::from_micros(now), unix };
+        let asleep = Arc::<AtomicU64>::default();
+        let steady = Duration::from_micros(now);
+        let clock = Clock::Tokio { at, steady, unix, asleep: Arc::clone(&asleep) };
+        simulate_sleep(Some(Duration::ZERO));
         let recorder = setting.recorder.elsewhere(&format!("member-{number}"), clock);
         let local = LocalSet::new();
         let (workers, memory) = local.block_on(&runtime, async {
             let mut workers = Vec::new();
-            let link = Arc::new(Link::new(setting.net.clone(), number, now));
+            let asleep = Arc::clone(&asleep);
+            let link = Arc::new(Link::new(setting.net.clone(), number, now, asleep));
             let real = setting.store.backend(&link);
             let queue = FlawedQueue::new(real.clone(), setting.flaw);
             let backend = Recording::new(queue, recorder.clone());
@@ -88,21 +100,50 @@ impl Member {
             }
             (workers, Some(real).filter(|_| setting.store == Store::Memory))
         });
-        Self { runtime, local, workers, recorder, now, started: (at, now), memory, stop }
+        let counts_sleep = setting.flaw != Some(Flaw::AwakeTime);
+        let (started, is_suspended) = ((at, now), false);
+        Self {
+            runtime,
+            local,
+            workers,
+            recorder,
+            now,
+            started,
+            is_suspended,
+            asleep,
+            counts_sleep,
+            memory,
+            stop,
+        }
     }
 
     /// Advances its time.
     pub(crate) fn run(&mut self, until: u64) {
-        let end = self.started.0 + Duration::from_micros(until - self.started.1);
+        let asleep = self.enters();
+        let end = self.started.0 + Duration::from_micros(until - self.started.1 - asleep);
         self.local.block_on(&self.runtime, async { tokio::time::sleep_until(end).await });
         self.now = until;
     }
 
-    /// The member was stopped until now, and notices the delay at once.
+    /// The member was stopped until now. Its timers notice the delay at once, unless it was suspended.
     pub(crate) fn wakes(&mut self, now: u64) {
-        let asleep = Duration::from_micros(now - self.now);
-        self.local.block_on(&self.runtime, async { tokio::time::advance(asleep).await });
+        let stood = now - self.now;
+        if std::mem::take(&mut self.is_suspended) {
+            self.asleep.fetch_add(stood, Ordering::Relaxed);
+        } else {
+            let _ = self.enters();
+            let stood = Duration::from_micros(stood);
+            self.local.block_on(&self.runtime, async { tokio::time::advance(stood).await });
+        }
         self.now = now;
+    }
+
+    /// The library reads its clocks from now on. Returns the microseconds for which it was suspended.
+    fn enters(&self) -> u64 {
+        let asleep = self.asleep.load(Ordering::Relaxed);
+        let counted = if self.counts_sleep { asleep } else { 0 };
+        simulate_sleep(Some(Duration::from_micros(counted)));
+        asleep
     }
 
     /// The number of live locks in its memory.

@@ -302,6 +302,10 @@ impl Network {
             self.fault(Fault::Late);
             let most = if self.random.percent(50) { SECOND / 2 } else { LATEST };
             arrives += 20 * MILLI + self.random.below(most);
+            if is_blind || self.flaw == Some(Flaw::SettledTooSoon) && self.random.percent(10) {
+                // These flaws show only if the connection is lost meanwhile.
+                self.at(at + 5 * MILLI, What::Replaces { member });
+            }
         } else if fate < lost + late + doubled && is_write && self.server.is_clustered() {
             self.fault(Fault::Doubled);
             is_doubled = true;
@@ -312,6 +316,9 @@ impl Network {
             };
             let again = at + self.random.below(most);
             self.at(again, What::Arrives { call, member, request: request.clone() });
+            if self.flaw == Some(Flaw::ForgottenCopy) && request.is_release() {
+                is_doubled = false;
+            }
         }
         if is_write && std::mem::take(&mut self.holds) {
             self.held = Some(What::Arrives { call, member, request });

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use clap::ValueEnum as _;
-use clap::builder::PossibleValue;
+use clap::ValueEnum;
 use serde::Serialize;
 use syncguard_core::DynBackend;
 use syncguard_history::{Counts, Limits, Violation};
@@ -52,6 +51,12 @@ impl Store {
             Self::Firestore => DynBackend::new(firestore::backend(link)),
         }
     }
+}
+
+/// The name of a store or a flaw for people, such as `redis-cluster`.
+#[must_use]
+pub fn name_of(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// The plan of a run.
@@ -104,8 +109,7 @@ impl Plan {
     /// The command that runs it again, if it has the usual sizes.
     #[must_use]
     pub fn command(&self) -> String {
-        let store = self.store.to_possible_value();
-        let store = store.as_ref().map_or("", PossibleValue::get_name);
+        let store = name_of(&self.store);
         let Self { seed, operations, .. } = self;
         format!(
             "cargo run --release -p syncguard-simulation -- --store {store} --seed {seed} \

@@ -44,6 +44,11 @@ impl Request {
         matches!(self, Self::Redis { words, .. } if words.len() == 2 + 1 + 5)
     }
 
+    pub(crate) fn is_release(&self) -> bool {
+        // The script, one key or two, and the arguments of release.lua.
+        matches!(self, Self::Redis { words, .. } if matches!(words.len(), 5 | 6))
+    }
+
     /// The number of the connection that it takes.
     pub(crate) fn connection(&self) -> u64 {
         match self {

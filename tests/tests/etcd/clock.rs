@@ -20,6 +20,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::etcd::support::{Raw, backend_at, backend_with, fresh, options, request, shared, take};
+use crate::support::warnings::Warnings;
 
 const MINUTE: i64 = 60_000;
 const HOUR: i64 = 3_600_000;
@@ -251,6 +252,20 @@ async fn without_the_members_time_the_clock_counts_and_its_steps_do_not() -> Res
     assert!(ours.clock_drift().is_none());
     assert!(ours.report().await?.told[0].clock.is_none());
     assert!(ours.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
+    Ok(())
+}
+
+/// Before any operation. Where the time is told, a connect makes no call.
+#[tokio::test]
+async fn a_connect_warns_if_the_members_tell_no_time() -> Result<()> {
+    let warnings = Warnings::new();
+    let _here = tracing::subscriber::set_default(warnings.clone());
+    let told = backend_at(shared().port(0), &fresh(), options()).await;
+    until("told", async || told.clock_drift().is_some()).await;
+    assert_eq!((warnings.count(), told.answers()), (0, 0));
+    let port = in_front(shared().port(0), None).await?;
+    let _untold = backend_at(port, &fresh(), options()).await;
+    until("a warning", async || warnings.count() == 1).await;
     Ok(())
 }
 

@@ -135,6 +135,7 @@ async fn two_live_duplicates_are_left_alone() -> Result<()> {
     Ok(())
 }
 
+#[cfg(feature = "seams")]
 #[tokio::test]
 async fn cleanup_deletes_what_is_long_over_and_nothing_else() -> Result<()> {
     let url = fresh();

@@ -1,11 +1,16 @@
 //! The contract, through every kind of client.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+#[cfg(feature = "seams")]
 use std::time::Duration;
 
 use rusqlite::params;
-use syncguard_conformance::{Harness, Late, RequestGate, Suite, conformance_tests};
-use syncguard_sqlite::{Fence, Gate, Key, SqliteBackend, SqliteOptions, Synchronous};
+use syncguard_conformance::{Harness, Suite, conformance_tests};
+#[cfg(feature = "seams")]
+use syncguard_conformance::{Late, RequestGate};
+#[cfg(feature = "seams")]
+use syncguard_sqlite::Gate;
+use syncguard_sqlite::{Fence, Key, SqliteBackend, SqliteOptions, Synchronous};
 
 use crate::sqlite::support::File;
 
@@ -37,6 +42,7 @@ impl Sqlite {
 }
 
 /// The limit of an operation over a connection that can be late.
+#[cfg(feature = "seams")]
 const LIMIT: Duration = Duration::from_secs(3);
 
 impl Harness for Sqlite {
@@ -66,6 +72,8 @@ impl Harness for Sqlite {
         self.file.raw().execute(sql, [key.expose()]).expect("an update") == 1
     }
 
+    /// Without the seam, nothing holds an operation back.
+    #[cfg(feature = "seams")]
     async fn connect_late(&self) -> Option<Late<SqliteBackend>> {
         let gate = Gate::default();
         let options = SqliteOptions::new().with_operation_timeout(LIMIT).with_gate(gate.clone());
@@ -75,8 +83,10 @@ impl Harness for Sqlite {
     }
 }
 
+#[cfg(feature = "seams")]
 struct FileGate(Gate);
 
+#[cfg(feature = "seams")]
 impl RequestGate for FileGate {
     fn hold(&self) {
         self.0.hold();

@@ -371,6 +371,12 @@ fn a_tick_of_the_future_is_an_alert() -> Result<()> {
         ensure!(seen.status == if tick.is_empty() { 0 } else { 75 }, "{seen:?}");
         ensure!(seen.stdout.contains("\nahead     by 5"), "{seen:?}");
     }
+    let examined = harness.run(&["doctor"])?.expect(0)?.stdout;
+    ensure!(
+        examined.contains(r#"the last tick of the key "job" is"#)
+            && examined.contains("another key"),
+        "{examined}"
+    );
     ensure!(state(&harness)?["aheadMs"].as_u64() > Some(3_000_000));
     let text = harness.run(&["export", "--tick", "job=* * * * *"])?.expect(0)?.stdout;
     ensure!(text.contains("\nsyncguard_tick_begun_timestamp_seconds{"), "{text}");

@@ -130,6 +130,8 @@ impl Backend {
 }
 
 impl Settle for Backend {
+    type VoidAfter = Timestamp;
+
     async fn settle(&self, acquire: &Unsettled) -> Result<Settled, LockError> {
         let lock_id = acquire.lock_id;
         let work = move |store: &mut Store, now| Ok((store.release(lock_id, now)?, now));
@@ -141,7 +143,7 @@ impl Settle for Backend {
             return Ok(Settled::Done);
         }
         // Before the deadline the acquire may still arrive, and the first request may arrive after a release.
-        Ok(match acquire.deadline {
+        Ok(match acquire.void_after {
             Some(deadline) if now <= deadline.as_millis() => {
                 Settled::NotYet(self.clock.passes_in(deadline))
             }

@@ -14,6 +14,9 @@
 //! makes the clean-up of an acquire with an unknown outcome certain: if the store says after the deadline
 //! that there is no such lock, there will be none. A backend implements this check in [`Settle`], and runs
 //! its acquires by [`finish_acquire_settled`].
+//!
+//! A store without such deadlines can compare before it writes. There an acquire states the key's fence counter as it was
+//! read, and a clean-up moves the counter.
 
 pub use crate::cancel::{
     Caller, Settle, Settled, Unsettled, check, finish, finish_acquire, finish_acquire_settled,

@@ -38,8 +38,6 @@ mod credentials;
 mod errors;
 mod failure;
 mod holder_column;
-#[doc(hidden)]
-pub mod planted;
 mod recent;
 pub mod signals;
 mod storage_key;
@@ -73,7 +71,7 @@ pub use crate::locking::{
 pub use crate::util::{
     ABANDONED_AFTER, answer_patience, catch_callback_panic, checked_timeout, pause,
 };
+pub use crate::value::{hash_key, hash_key_triple32};
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
-pub use crate::value::random::seed_randomness;
-pub use crate::value::{hash_key, hash_key_triple32};
+pub use crate::{rt::simulate_sleep, value::random::seed_randomness};

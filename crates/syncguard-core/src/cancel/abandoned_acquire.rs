@@ -17,26 +17,26 @@ use crate::util::pause::Backoff;
 use crate::value::{Key, LockError, LockId, Ttl};
 
 /// Makes the job that gives back the lock of an acquire.
-pub(super) type MakeJob<B> = fn(B, Unsettled) -> Arc<dyn Job>;
+pub(super) type MakeJob<B, V> = fn(B, Unsettled<V>) -> Arc<dyn Job>;
 
 /// Gives back the lock that an acquire was granted, or may have been, after its caller has gone.
-pub(super) struct AbandonedAcquire<B> {
+pub(super) struct AbandonedAcquire<B, V> {
     backend: B,
     key: Key,
     lock_id: LockId,
     ttl: Ttl,
-    caller: Caller,
-    make_job: MakeJob<B>,
+    caller: Caller<V>,
+    make_job: MakeJob<B, V>,
     /// Set after the caller has gone.
     unfinished: Option<Unfinished>,
 }
 
-impl<B: LockBackend> AbandonedAcquire<B> {
+impl<B: LockBackend, V: Copy + Ord> AbandonedAcquire<B, V> {
     pub(super) fn new(
         backend: B,
         request: &AcquireRequest,
-        caller: Caller,
-        make_job: MakeJob<B>,
+        caller: Caller<V>,
+        make_job: MakeJob<B, V>,
     ) -> Self {
         let AcquireRequest { key, lock_id, ttl, .. } = request;
         let (key, lock_id, ttl) = (key.clone(), *lock_id, *ttl);
@@ -47,16 +47,18 @@ impl<B: LockBackend> AbandonedAcquire<B> {
         // Counted as unfinished until the job is in the clean-up.
         let Self { backend, key, lock_id, ttl, caller, make_job, unfinished: _unfinished } = self;
         let (now, sent) = (Instant::now(), caller.sent());
-        let deadline = sent.map(|sent| sent.deadline);
+        let void_after = sent.map(|sent| sent.void_after);
         let given_up = sent.map_or(now, |sent| sent.given_up.max(now));
         let is_sent_once = sent.is_none_or(|sent| sent.times == 1);
-        let acquire = Unsettled { key, lock_id, ttl, deadline, is_sent_once, given_up };
+        let acquire = Unsettled { key, lock_id, ttl, void_after, is_sent_once, given_up };
         let job = make_job(backend.clone(), acquire);
         backend.client_state().clean_up().push(job);
     }
 }
 
-impl<B: LockBackend> OnAbandon<Result<AcquireResult<B::Fence>, LockError>> for AbandonedAcquire<B> {
+impl<B: LockBackend, V: Copy + Ord + Send + 'static>
+    OnAbandon<Result<AcquireResult<B::Fence>, LockError>> for AbandonedAcquire<B, V>
+{
     fn abandoned(&mut self) {
         self.unfinished = Some(self.backend.client_state().clean_up().unfinished());
         self.caller.set_gone();
@@ -75,14 +77,14 @@ impl<B: LockBackend> OnAbandon<Result<AcquireResult<B::Fence>, LockError>> for A
 }
 
 /// Asks the backend until it is certain that no lock is left.
-pub(super) struct SettleJob<B> {
+pub(super) struct SettleJob<B: Settle> {
     backend: B,
-    acquire: Unsettled,
+    acquire: Unsettled<B::VoidAfter>,
     spawner: Spawner,
 }
 
 impl<B: Settle> SettleJob<B> {
-    pub(super) fn make(backend: B, acquire: Unsettled) -> Arc<dyn Job> {
+    pub(super) fn make(backend: B, acquire: Unsettled<B::VoidAfter>) -> Arc<dyn Job> {
         Arc::new(Self { backend, acquire, spawner: Spawner::current() })
     }
 }

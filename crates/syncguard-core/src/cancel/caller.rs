@@ -11,29 +11,34 @@ use super::token::check;
 use crate::rt::{self, Instant, Mutex};
 use crate::value::{LockError, Timestamp};
 
-/// The caller of an operation, as the operation sees it.
-#[derive(Clone, Debug)]
-pub struct Caller(Arc<CallerState>);
+/// The caller of an operation, as the operation sees it. `V` is [`Settle::VoidAfter`](super::Settle::VoidAfter).
+#[derive(Debug)]
+pub struct Caller<V = Timestamp>(Arc<CallerState<V>>);
+
+impl<V> Clone for Caller<V> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
 
 #[derive(Debug)]
-struct CallerState {
+struct CallerState<V> {
     token: Option<CancellationToken>,
     gone: AtomicBool,
-    sent: Mutex<Option<Sent>>,
+    sent: Mutex<Option<Sent<V>>>,
 }
 
 /// Until when the store may carry out a request that was sent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sent {
-    /// By the store's clock.
-    pub(super) deadline: Timestamp,
+pub(super) struct Sent<V> {
+    pub(super) void_after: V,
     /// When the backend stops waiting for the answer, by the local clock.
     pub(super) given_up: Instant,
     /// How often the request was sent.
     pub(super) times: u32,
 }
 
-impl Caller {
+impl<V: Copy + Ord> Caller<V> {
     /// A caller that gives up only if its token fires. It suits a release, which must still reach the store
     /// after its caller has gone.
     #[must_use]
@@ -59,28 +64,27 @@ impl Caller {
         check(self.0.token.as_ref())
     }
 
-    /// Records that an acquire is about to be sent. Call this before each send. The store may carry out the
-    /// request until `deadline` by its own clock, and the backend waits for the answer for `bound`.
-    pub fn sends(&self, deadline: Timestamp, bound: Duration) {
+    /// Records that an acquire is about to be sent. Call this before each send. The store refuses the request
+    /// after `void_after`, and the backend waits for the answer for `bound`.
+    pub fn sends(&self, void_after: V, bound: Duration) {
         let given_up = rt::after(bound);
         let mut sent = self.0.sent.lock();
-        let latest = sent.map_or(deadline, |before| before.deadline.max(deadline));
+        let latest = sent.map_or(void_after, |before| before.void_after.max(void_after));
         let times = sent.map_or(0, |before| before.times) + 1;
-        *sent = Some(Sent { deadline: latest, given_up, times });
+        *sent = Some(Sent { void_after: latest, given_up, times });
     }
 
-    /// From when on the store refuses every send of the acquire, by its own clock: the latest deadline of all
-    /// [`sends`](Self::sends). `None` if the acquire was not sent.
+    /// The latest of all [`sends`](Self::sends). `None` if the acquire was not sent.
     #[must_use]
-    pub fn deadline(&self) -> Option<Timestamp> {
-        self.sent().map(|sent| sent.deadline)
+    pub fn void_after(&self) -> Option<V> {
+        self.sent().map(|sent| sent.void_after)
     }
 
     pub(super) fn set_gone(&self) {
         self.0.gone.store(true, Ordering::Release);
     }
 
-    pub(super) fn sent(&self) -> Option<Sent> {
+    pub(super) fn sent(&self) -> Option<Sent<V>> {
         *self.0.sent.lock()
     }
 }

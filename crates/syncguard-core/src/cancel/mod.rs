@@ -139,7 +139,7 @@ where
 pub fn finish_acquire_settled<B, O>(
     backend: &B,
     request: AcquireRequest,
-    operation: impl FnOnce(AcquireRequest, Caller) -> O,
+    operation: impl FnOnce(AcquireRequest, Caller<B::VoidAfter>) -> O,
 ) -> impl Future<Output = Result<AcquireResult<B::Fence>, LockError>>
 where
     B: Settle,
@@ -148,14 +148,15 @@ where
     start(backend, request, operation, SettleJob::make)
 }
 
-fn start<B, O>(
+fn start<B, V, O>(
     backend: &B,
     request: AcquireRequest,
-    operation: impl FnOnce(AcquireRequest, Caller) -> O,
-    make_job: MakeJob<B>,
+    operation: impl FnOnce(AcquireRequest, Caller<V>) -> O,
+    make_job: MakeJob<B, V>,
 ) -> impl Future<Output = Result<AcquireResult<B::Fence>, LockError>>
 where
     B: LockBackend,
+    V: Copy + Ord + Send + 'static,
     O: Future<Output = Result<AcquireResult<B::Fence>, LockError>> + Send + 'static,
 {
     let cancellation = request.cancellation.clone();
@@ -178,7 +179,7 @@ where
 /// earlier send of the acquire may still arrive.
 ///
 /// This goes on until [`Settle::settle`] answers [`Settled::Done`].
-pub fn settle_later<B: Settle>(backend: &B, acquire: Unsettled) {
+pub fn settle_later<B: Settle>(backend: &B, acquire: Unsettled<B::VoidAfter>) {
     let job = SettleJob::make(backend.clone(), acquire);
     backend.client_state().clean_up().push(job);
 }

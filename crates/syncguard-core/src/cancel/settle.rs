@@ -1,5 +1,6 @@
 //! How a backend settles an acquire with an unknown outcome.
 
+use std::fmt::Debug;
 use std::future::Future;
 use std::time::Duration;
 
@@ -10,6 +11,11 @@ use crate::value::{Key, LockError, LockId, Timestamp, Ttl};
 
 /// How a backend cleans up an acquire whose outcome is unknown and whose lock is not wanted.
 pub trait Settle: LockBackend {
+    /// What makes a request that arrives late void: the [`Timestamp`] of a deadline, if the store refuses the request after
+    /// it by its own clock; the [`Fence`](crate::Fence) of the key's counter that the request states, if the store refuses it
+    /// once the counter is above.
+    type VoidAfter: Copy + Ord + Debug + Send + Sync + 'static;
+
     /// Releases the lock if it exists, and returns whether it can still come.
     ///
     /// An implementation makes one try, bounded in time. The library calls it again, with pauses, until it
@@ -24,39 +30,39 @@ pub trait Settle: LockBackend {
     /// If the runtime ends, the future is dropped, and the library calls again in another runtime.
     fn settle(
         &self,
-        acquire: &Unsettled,
+        acquire: &Unsettled<Self::VoidAfter>,
     ) -> impl Future<Output = Result<Settled, LockError>> + Send;
 }
 
 /// An acquire whose outcome is unknown and whose lock is not wanted.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Unsettled {
+pub struct Unsettled<V = Timestamp> {
     /// The key to lock.
     pub key: Key,
     /// The id that the lock would have.
     pub lock_id: LockId,
     /// How long the lock would live.
     pub ttl: Ttl,
-    /// From when on the store refuses every send of the acquire, by its own clock: the latest deadline that
+    /// After this the store refuses every send of the acquire: the latest that
     /// [`Caller::sends`](super::Caller::sends) recorded. `None` if the acquire was not sent.
-    pub deadline: Option<Timestamp>,
+    pub void_after: Option<V>,
     /// Whether [`Caller::sends`](super::Caller::sends) recorded one send at the most. After the release of its
     /// lock, such an acquire cannot lock again.
     pub is_sent_once: bool,
     pub(super) given_up: Instant,
 }
 
-impl Unsettled {
-    /// An acquire that was sent more than once. The store refuses the last send after `deadline`, and the
+impl<V> Unsettled<V> {
+    /// An acquire that was sent more than once. The store refuses the last send after `void_after`, and the
     /// backend waited for the answer for `bound` at the most.
     #[must_use]
-    pub fn new(request: &AcquireRequest, deadline: Timestamp, bound: Duration) -> Self {
+    pub fn new(request: &AcquireRequest, void_after: V, bound: Duration) -> Self {
         Self {
             key: request.key.clone(),
             lock_id: request.lock_id,
             ttl: request.ttl,
-            deadline: Some(deadline),
+            void_after: Some(void_after),
             is_sent_once: false,
             given_up: rt::after(bound),
         }

@@ -22,6 +22,17 @@ pub(crate) fn awake_and_asleep(read: impl FnOnce() -> Instant) -> (Instant, Dura
     (read(), Duration::ZERO)
 }
 
+#[cfg(feature = "test-util")]
+thread_local! {
+    static ASLEEP: std::cell::Cell<Option<Duration>> = const { std::cell::Cell::new(None) };
+}
+
+/// For simulations: on this thread the machine has been asleep for so long. `None` returns to the system's clocks.
+#[cfg(feature = "test-util")]
+pub fn simulate_sleep(asleep: Option<Duration>) {
+    ASLEEP.set(asleep);
+}
+
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 mod counted {
     use std::sync::LazyLock;
@@ -41,6 +52,10 @@ mod counted {
     /// Returns the time by `read`, which is tokio's clock, and the time asleep since the first call.
     pub(crate) fn awake_and_asleep(read: impl FnOnce() -> Instant) -> (Instant, Duration) {
         static START: LazyLock<(Std, Duration)> = LazyLock::new(|| (Std::now(), goes_on()));
+        #[cfg(feature = "test-util")]
+        if let Some(asleep) = super::ASLEEP.get() {
+            return (read(), asleep);
+        }
         let (stands_still, went_on) = &*START;
         // In this order, a pause between the two reads makes the result smaller, so that a point in time is
         // earlier and not later.

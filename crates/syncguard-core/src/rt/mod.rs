@@ -12,6 +12,8 @@ mod tokio_rt;
 #[cfg(not(test))]
 pub(crate) use asleep::SUSPEND_CHECK;
 pub(crate) use asleep::awake_and_asleep;
+#[cfg(feature = "test-util")]
+pub use asleep::simulate_sleep;
 #[cfg(test)]
 pub(crate) use model::{
     Instant, Mutex, RuntimeId, Spawner, is_usable, sleep_awake, sleep_until, yield_now,

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use futures_util::future::{select_ok, try_join_all};
 use syncguard_core::authoring::pause::random_part;
-use syncguard_core::authoring::planted::is_planted;
 use syncguard_core::contract::Holder;
 use syncguard_core::{
     AutoExtend, ErrorCode, IntoKey, IntoTtl, Key, LockBackend, LockConfig, LockError, LockGuard,
@@ -211,7 +210,7 @@ impl<B: LockBackend> RwLock<B> {
         let _waiting = Arc::clone(&self.process.writers);
         let Some((gate, limit)) = self.gate(began).await? else { return Ok(None) };
         let all = keys::announced(gate.fence()).unwrap_or(0).max(self.slots);
-        let slots = (u32::from(is_planted("skipped-slot"))..all).map(|slot| self.slot(slot, limit));
+        let slots = (0..all).map(|slot| self.slot(slot, limit));
         let slots = tokio::select! {
             biased;
             _ = gate.lost() => return Err(gate_lost()),
@@ -234,12 +233,11 @@ impl<B: LockBackend> RwLock<B> {
             return Ok(Some(ReadGuard::new(share)));
         }
         self.announce(&gate).await?;
-        let (fence, gate) = (gate.fence(), Some(gate).filter(|_| !is_planted("hasty-reader")));
         let Some((number, guard)) = self.any_slot(limit).await? else { return Ok(None) };
         self.first.store(number, Ordering::Relaxed);
         // If the gate is still held, no later writer has got past this slot.
-        let is_in_order = gate.is_none_or(|gate| !gate.valid_for().is_zero());
-        let held = guard.held().with_fence(fence);
+        let is_in_order = !gate.valid_for().is_zero();
+        let held = guard.held().with_fence(gate.fence());
         let open = || ReadGuard::new(self.process.open(Slot { guard, number, held }));
         Ok(is_in_order.then(open))
     }

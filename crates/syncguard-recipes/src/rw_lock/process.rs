@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use syncguard_core::authoring::planted::is_planted;
 use syncguard_core::{Held, LockBackend, LockError, LockGuard};
 use tokio::sync::Notify;
 use tokio::task;
@@ -80,9 +79,6 @@ impl<B: LockBackend> Process<B> {
     /// The process has a slot. Its waiting readers join.
     pub(super) fn open(self: &Arc<Self>, slot: Slot<B>) -> Share<B> {
         let slot = Arc::new(slot);
-        if is_planted("kept-slot") {
-            std::mem::forget(Arc::clone(&slot));
-        }
         self.begin(slot)
     }
 

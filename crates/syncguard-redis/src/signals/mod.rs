@@ -7,22 +7,23 @@
 //! Signals use their own connections, in RESP3: one to each server that has a lock with a waiter. The first waiter
 //! opens the connection; it is closed after a time without waiters. Without a connection, `watch` returns `None`.
 
-mod route;
 mod session;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fred::interfaces::ClusterInterface as _;
 use fred::types::config::Server;
+use syncguard_core::LockError;
 use syncguard_core::authoring::OutageLog;
 use syncguard_core::authoring::signals::{SignalHub, SignalLimits};
 use syncguard_core::contract::{KeyWatch, SignalStatus};
+use tokio::time::Instant;
 
-use self::route::Route;
 use crate::client::Connections;
 use crate::connection_name::ConnectionName;
-use crate::link::Link;
+use crate::error;
+use crate::link::{self, Link};
+use crate::live::Live;
 
 /// The signal connections of a backend.
 pub(crate) struct Signals {
@@ -80,15 +81,9 @@ impl Signals {
 
     /// The hub of the server that has the slot, as far as the backend's own client knows.
     fn hub(&self, slot: Option<u16>) -> Option<Arc<SignalHub>> {
-        // A simulated cluster has one node.
-        #[cfg(feature = "test-util")]
-        let slot = slot.filter(|_| self.links.iter().all(|link| link.wire().is_none()));
-        let nodes = match slot {
-            Some(_) => Some(
-                self.links.iter().find_map(|link| link.current().client.cached_cluster_state())?,
-            ),
-            None => None,
-        };
+        let mut current = self.links.iter().map(|link| link.current());
+        let has_nodes = slot.is_some() && current.any(|live| live.service.cluster().is_some());
+        let nodes = if has_nodes { Some(link::nodes(&self.links)?) } else { None };
         let generation = self.links.iter().map(|link| link.generation()).sum();
         let node = match (&nodes, slot) {
             (Some(nodes), Some(slot)) => Some(nodes.get_server(slot)?.clone()),
@@ -117,21 +112,16 @@ impl Signals {
     }
 
     fn new_hub(&self, node: Option<Server>) -> SignalHub {
-        let (route, command) = (Arc::new(Route::new(&self.links, node)), self.limits.step);
-        let name = self.name.clone();
-        #[cfg(feature = "test-util")]
-        let wire = self.links.iter().find_map(|link| link.wire().cloned());
+        let (links, name) = (Arc::clone(&self.links), self.name.clone());
+        let command = self.limits.step;
         let listen = move |subscriptions| {
-            let (route, name) = (Arc::clone(&route), name.clone());
-            #[cfg(feature = "test-util")]
-            let wire = wire.clone();
+            let (links, node, name) = (Arc::clone(&links), node.clone(), name.clone());
             async move {
-                let client = route.client(command).await?;
-                #[cfg(feature = "test-util")]
-                if let Some(wire) = wire {
-                    return session::listen_simulated(client, &wire, command, subscriptions).await;
-                }
-                session::listen(client, name, command, subscriptions).await
+                let listening = {
+                    let live = up(&links, command).await?;
+                    live.service.listen(node, command).await?
+                };
+                session::serve(listening, name, command, subscriptions).await
             }
         };
         SignalHub::new("redis", self.limits, self.outage.clone(), listen)
@@ -140,6 +130,13 @@ impl Signals {
     fn hubs(&self) -> MutexGuard<'_, Vec<Hub>> {
         self.hubs.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A connection of the backend. A lost one is opened again, as for a command: the server may be another one by now.
+async fn up(links: &[Arc<Link>], command_timeout: Duration) -> Result<Arc<Live>, LockError> {
+    let up = links.iter().find(|link| link.is_up());
+    let link = up.or(links.first()).ok_or_else(error::not_connected)?;
+    link.live(Instant::now() + command_timeout).await
 }
 
 /// The backend is gone, so its sessions end.

@@ -3,9 +3,6 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use fred::clients::Client;
-use fred::interfaces::{ClientLike, TrackingInterface};
-use fred::types::ConnectHandle;
 use fred::types::client::Invalidation;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
@@ -13,46 +10,42 @@ use futures_util::stream::FuturesUnordered;
 use syncguard_core::authoring::Recent;
 use syncguard_core::authoring::pause::random_part;
 use syncguard_core::authoring::signals::{LockSeen, SignalEnd, Subscriptions};
-use syncguard_core::{ErrorCode, Fence, LockError, LockInfo, Timestamp};
+use syncguard_core::{Fence, LockError, LockInfo, Timestamp};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep};
 
 use crate::client::Connections;
-use crate::connection_name::ConnectionName;
+use crate::connection_name::{self, ConnectionName};
 use crate::driver::Target;
-use crate::error::{self, Stage};
-use crate::{reply, scripts};
+use crate::listening::lost;
+use crate::service::Listening;
+use crate::{error, reply, scripts};
 
-/// Connects, and serves subscriptions until they end or the connection is lost.
-pub(super) async fn listen(
-    client: Client,
+/// Turns tracking on, names the connection, and serves subscriptions until they end or the connection is lost.
+pub(super) async fn serve(
+    listening: Listening,
     name: Option<ConnectionName>,
     command: Duration,
     subscriptions: Subscriptions,
 ) -> Result<SignalEnd, LockError> {
-    let changes = client.invalidation_rx();
-    let (connections, driver) = open(&client, name, command).await?;
+    let Listening { service, changes, ended } = listening;
+    let connections = Connections::new(vec![service], None, 1, command);
+    let tracking = connections.command(Target::default(), "CLIENT", &["TRACKING", "ON"]);
+    let naming = async {
+        if let Some(name) = &name {
+            let words = name.words();
+            let named = connections.command(Target::default(), "CLIENT", &words).await;
+            connection_name::said(named);
+        }
+    };
+    tokio::join!(biased; tracking, naming).0?;
     let session = Session::new(&connections, command, subscriptions);
     tokio::select! {
         biased;
-        error = driver.ended() => Err(error),
+        error = ended => Err(error),
         end = session.serve(changes) => end,
     }
-}
-
-/// Serves subscriptions over a simulated connection.
-#[cfg(feature = "test-util")]
-pub(super) async fn listen_simulated(
-    client: Client,
-    wire: &std::sync::Arc<dyn crate::simulated::wire::Wire>,
-    command: Duration,
-    subscriptions: Subscriptions,
-) -> Result<SignalEnd, LockError> {
-    let (wire, changes) = wire.listen().await.ok_or_else(lost)?;
-    let connections = Connections::over_open_wire(wire, &client, command);
-    connections.command(Target::default(), "CLIENT", &["TRACKING", "ON"]).await?;
-    Session::new(&connections, command, subscriptions).serve(changes).await
 }
 
 /// The state of a connection: its subscriptions, watched records and requests in flight.
@@ -280,59 +273,15 @@ impl<'a> Session<'a> {
     }
 }
 
-/// A guard that ends the driver's task.
-struct Driver(ConnectHandle);
-
-impl Driver {
-    /// Waits until the task ends, which it does with its connection, and returns the reason.
-    async fn ended(mut self) -> LockError {
-        match (&mut self.0).await {
-            Ok(Err(error)) => error::from_driver(&error, Stage::Asking),
-            Ok(Ok(())) | Err(_) => lost(),
-        }
-    }
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-/// Connects, turns tracking on, and names the connection.
-async fn open(
-    client: &Client,
-    name: Option<ConnectionName>,
-    command: Duration,
-) -> Result<(Connections, Driver), LockError> {
-    let mut driver = None;
-    // `wait_for_connect` is polled first, so that it does not miss the outcome.
-    let start = async { driver = Some(Driver(client.connect())) };
-    let connected = tokio::join!(biased; client.wait_for_connect(), start).0;
-    connected.map_err(|error| error::from_driver(&error, Stage::Connecting))?;
-    let driver = driver.ok_or_else(lost)?;
-    let connections = Connections::over(std::slice::from_ref(client), false, 1, command);
-    let tracking = connections.command(Target::default(), "CLIENT", &["TRACKING", "ON"]);
-    let naming = async {
-        if let Some(name) = name {
-            name.set(client, None, command).await;
-        }
-    };
-    tokio::join!(biased; tracking, naming).0?;
-    Ok((connections, driver))
-}
-
-fn lost() -> LockError {
-    LockError::new(ErrorCode::ServiceUnavailable, "the connection for signals was lost")
-}
-
 #[cfg(test)]
 mod tests {
+    use fred::clients::Client;
     use syncguard_core::authoring::OutageLog;
     use syncguard_core::authoring::signals::{SignalHub, SignalLimits};
     use syncguard_core::{Key, LockId};
 
     use super::*;
+    use crate::fred_client::FredClient;
 
     /// One waiter leaves, the lock is released, and another waiter comes, all before the answer to the first read.
     #[tokio::test(start_paused = true)]
@@ -340,7 +289,8 @@ mod tests {
         const LIMIT: Duration = Duration::from_secs(1);
         let limits = SignalLimits { open: LIMIT, step: LIMIT, confirm: LIMIT };
         let listen = |subscriptions| async move {
-            let connections = Connections::over(&[Client::default()], false, 1, LIMIT);
+            let client = FredClient::of_program(&Client::default(), LIMIT);
+            let connections = Connections::new(vec![Box::new(client)], None, 1, LIMIT);
             let mut session = Session::new(&connections, LIMIT, subscriptions);
             session.subscriptions.next().await;
             session.subscribe("k".into());

@@ -10,6 +10,7 @@ use syncguard_etcd::simulated::tonic::{ConnectError, Request as Asking, Status};
 use syncguard_etcd::simulated::{Answers, Calling, Cluster, Requests, Service};
 use syncguard_etcd::wire::{TxnRequest, TxnResponse};
 
+use super::flawed::flawed;
 use super::records::{Answer, CLUSTER, Call, MEMBERS};
 use crate::flaw::Flaw;
 use crate::link::Link;
@@ -28,8 +29,12 @@ fn not_connected() -> Status {
 }
 
 impl Connection {
+    fn flaw(&self) -> Option<Flaw> {
+        self.0.network().flaw
+    }
+
     fn is(&self, flaw: Flaw) -> bool {
-        self.0.network().flaw == Some(flaw)
+        self.flaw() == Some(flaw)
     }
 
     fn call<T: 'static>(
@@ -90,7 +95,7 @@ impl Cluster for Connection {
 
 impl Service for Connection {
     fn txn(&self, request: Asking<TxnRequest>) -> Calling<Result<TxnResponse, Status>> {
-        self.call(Call::Txn(request.into_inner()), |answer| match answer {
+        self.call(Call::Txn(flawed(self.flaw(), request.into_inner())), |answer| match answer {
             Answer::Txn(answer) => Some(answer),
             Answer::Date(_) => None,
         })

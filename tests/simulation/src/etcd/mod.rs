@@ -1,6 +1,7 @@
 //! etcd: the backend `syncguard-etcd` without gRPC, and a store of records.
 
 mod calls;
+mod flawed;
 mod records;
 
 use std::sync::Arc;

@@ -72,7 +72,7 @@ const LEADERLESS: u64 = 211;
 const TOLERANCE: u64 = 1000;
 
 /// The beginning of the names of locks.
-const LOCKS: &[u8] = b"syncguard/l/";
+pub(super) const LOCKS: &[u8] = b"syncguard/l/";
 
 pub(super) const MEMBERS: usize = 5;
 pub(super) const CLUSTER: u64 = 7;

@@ -12,6 +12,7 @@ use syncguard_firestore::gcloud_sdk::tonic::{Code, Request as Asking, Status};
 use syncguard_firestore::simulated::{Answers, Calling, Maker, Requests, Service};
 
 use super::documents::{Answer, Call, Reply};
+use super::flawed::flawed;
 use crate::link::Link;
 use crate::listening::{Asked, Told};
 use crate::network::Outcome;
@@ -80,7 +81,8 @@ impl Service for Connection {
     }
 
     fn commit(&self, request: Asking<CommitRequest>) -> Calling<'static, CommitResponse> {
-        self.call(Call::Commit(request.into_inner()), |answer| match answer {
+        let commit = flawed(self.0.network().flaw, request.into_inner());
+        self.call(Call::Commit(commit), |answer| match answer {
             Answer::Commit(answer) => Some(answer),
             _ => None,
         })

@@ -2,6 +2,7 @@
 
 mod calls;
 mod documents;
+mod flawed;
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};

@@ -163,7 +163,7 @@ impl Network {
             self.fault(Fault::Late);
             let most = if self.random.percent(50) { SECOND / 2 } else { LATEST };
             arrives += 20 * MILLI + self.random.below(most);
-            if self.flaw == Some(Flaw::ResentExtends) {
+            if self.flaw == Some(Flaw::ForgottenSending) {
                 // That flaw shows only if the connection is lost meanwhile.
                 self.at(at + 5 * MILLI, What::GivesUp { connection });
             }
@@ -235,7 +235,16 @@ impl Network {
                 }
                 Wants::Begins(begun) => {
                     self.streams.busy.insert(connection);
-                    let statement = self.tables().begins(connection, Statement::of(&begun));
+                    let statement = Statement::of(&begun);
+                    let is_twice = self.flaw == Some(Flaw::ResentExtends)
+                        && matches!(statement, Statement::Extend { .. });
+                    if is_twice && self.random.percent(10) {
+                        // For nobody: the other sending has answered.
+                        let again = self.tables().begins(0, statement.clone());
+                        let later = self.now + self.random.below(SECOND / 4);
+                        self.at(later, What::Goes { statement: again });
+                    }
+                    let statement = self.tables().begins(connection, statement);
                     self.goes(statement);
                 }
             }

@@ -5,6 +5,7 @@ use syncguard_history::{Entry, Fault};
 use super::{Simulation, State};
 use crate::flaw::Flaw;
 use crate::network::{MILLI, SECOND};
+use crate::plan::Store;
 use crate::server::Refusal;
 use crate::work::is_spared;
 
@@ -105,11 +106,17 @@ impl Simulation<'_> {
         if !matches!(self.members[number], State::Works(_)) {
             return;
         }
-        let until = self.now + (200 + self.random.below(4000)) * MILLI;
-        if let State::Works(member) =
+        // A store in memory sleeps with its process. Few are asleep for long, since the others need rivals.
+        let is_suspended = self.plan.store != Store::Memory && self.random.percent(40);
+        let is_long = is_suspended && self.random.percent(4);
+        let most = if is_long { 60_000 } else { 4000 };
+        let until = self.now + (200 + self.random.below(most)) * MILLI;
+        if let State::Works(mut member) =
             std::mem::replace(&mut self.members[number], State::Killed(until))
         {
-            self.note(Entry::Fault(Fault::Stopped));
+            let fault = if is_suspended { Fault::Suspended } else { Fault::Stopped };
+            self.note(Entry::Fault(fault));
+            member.is_suspended = is_suspended;
             self.members[number] = State::Stopped(member, until);
         }
     }

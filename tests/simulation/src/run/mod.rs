@@ -4,7 +4,7 @@ mod faults;
 
 use std::time::Instant;
 
-use syncguard_core::authoring::{planted, seed_randomness};
+use syncguard_core::authoring::{seed_randomness, simulate_sleep};
 use syncguard_history::{Checker, Clock, Counts, Entry, History, Random, Recorder, Retained};
 
 use crate::flaw::Flaw;
@@ -52,7 +52,7 @@ struct Simulation<'a> {
 
 enum State {
     Works(Member),
-    /// Stopped by SIGSTOP until then.
+    /// Stopped by SIGSTOP or suspended, until then.
     Stopped(Member, u64),
     /// Killed by SIGKILL until then.
     Killed(u64),
@@ -61,13 +61,9 @@ enum State {
 impl<'a> Simulation<'a> {
     fn new(plan: &'a Plan, recorder: Recorder) -> Self {
         seed_randomness(Some(plan.seed));
-        planted::plant(plan.flaw.map(Flaw::planted).unwrap_or_default());
         let mut random = Random::new(plan.seed);
         let server = Server::of(plan.store, plan.seed, plan.flaw);
         let mut odds = Odds { lost: 60, late: 120, doubled: 60 };
-        if plan.flaw == Some(Flaw::ResentExtends) {
-            odds.late = 1000;
-        }
         if plan.flaw == Some(Flaw::ForgottenCopy) {
             odds.doubled = 600;
         }
@@ -75,7 +71,9 @@ impl<'a> Simulation<'a> {
             // They show only after an acquire whose answer was lost.
             odds.lost = 1000;
         }
-        if plan.flaw.is_some_and(Flaw::leaves_orphans) {
+        let is_unchecked =
+            matches!(plan.flaw, Some(Flaw::UncheckedRelease | Flaw::UncheckedExtend));
+        if is_unchecked || plan.flaw.is_some_and(Flaw::leaves_orphans) {
             // These flaws show only if a message comes late or twice.
             odds = Odds { late: 2500, doubled: 600, ..odds };
         }
@@ -142,7 +140,7 @@ impl<'a> Simulation<'a> {
         self.lasted = round;
         self.ends();
         seed_randomness(None);
-        planted::plant("");
+        simulate_sleep(None);
     }
 
     fn outcome(self, started: Instant) -> Outcome {

@@ -84,14 +84,16 @@ impl Worker {
             self.flaw.is_some_and(Flaw::starts_ticks_twice) && self.random.percent(10);
         let is_for_readers = self.flaw.is_some_and(Flaw::is_of_readers) && self.random.percent(20);
         let is_undecided = self.flaw == Some(Flaw::BlindExtends) && self.random.percent(10);
+        let is_for_permits = self.flaw == Some(Flaw::OnePermitMore) && self.random.percent(20);
         let is_twice = self.flaw == Some(Flaw::ResentExtends) && self.random.percent(10);
-        let is_overslept = self.flaw == Some(Flaw::MissingRowLock) && self.random.percent(10);
+        let is_overslept = self.flaw == Some(Flaw::MissingRowLock) && self.random.percent(30);
         // The keys are few, so that members meet.
         let number = usize::try_from(self.random.below(self.keys as u64)).unwrap_or(0);
         let key = Registers::name(number);
         match self.random.below(1000) {
             _ if is_for_ticks => self.tick().await,
             _ if is_for_readers => self.uses().await,
+            _ if is_for_permits => self.permit().await,
             _ if is_overslept => self.overslept(number, key).await,
             _ if is_twice => self.twice(number, key).await,
             _ if is_undecided => self.undecided(number, key).await,

@@ -18,6 +18,8 @@ mod redis;
 mod report;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(feature = "ticks")]
+mod ticks;
 
 use std::mem;
 
@@ -79,6 +81,8 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
                 let cost =
                     cost::measure(&examination.backend, options.rounds, examination.round_trips);
                 report.cost = Some(cost.await?);
+                #[cfg(feature = "ticks")]
+                report.findings.extend(ticks::findings(&examination.backend).await);
             }
             #[cfg(feature = "ticks")]
             report.findings.push(Finding::of_zones());

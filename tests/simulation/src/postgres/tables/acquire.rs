@@ -102,7 +102,12 @@ impl Tables {
         };
         match running.stage {
             Stage::Sent => {
-                running.saw = self.row_of(id).filter(|row| row.is_live(now)).cloned();
+                let saw = self.row_of(id).filter(|row| row.is_live(now)).cloned();
+                running.saw = saw.filter(|row| !self.forgotten.contains(&row.id));
+                Next::Stage(Stage::Turn)
+            }
+            // An acquire may have been committed since the snapshot.
+            Stage::Turn => {
                 running.is_alone = self.has(Flaw::NotAlone)
                     || self.turns.is_free(key) && self.turns.take(key, number);
                 Next::Stage(Stage::Row)

@@ -101,6 +101,9 @@ impl Tables {
                 // The time is read again: the lock may have expired.
                 let is_live = newest.is_some_and(|row| row.is_live(now));
                 running.tells = self.signals.frees(place, &key);
+                if self.has(Flaw::ForgottenSending) {
+                    self.forgotten.insert(id.to_owned());
+                }
                 let mut answer = vec![Cell::Bool(is_live)];
                 if is_usual {
                     answer.push(Cell::Null);

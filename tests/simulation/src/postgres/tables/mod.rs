@@ -10,7 +10,7 @@ mod locks;
 mod rows;
 mod signals;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use syncguard_history::Random;
 
@@ -46,6 +46,8 @@ pub(crate) struct Tables {
     begun: usize,
     refusal: Option<Refusal>,
     flaw: Option<Flaw>,
+    /// A flaw: the lock ids that no clean-up finds any more.
+    forgotten: BTreeSet<String>,
 }
 
 /// A statement in progress.

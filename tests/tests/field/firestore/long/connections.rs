@@ -35,6 +35,7 @@ async fn an_open_connection_that_drops_packets_costs_one_call() -> Result<()> {
 }
 
 /// A name with two addresses, of which the first takes connections or not even that, and never answers.
+#[cfg(feature = "seams")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_address_of_a_name_is_passed_over() -> Result<()> {
     const SILENT: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
