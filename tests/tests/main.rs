@@ -6,6 +6,7 @@
 )]
 
 mod blocking;
+mod certificates;
 #[cfg(feature = "seams")]
 mod differential;
 mod etcd;

@@ -46,6 +46,8 @@ impl EtcdBackend {
     /// | `holder` | the label of the holder, for people to read; empty is none | host name and process id |
     /// | `note` | a note beside the label | none |
     /// | `sslrootcert` | for `etcds`, a PEM file of the authorities to trust, or `system` | the system's |
+    /// | `sslcert` | for `etcds`, a PEM file of a [client certificate](EtcdOptions::with_client_certificate) | none |
+    /// | `sslkey` | a PEM file of its key, which others must not be able to read | none |
     ///
     /// A URL cannot set [`with_on_release_error`](EtcdOptions::with_on_release_error) and
     /// [`with_credentials`](EtcdOptions::with_credentials), which are code.

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+#[cfg(feature = "tls")]
+use syncguard_core::authoring::tls::TlsOptions;
 use syncguard_core::authoring::{ClientOptions, Clock, checked_timeout};
 use syncguard_core::{CredentialsProvider, LockError};
 
@@ -39,7 +41,8 @@ pub struct EtcdOptions {
     pub(crate) connect_timeout: Duration,
     pub(crate) remembered_locks: usize,
     pub(crate) strict_clock: bool,
-    pub(crate) root_certificates: Vec<Vec<u8>>,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: TlsOptions,
     pub(crate) clock: Clock,
     /// False in tests that count requests.
     pub(crate) probes_clock: bool,
@@ -76,7 +79,8 @@ impl EtcdOptions {
             connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
             remembered_locks: Self::DEFAULT_REMEMBERED_LOCKS,
             strict_clock: false,
-            root_certificates: Vec::new(),
+            #[cfg(feature = "tls")]
+            tls: TlsOptions::default(),
             clock: Arc::new(SystemTime::now),
             probes_clock: true,
         }
@@ -97,12 +101,8 @@ impl EtcdOptions {
         self
     }
 
-    /// Trusts this authority (X.509 in DER) and no others but those that are added so. Default: the authorities of the
-    /// system.
-    pub fn with_root_certificate(mut self, der: impl Into<Vec<u8>>) -> Self {
-        self.root_certificates.push(der.into());
-        self
-    }
+    #[cfg(feature = "tls")]
+    syncguard_core::tls_options!(tls);
 
     /// Lets `is_locked` delete a lock that expired more than three seconds ago, in the background.
     /// Default: no. It never deletes a fence counter, or a lock that was taken meanwhile.
@@ -196,7 +196,10 @@ impl Default for EtcdOptions {
 /// Shows neither the user nor the password.
 impl fmt::Debug for EtcdOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EtcdOptions")
+        let mut shown = f.debug_struct("EtcdOptions");
+        #[cfg(feature = "tls")]
+        shown.field("tls", &self.tls);
+        shown
             .field("members", &self.members.len())
             .field("scheme", &self.scheme)
             .field("has_user", &self.user.is_some())
@@ -209,7 +212,6 @@ impl fmt::Debug for EtcdOptions {
             .field("connect_timeout", &self.connect_timeout)
             .field("remembered_locks", &self.remembered_locks)
             .field("strict_clock", &self.strict_clock)
-            .field("root_certificates", &self.root_certificates.len())
             .finish()
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use syncguard_core::LockError;
 use syncguard_core::authoring::SentAt;
 #[cfg(feature = "tls")]
-use syncguard_core::authoring::tls;
+use syncguard_core::authoring::tls::TlsOptions;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
@@ -15,13 +15,17 @@ use tonic::transport::Endpoint;
 use crate::config::EtcdOptions;
 use crate::service::{Calling, Cluster, Service};
 #[cfg(feature = "tls")]
-use crate::tls_probe;
+use crate::{tls_channel, tls_probe};
 
 /// Makes channels to the members of a cluster.
 pub(crate) struct Connector {
     members: Vec<Member>,
+    /// Of all connections, which read replaced files anew.
     #[cfg(feature = "tls")]
-    tls: Option<tokio_rustls::TlsConnector>,
+    tls: Option<rustls::ClientConfig>,
+    /// The limit for TCP, and for TLS.
+    #[cfg(feature = "tls")]
+    limit: Duration,
 }
 
 struct Member {
@@ -52,13 +56,27 @@ impl Connector {
         if members.is_empty() {
             return Err(LockError::invalid_argument("the URL names no member of an etcd cluster"));
         }
-        #[cfg(feature = "tls")]
-        let config = || tls::client_config(&options.root_certificates);
         Ok(Self {
             members,
             #[cfg(feature = "tls")]
-            tls: options.has_tls().then(config).transpose()?.map(|config| Arc::new(config).into()),
+            tls: options.has_tls().then(|| options.tls.client_config()).transpose()?,
+            #[cfg(feature = "tls")]
+            limit: options.connect_timeout / 2,
         })
+    }
+}
+
+#[cfg(feature = "tls")]
+impl Connector {
+    fn tls_connector(&self) -> Option<tokio_rustls::TlsConnector> {
+        self.tls.clone().map(|config| Arc::new(config).into())
+    }
+}
+
+#[cfg(feature = "tls")]
+impl Member {
+    fn server_name(&self) -> Option<rustls::pki_types::ServerName<'static>> {
+        self.host.trim_matches(['[', ']']).to_owned().try_into().ok()
     }
 }
 
@@ -75,6 +93,12 @@ impl Cluster for Connector {
         }
         let member = self.members.get(member);
         let member = member.ok_or_else(|| LockError::internal("there is no such member"))?;
+        #[cfg(feature = "tls")]
+        if let Some(config) = &self.tls {
+            let name = member.server_name().ok_or_else(bad_host)?;
+            let channel = tls_channel::open(&member.endpoint, config.clone(), name, self.limit);
+            return Ok(Arc::new(channel));
+        }
         Ok(Arc::new(member.endpoint.connect_lazy()))
     }
 
@@ -87,7 +111,7 @@ impl Cluster for Connector {
     fn get(&self, member: usize, request: &'static str) -> Calling<Option<(SentAt, String)>> {
         let member = self.members.get(member).map(|member| (member.host.clone(), member.port));
         #[cfg(feature = "tls")]
-        let tls = self.tls.clone();
+        let tls = self.tls_connector();
         Box::pin(async move {
             let (host, port) = member?;
             let name = host.trim_matches(['[', ']']);
@@ -108,15 +132,18 @@ impl Cluster for Connector {
     #[cfg(feature = "tls")]
     fn explain(&self, member: usize) -> Calling<Option<LockError>> {
         let member = self.members.get(member).map(|member| (member.host.clone(), member.port));
-        let tls = self.tls.clone();
+        let tls = self.tls_connector();
         Box::pin(async move {
             let ((host, port), is_plain) = (member?, tls.is_none());
-            let any = || Some(Arc::new(tls::client_config(&[]).ok()?).into());
+            let any = || Some(Arc::new(TlsOptions::default().client_config().ok()?).into());
             let tls = tls.or_else(any)?;
             tls_probe::explain(host.trim_matches(['[', ']']), port, &tls, is_plain).await
         })
     }
 }
+
+/// The pause after which the kernel asks whether an idle server is there.
+pub(crate) const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// Metrics have some hundred kilobytes.
 const LONGEST_ANSWER: u64 = 4 << 20;
@@ -134,25 +161,20 @@ async fn exchange(
     Some((sent, answer?))
 }
 
+fn bad_host() -> LockError {
+    LockError::invalid_argument("a bad host name")
+}
+
 fn endpoint(host: &str, port: u16, options: &EtcdOptions) -> Result<Endpoint, LockError> {
     let endpoint = Endpoint::from_shared(format!("{}://{host}:{port}", options.scheme))
-        .map_err(|_| LockError::invalid_argument("a bad host name"))?
+        .map_err(|_| bad_host())?
         .connect_timeout(options.connect_timeout / 2)
         .tcp_nodelay(true)
-        .tcp_keepalive(Some(Duration::from_secs(30)))
+        .tcp_keepalive(Some(KEEPALIVE))
         // etcd closes a connection with a ping within 5 s of the last one, or a ping while no call is under way.
         .http2_keep_alive_interval(Duration::from_secs(10))
         .keep_alive_timeout(Duration::from_secs(5))
         .keep_alive_while_idle(false);
-    #[cfg(feature = "tls")]
-    if options.has_tls() {
-        let config = tonic::transport::ClientTlsConfig::new()
-            .trust_anchors(tls::roots(&options.root_certificates)?.roots)
-            .timeout(options.connect_timeout / 2);
-        let endpoint = endpoint.tls_config(config);
-        return endpoint
-            .map_err(|error| LockError::internal("TLS cannot be set up").with_source(&error));
-    }
     Ok(endpoint)
 }
 

@@ -125,6 +125,8 @@ mod signals;
 #[doc(hidden)]
 pub mod simulated;
 #[cfg(feature = "tls")]
+mod tls_channel;
+#[cfg(feature = "tls")]
 mod tls_probe;
 mod txn;
 mod url;

@@ -15,6 +15,8 @@ const OPTIONS: &[&str] = &[
     "operation_timeout_ms",
     "remembered_locks",
     "request_timeout_ms",
+    "sslcert",
+    "sslkey",
     "sslrootcert",
     "strict_clock",
 ];
@@ -76,17 +78,12 @@ fn with_parameters(
     set(&mut options.strict_clock, url.flag("strict_clock")?);
     set(&mut options.cleanup_in_is_locked, url.flag("cleanup_in_is_locked")?);
     options.client.read_url(url)?;
-    let certificates = url.text("sslrootcert")?;
-    if certificates.is_some() && !options.has_tls() {
-        return Err(LockError::invalid_argument(
-            "the parameter sslrootcert of the URL needs TLS, and so a URL that starts with etcds",
-        ));
+    if !options.has_tls() {
+        url.expect_no_tls("etcds")?;
     }
     // Without the feature, `connect` says that it is missing.
     #[cfg(feature = "tls")]
-    if let Some(path) = certificates {
-        options.root_certificates = syncguard_core::authoring::tls::read_certificates(&path)?;
-    }
+    options.tls.read_url(url)?;
     Ok(options)
 }
 
@@ -160,7 +157,7 @@ mod tests {
             .with_request_timeout(millis(30))
             .with_strict_clock(true);
         assert_eq!(format!("{:?}", read(url).unwrap()), format!("{expected:?}"));
-        let others = OPTIONS.iter().filter(|name| **name != "sslrootcert");
+        let others = OPTIONS.iter().filter(|name| !name.starts_with("ssl"));
         assert!(others.clone().all(|name| url.contains(&format!("{name}="))));
     }
 
@@ -177,14 +174,12 @@ mod tests {
         for (url, says) in [
             ("etcd://h?prefix=x", "allowed are: cleanup_in_is_locked, connect_timeout_ms,"),
             ("etcd://h?sslrootcert=x", "starts with etcds"),
+            ("etcd://h?sslcert=x&sslkey=y", "sslcert of the URL needs TLS"),
         ] {
             assert!(refusal(url).contains(says), "{url}: {}", refusal(url));
         }
         #[cfg(feature = "tls")]
-        {
-            assert!(refusal("etcds://h?sslrootcert=/no/file").contains("cannot be read"));
-            assert!(read("etcds://h?sslrootcert=system").is_ok());
-        }
+        assert!(refusal("etcds://h?sslcert=x").contains("needs both"));
     }
 
     #[test]

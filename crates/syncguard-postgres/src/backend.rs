@@ -111,6 +111,8 @@ impl PostgresBackend {
     /// | `note` | a note beside the label | none |
     /// | `sslmode` | `disable`, `prefer`, or `require` (as strict as `verify-full`, which may be written too) | `prefer` |
     /// | `sslrootcert` | a PEM file of the authorities to trust instead of the system's; `system` requires TLS | |
+    /// | `sslcert` | a PEM file of a [client certificate](PostgresOptions::with_client_certificate); requires TLS, unless `sslmode` is given | none |
+    /// | `sslkey` | a PEM file of its key, which others must not be able to read | none |
     ///
     /// The other parameters are those of [`tokio_postgres::Config`], with times in seconds: `application_name`
     /// (default: `syncguard` and the label of the holder),

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use syncguard_core::CredentialsProvider;
 use syncguard_core::authoring::ClientOptions;
+#[cfg(feature = "tls")]
+use syncguard_core::authoring::tls::TlsOptions;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, Socket};
 
@@ -45,9 +47,8 @@ pub struct PostgresOptions {
     /// Connections to a simulated server.
     #[cfg(feature = "test-util")]
     pub(crate) streams: Option<crate::simulated::streams::Streams>,
-    /// In DER; if there are none, the system's are trusted.
     #[cfg(feature = "tls")]
-    pub(crate) root_certificates: Vec<Vec<u8>>,
+    pub(crate) tls: TlsOptions,
 }
 
 impl PostgresOptions {
@@ -90,7 +91,7 @@ impl PostgresOptions {
             #[cfg(feature = "test-util")]
             streams: None,
             #[cfg(feature = "tls")]
-            root_certificates: Vec::new(),
+            tls: TlsOptions::default(),
         }
     }
 
@@ -140,16 +141,8 @@ impl PostgresOptions {
         self
     }
 
-    /// Trusts this authority's certificate (X.509 in DER), and others added the same way, instead of
-    /// the system's. Applies to that pool; a pool of your own has its own TLS.
-    ///
-    /// A certificate that cannot be read is an `InvalidArgument` when the backend is made. The parameter
-    /// `sslrootcert` of a URL, `system` or the path of a PEM file, replaces all certificates that are added here.
     #[cfg(feature = "tls")]
-    pub fn with_root_certificate(mut self, der: impl Into<Vec<u8>>) -> Self {
-        self.root_certificates.push(der.into());
-        self
-    }
+    syncguard_core::tls_options!(tls);
 
     /// Limits the wait for a connection of the pool, its opening included, 1 ms to 100 years. Default: 5 s.
     pub fn with_pool_wait_timeout(mut self, timeout: Duration) -> Self {

@@ -104,7 +104,7 @@ fn connectors(config: Config, options: &PostgresOptions) -> Result<Connectors, L
     if config.get_ssl_mode() == SslMode::Disable {
         return Ok(plain_connectors(config, options));
     }
-    let tls = crate::tls::Rustls::new(&options.root_certificates)?;
+    let tls = crate::tls::Rustls::new(&options.tls)?;
     let credentials = options.credentials.clone();
     Ok(Connectors {
         cancel: CancelRequests::new(tls.clone()),

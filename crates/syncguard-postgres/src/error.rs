@@ -5,7 +5,7 @@ use std::io;
 
 use deadpool_postgres::{HookError, PoolError, TimeoutType};
 use syncguard_core::authoring::FailureSubject::{self, Connection, Request, Server};
-use syncguard_core::authoring::{LOCK_ID_IN_USE, is_unknown_name};
+use syncguard_core::authoring::{LOCK_ID_IN_USE, TlsFault, is_unknown_name};
 use syncguard_core::{ErrorCode, LockError};
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, ErrorPosition, Severity, SqlState};
@@ -244,6 +244,9 @@ const HIDDEN_ROWS: &str = "row-level security, or a view in the place of a table
 
 const ROW_HELD: &str = "another session held on for too long to the row of the lock";
 
+const NO_LINE: &str = "PostgreSQL refuses this user from here; pg_hba.conf may have no line for it, or one that wants TLS \
+                       (sslmode=require) or a client certificate (sslcert and sslkey)";
+
 const NO_TABLE: &str = "what has the name of a table is a view, or another thing that is no table";
 
 /// After these answers there is no record to rely on: the database, the table or a column of it is gone, the name is that of
@@ -279,6 +282,7 @@ const TABLE: &[(&str, ErrorCode, FailureSubject, &str)] = &[
     ("22", ErrorCode::InvalidArgument, Request, "PostgreSQL refused a value"),
     ("23", ErrorCode::InvalidArgument, Request, "PostgreSQL refused a value"),
     ("25", ErrorCode::ServiceUnavailable, Connection, "the pool handed out a connection in the middle of a transaction"),
+    ("28000", ErrorCode::AuthFailed, Request, NO_LINE),
     ("28", ErrorCode::AuthFailed, Request, "PostgreSQL refused the credentials"),
     ("40", ErrorCode::ServiceUnavailable, Request, "PostgreSQL rolled the statement back"),
     ("42", ErrorCode::Internal, Request, "PostgreSQL did not understand a statement"),
@@ -351,7 +355,9 @@ fn from_driver(error: &Error, phase: Phase) -> Failure {
     if let Some(own) = carried.and_then(|carried| carried.downcast_ref::<LockError>()) {
         return Failure::of_a_lost_connection(own.clone());
     }
-    let (code, message) = if let Some(io) = io_cause(error) {
+    let (code, message) = if let Some(fault) = tls_fault(error).filter(|_| phase == Phase::Before) {
+        (fault.code, fault.message)
+    } else if let Some(io) = io_cause(error) {
         match io.kind() {
             io::ErrorKind::TimedOut => {
                 (ErrorCode::NetworkTimeout, "PostgreSQL did not answer in time")
@@ -359,9 +365,6 @@ fn from_driver(error: &Error, phase: Phase) -> Failure {
             // tokio-postgres gives this kind when no host is a primary.
             io::ErrorKind::PermissionDenied => {
                 (ErrorCode::ServiceUnavailable, "no host accepts writes")
-            }
-            _ if is_bad_certificate(io) => {
-                (ErrorCode::AuthFailed, "the server's certificate cannot be trusted")
             }
             _ if is_unknown_name(io) => (ErrorCode::ServiceUnavailable, UNKNOWN_NAME),
             _ => (ErrorCode::ServiceUnavailable, "the connection to PostgreSQL failed"),
@@ -375,9 +378,7 @@ fn from_driver(error: &Error, phase: Phase) -> Failure {
             "invalid configuration" | "invalid connection string" => {
                 (ErrorCode::InvalidArgument, "the connection cannot be set up so")
             }
-            "error performing TLS handshake" => {
-                (ErrorCode::ServiceUnavailable, "there is no TLS with this server")
-            }
+            "error performing TLS handshake" => (ErrorCode::InvalidArgument, NO_TLS),
             "unexpected message from server" => (ErrorCode::ServiceUnavailable, OTHER_ANSWER),
             _ => (ErrorCode::Internal, "the driver failed"),
         }
@@ -388,6 +389,9 @@ fn from_driver(error: &Error, phase: Phase) -> Failure {
     }
     Failure::of_a_lost_connection(failed)
 }
+
+const NO_TLS: &str = "the server offers no TLS, which sslmode in the URL wants; PostgreSQL has the setting ssl, and \
+                      sslmode=disable is plain text";
 
 const UNKNOWN_NAME: &str = "the host name of the database cannot be resolved: there is no such name, or the name server is away";
 
@@ -400,15 +404,16 @@ pub(crate) fn io_cause(error: &Error) -> Option<&io::Error> {
     error.source()?.downcast_ref()
 }
 
+/// The fault of TLS, if it is one.
 #[cfg(feature = "tls")]
-fn is_bad_certificate(error: &io::Error) -> bool {
-    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
-    matches!(cause, Some(rustls::Error::InvalidCertificate(_)))
+fn tls_fault(error: &Error) -> Option<&'static TlsFault> {
+    let cause = io_cause(error)?.get_ref()?.downcast_ref::<rustls::Error>()?;
+    TlsFault::find(&format!("{cause:?}"))
 }
 
 #[cfg(not(feature = "tls"))]
-fn is_bad_certificate(_error: &io::Error) -> bool {
-    false
+fn tls_fault(_: &Error) -> Option<&'static TlsFault> {
+    None
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use rustls::pki_types::ServerName;
 use syncguard_core::LockError;
-use syncguard_core::authoring::tls::client_config;
+use syncguard_core::authoring::tls::TlsOptions;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::Socket;
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
@@ -20,9 +20,8 @@ use tokio_rustls::client::TlsStream as RustlsStream;
 pub(crate) struct Rustls(TlsConnector);
 
 impl Rustls {
-    /// Trusts these authorities, or the system's if the list is empty.
-    pub(crate) fn new(root_certificates: &[Vec<u8>]) -> Result<Self, LockError> {
-        let mut config = client_config(root_certificates)?;
+    pub(crate) fn new(options: &TlsOptions) -> Result<Self, LockError> {
+        let mut config = options.client_config()?;
         config.alpn_protocols = vec![b"postgresql".to_vec()];
         Ok(Self(TlsConnector::from(Arc::new(config))))
     }

@@ -1,7 +1,7 @@
 //! Reads a URL: the driver's configuration, and this library's options.
 
 use syncguard_core::LockError;
-use syncguard_core::authoring::backend_url::BackendUrl;
+use syncguard_core::authoring::backend_url::{BackendUrl, CERTIFICATE, KEY, ROOTS};
 use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
 
@@ -20,7 +20,9 @@ const OPTIONS: &[&str] = &[
     "pool_wait_timeout_ms",
     "setup_schema",
     "signals",
-    "sslrootcert",
+    CERTIFICATE,
+    KEY,
+    ROOTS,
     "statement_timeout_ms",
     "strict_durability",
     "trusted_owner",
@@ -56,8 +58,6 @@ const DRIVER_LISTS: &[(&str, &str)] = &[
 ];
 
 const SSL_MODE: &str = "sslmode";
-
-const ROOTS: &str = "sslrootcert";
 
 /// The value of [`ROOTS`] for the authorities that the system trusts.
 const SYSTEM: &str = "system";
@@ -121,7 +121,8 @@ fn config(url: &BackendUrl<'_>) -> Result<Config, LockError> {
             "sslrootcert=system needs sslmode=verify-full, or no sslmode",
         ));
     }
-    if verify || trusts_the_system {
+    // Without TLS nobody would see the client certificate.
+    if verify || trusts_the_system || url.has(CERTIFICATE) && !url.has(SSL_MODE) {
         // `require` verifies certificates here.
         config.ssl_mode(SslMode::Require);
     }
@@ -171,26 +172,26 @@ fn with_parameters(
     if let Some(timeout) = url.millis("connect_timeout_ms")? {
         options = options.with_connect_timeout(timeout);
     }
-    match url.text(ROOTS)? {
-        Some(path) => with_root_certificates(options, &path),
-        None => Ok(options),
-    }
+    with_tls(options, url)
 }
 
 #[cfg(feature = "tls")]
-fn with_root_certificates(
+fn with_tls(
     mut options: PostgresOptions,
-    path: &str,
+    url: &BackendUrl<'_>,
 ) -> Result<PostgresOptions, LockError> {
-    options.root_certificates = syncguard_core::authoring::tls::read_certificates(path)?;
+    options.tls.read_url(url)?;
     Ok(options)
 }
 
 #[cfg(not(feature = "tls"))]
-fn with_root_certificates(_: PostgresOptions, _: &str) -> Result<PostgresOptions, LockError> {
-    Err(LockError::invalid_argument(
-        "the parameter sslrootcert of the URL needs the feature `tls` of syncguard-postgres or syncguard",
-    ))
+fn with_tls(options: PostgresOptions, url: &BackendUrl<'_>) -> Result<PostgresOptions, LockError> {
+    if [ROOTS, CERTIFICATE, KEY].iter().any(|name| url.has(name)) {
+        return Err(LockError::invalid_argument(
+            "a certificate in the URL needs the feature `tls` of syncguard-postgres or syncguard",
+        ));
+    }
+    Ok(options)
 }
 
 fn names(parameters: &[(&'static str, &str)]) -> Vec<&'static str> {
@@ -254,7 +255,7 @@ mod tests {
         assert_eq!(format!("{options:?}"), format!("{expected:?}"));
         assert!(setup_schema);
         // The URL has every option; certificates have a test of their own.
-        for name in OPTIONS.iter().filter(|name| **name != "sslrootcert") {
+        for name in OPTIONS.iter().filter(|name| !name.starts_with("ssl")) {
             assert!(url.contains(&format!("{name}=")), "{name}");
         }
     }
@@ -283,9 +284,13 @@ mod tests {
         assert_eq!(config.get_ssl_mode(), SslMode::Disable);
         assert_eq!(config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
         assert!(!config.get_keepalives());
-        for mode in
-            ["sslmode=require", "sslmode=verify-ca", "sslmode=verify-full", "sslrootcert=system"]
-        {
+        for mode in [
+            "sslmode=require",
+            "sslmode=verify-ca",
+            "sslmode=verify-full",
+            "sslrootcert=system",
+            "sslcert=c&sslkey=k",
+        ] {
             let config = read(&format!("postgres://h?{mode}")).unwrap().config;
             assert_eq!(config.get_ssl_mode(), SslMode::Require);
         }
@@ -313,7 +318,7 @@ mod tests {
             ("postgres://h?lock_table=syncguard_fence_counters", "two tables"),
             ("postgres://h?setup_schema=1", "true or false"),
             ("postgres://h?pool_size=1&pool_size=2", "more than once"),
-            ("postgres://h?sslrootcert=/nowhere/ca.pem", "sslrootcert"),
+            ("postgres://h?sslkey=k", "needs both"),
             ("postgres://h?sslrootcert=system&sslmode=prefer", "verify-full"),
         ] {
             assert!(refusal(url).contains(says), "{url}: {}", refusal(url));

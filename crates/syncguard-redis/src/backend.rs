@@ -68,6 +68,8 @@ impl RedisBackend {
     /// | `holder` | a label of the holder, for people; empty means none | host name and process id |
     /// | `note` | a note beside the label | none |
     /// | `sslrootcert` | for `rediss`: a PEM file of the authorities to trust, or `system` | `system` |
+    /// | `sslcert` | for `rediss`, a PEM file of a [client certificate](RedisOptions::with_client_certificate) | none |
+    /// | `sslkey` | a PEM file of its key, which others must not be able to read | none |
     /// | `node` | clusters and Sentinel: one more address; may be repeated | none |
     /// | `sentinelServiceName` | Sentinel: the name of the master | |
     /// | `sentinelUsername` | Sentinel: the user name for the Sentinels themselves | none |

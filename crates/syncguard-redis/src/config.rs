@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "tls")]
+use syncguard_core::authoring::tls::TlsOptions;
 use syncguard_core::authoring::{ClientOptions, checked_timeout};
 use syncguard_core::{CredentialsProvider, LockError};
 
@@ -29,9 +31,8 @@ pub struct RedisOptions {
     pub(crate) cleanup_in_is_locked: bool,
     pub(crate) client: ClientOptions,
     pub(crate) credentials: Option<CredentialsProvider>,
-    /// In DER. If empty, the system's certificates count.
     #[cfg(feature = "tls")]
-    pub(crate) root_certificates: Vec<Vec<u8>>,
+    pub(crate) tls: TlsOptions,
 }
 
 impl RedisOptions {
@@ -57,7 +58,7 @@ impl RedisOptions {
             client: ClientOptions::default(),
             credentials: None,
             #[cfg(feature = "tls")]
-            root_certificates: Vec::new(),
+            tls: TlsOptions::default(),
         }
     }
 
@@ -134,16 +135,8 @@ impl RedisOptions {
 
     syncguard_core::credentials_option!(credentials);
 
-    /// Trusts this authority's certificate (X.509 in DER) instead of the system's. Can be called several times. For
-    /// `rediss://` URLs; a client of the program has its own TLS settings.
-    ///
-    /// A certificate that cannot be read is an `InvalidArgument` when the backend is made. In a URL, the option is
-    /// `sslrootcert`, the path of a PEM file, which replaces all certificates that are given here.
     #[cfg(feature = "tls")]
-    pub fn with_root_certificate(mut self, der: impl Into<Vec<u8>>) -> Self {
-        self.root_certificates.push(der.into());
-        self
-    }
+    syncguard_core::tls_options!(tls);
 
     pub(crate) fn check(&self) -> Result<(), LockError> {
         checked_timeout("command timeout", self.command_timeout)?;

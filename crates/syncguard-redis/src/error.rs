@@ -13,7 +13,6 @@ use fred::error::{Error as DriverError, ErrorKind};
 use syncguard_core::authoring::FailureSubject;
 use syncguard_core::{ErrorCode, LockError};
 
-use self::tls::TlsFault;
 pub(crate) use self::tls::wrong_protocol;
 
 use ErrorCode::{
@@ -158,6 +157,8 @@ const GENERAL_ANSWERS: &[Row] = &[
         Server,
         "the server has no connection left to give",
     ),
+    // Redis 7.2 and Valkey, and older ones.
+    row("ACL failure in script", AuthFailed, Refused, Request, FORBIDDEN),
     row("can't run this command", AuthFailed, Refused, Request, FORBIDDEN),
     row("can't access at least one of the keys", AuthFailed, Refused, Request, FORBIDDEN),
     // One record of the lock has moved to another node, and its other records have not.
@@ -193,7 +194,7 @@ const GENERAL_ANSWERS: &[Row] = &[
     // Dragonfly, and Alibaba's proxy.
     row("undeclared key", InvalidArgument, Refused, Request, UNDECLARED),
     row("bad lua script", InvalidArgument, Refused, Request, UNDECLARED),
-    row("command called from script", InvalidArgument, Refused, Request, LACKS_COMMAND_OF_SCRIPTS),
+    row("command called from", InvalidArgument, Refused, Request, LACKS_COMMAND_OF_SCRIPTS),
     row("nknown command", InvalidArgument, Refused, Request, LACKS_COMMAND),
     row("nsupported command", InvalidArgument, Refused, Request, LACKS_COMMAND),
     row("not supported", InvalidArgument, Refused, Request, LACKS_COMMAND),
@@ -379,17 +380,17 @@ fn meaning(error: &DriverError, stage: Stage) -> Meaning {
     if let Some(row) = answer(details) {
         return row.meaning;
     }
-    if details.starts_with("ERR ") {
+    if is_general(details) {
         if let Some(message) = missing_command(details) {
             return Meaning { code: InvalidArgument, outcome: Refused, subject: Request, message };
         }
         let known = GENERAL_ANSWERS.iter().find(|row| details.contains(row.text));
         return known.map_or(UNKNOWN_ANSWER, |row| row.meaning);
     }
-    if let Some(fault) = TlsFault::find(error) {
+    if let Some(fault) = tls::fault(error) {
         // Other faults can also happen on a working connection with scripts in flight.
         if stage == Stage::Connecting || fault.is_of_a_handshake() {
-            let (code, message) = (fault.code, fault.message);
+            let (code, message) = (fault.code, tls::message(fault));
             return Meaning { code, outcome: Refused, subject: Connection, message };
         }
     }
@@ -426,6 +427,11 @@ fn answer(details: &str) -> Option<&'static Row> {
         .or_else(|| wrapped.then(|| words.find_map(|word| row(word.trim_start_matches('-'))))?)
 }
 
+/// An answer without a word of its own. Inside a script, Redis 6 leaves out `ERR` as well.
+fn is_general(details: &str) -> bool {
+    details.starts_with("ERR ") || details.starts_with("@user_script")
+}
+
 /// The parts of a driver's error that are safe to show: its kind, and the first word of the server's answer, the
 /// name of a TLS fault or the kind of an I/O error.
 #[derive(Debug)]
@@ -438,10 +444,10 @@ impl Origin {
     fn of(error: &DriverError) -> Self {
         let details = error.details();
         let answer = answer(details).map(|row| row.text);
-        let answer = answer.or_else(|| details.starts_with("ERR ").then_some("ERR"));
+        let answer = answer.or_else(|| is_general(details).then_some("ERR"));
         let detail = answer
             .map(str::to_owned)
-            .or_else(|| TlsFault::find(error).map(ToString::to_string))
+            .or_else(|| tls::fault(error).map(ToString::to_string))
             .or_else(|| io_error_kind(details));
         Self { kind: error.kind().to_str(), detail }
     }

@@ -17,6 +17,8 @@ const OPTIONS: &[&str] = &[
     "holder",
     "key_prefix",
     "note",
+    "sslcert",
+    "sslkey",
     "sslrootcert",
     "strict_durability",
     "wait_replicas",
@@ -74,8 +76,11 @@ pub(crate) fn parse(url: &str, options: RedisOptions) -> Result<(Config, RedisOp
         Topology::Sentinel => url.expect_only_with_lists(&[OPTIONS, SENTINEL], &[NODE])?,
     }
     let config = config(&url, &scheme)?;
-    let options = with_root_certificates(with_parameters(options, &url)?, &url, &scheme)?;
-    let config = if scheme.tls { with_tls(config, &options)? } else { config };
+    let options = with_parameters(options, &url)?;
+    if scheme.tls {
+        return with_tls(config, options, &url);
+    }
+    url.expect_no_tls("rediss")?;
     Ok((config, options))
 }
 
@@ -128,48 +133,26 @@ fn without_tls(url: &str) -> String {
     format!("{scheme}:{rest}")
 }
 
-/// Reads the file of certificates that the URL names.
-fn with_root_certificates(
-    options: RedisOptions,
+#[cfg(feature = "tls")]
+fn with_tls(
+    mut config: Config,
+    mut options: RedisOptions,
     url: &BackendUrl<'_>,
-    scheme: &Scheme,
-) -> Result<RedisOptions, LockError> {
-    let Some(path) = url.text("sslrootcert")? else { return Ok(options) };
-    if !scheme.tls {
-        return Err(LockError::invalid_argument(
-            "the parameter sslrootcert of the URL needs TLS, and so a URL that starts with rediss",
-        ));
-    }
-    root_certificates_of(options, &path)
-}
-
-#[cfg(feature = "tls")]
-fn root_certificates_of(mut options: RedisOptions, path: &str) -> Result<RedisOptions, LockError> {
-    options.root_certificates = syncguard_core::authoring::tls::read_certificates(path)?;
-    Ok(options)
+) -> Result<(Config, RedisOptions), LockError> {
+    options.tls.read_url(url)?;
+    config.tls = Some(crate::tls::connector(&options.tls)?.into());
+    Ok((config, options))
 }
 
 #[cfg(not(feature = "tls"))]
-fn root_certificates_of(_: RedisOptions, _: &str) -> Result<RedisOptions, LockError> {
-    Err(no_tls())
-}
-
-#[cfg(feature = "tls")]
-fn with_tls(mut config: Config, options: &RedisOptions) -> Result<Config, LockError> {
-    config.tls = Some(crate::tls::connector(&options.root_certificates)?.into());
-    Ok(config)
-}
-
-#[cfg(not(feature = "tls"))]
-fn with_tls(_: Config, _: &RedisOptions) -> Result<Config, LockError> {
-    Err(no_tls())
-}
-
-#[cfg(not(feature = "tls"))]
-fn no_tls() -> LockError {
-    LockError::invalid_argument(
+fn with_tls(
+    _: Config,
+    _: RedisOptions,
+    _: &BackendUrl<'_>,
+) -> Result<(Config, RedisOptions), LockError> {
+    Err(LockError::invalid_argument(
         "a rediss URL needs the feature `tls` of syncguard-redis or syncguard",
-    )
+    ))
 }
 
 fn with_parameters(
@@ -257,7 +240,7 @@ mod tests {
             .with_wait_replicas(WaitReplicas::new(2).with_timeout(millis(50)));
         assert_eq!(format!("{options:?}"), format!("{expected:?}"));
         // The URL has all options; certificates have their own test.
-        for name in OPTIONS.iter().filter(|name| **name != "sslrootcert") {
+        for name in OPTIONS.iter().filter(|name| !name.starts_with("ssl")) {
             assert!(url.contains(&format!("{name}=")), "{name}");
         }
     }
@@ -322,6 +305,7 @@ mod tests {
             ("redis://h?connections=65", "from 1 to 64"),
             ("redis://h?wait_replicas=256", "from 0 to 255"),
             ("redis://h?sslrootcert=/nowhere/ca.pem", "starts with rediss"),
+            ("redis://h?sslkey=/nowhere/key.pem", "sslkey of the URL needs TLS"),
         ] {
             assert!(refusal(url).contains(says), "{url}: {}", refusal(url));
         }

@@ -46,6 +46,7 @@ use syncguard_core::{CredentialsProvider, DynBackend, LockError};
 /// | `statement_timeout_ms` | the longest time to wait for the answer to a statement | | | | 5000 | | |
 /// | `unprepared_statements` | for PgBouncer's transaction mode | | | | `false` | | |
 /// | `sslrootcert` | for TLS, a PEM file of the authorities to trust | | | the system's | the system's | | the system's |
+/// | `sslcert`, `sslkey` | for TLS, the PEM files of a client certificate and its key | | | none | none | | none |
 /// | `collection` | the collection of the locks | | | | | `locks` | |
 /// | `fence_collection` | the collection of the fence counters | | | | | `fence_counters` | |
 /// | `request_timeout_ms` | the longest time to wait for the answer to one call | | | | | 5000 | 2000 |

@@ -81,7 +81,7 @@ async fn tls_trusts_whom_it_is_told_to() -> Result<()> {
         (url.clone(), auth, "sslrootcert"),
         (trusting(&certificate).replace("localhost", "127.0.0.1"), auth, "other names"),
         (with(&expired.url(), &old), auth, "expired"),
-        (with(&wants_ours.url(), &certificate), auth, "client certificate"),
+        (with(&wants_ours.url(), &certificate), auth, "sslcert"),
         (url.replace("etcds", "etcd"), argument, "etcds:// in the place of etcd://"),
         (plain.replace("etcd", "etcds"), argument, "etcd:// in the place of etcds://"),
     ] {

@@ -22,7 +22,7 @@ mod schema;
 mod search_path;
 mod session_settings;
 pub(crate) mod support;
-mod tls;
+pub(crate) mod tls;
 mod typescript;
 mod waiting;
 mod watch;

@@ -13,19 +13,21 @@ use crate::postgres::support::{release, take};
 pub(crate) fn server() -> Result<(PostgresServer, Vec<u8>, String)> {
     let server = PostgresServer::start()?;
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
-    // The server itself writes the key, so that it owns it.
-    for (file, text) in
-        [("server.crt", made.cert.pem()), ("server.key", made.signing_key.serialize_pem())]
-    {
-        let hex = text.bytes().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
-        server.psql(&format!(
-            "COPY (SELECT encode('\\x{hex}'::bytea, 'base64')) TO PROGRAM
-             'sed \"s/\\\\\\\\n/\\n/g\" | base64 -d > {file} && chmod 600 {file}'"
-        ))?;
-    }
+    put(&server, "server.crt", &made.cert.pem())?;
+    put(&server, "server.key", &made.signing_key.serialize_pem())?;
     server.psql("ALTER SYSTEM SET ssl = on")?;
     server.psql("SELECT pg_reload_conf()")?;
     Ok((server, made.cert.der().to_vec(), made.cert.pem()))
+}
+
+/// Writes a file into the server's folder. The server itself writes it, so that it owns its key.
+pub(crate) fn put(server: &PostgresServer, file: &str, text: &str) -> Result<()> {
+    let hex = text.bytes().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+    server.psql(&format!(
+        "COPY (SELECT encode('\\x{hex}'::bytea, 'base64')) TO PROGRAM
+         'sed \"s/\\\\\\\\n/\\n/g\" | base64 -d > {file} && chmod 600 {file}'"
+    ))?;
+    Ok(())
 }
 
 async fn connect(url: &str, root: Option<&[u8]>) -> Result<PostgresBackend, LockError> {
@@ -77,7 +79,8 @@ async fn certificates_are_verified() -> Result<()> {
 async fn a_server_without_tls_is_refused_where_it_is_required() -> Result<()> {
     let url = format!("{}?sslmode=require", crate::postgres::support::shared().url());
     let error = connect(&url, None).await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error}");
+    assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
+    assert!(error.message().contains("offers no TLS"), "{error}");
     connect(&crate::postgres::support::shared().url(), None).await?;
     Ok(())
 }

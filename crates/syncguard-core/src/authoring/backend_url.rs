@@ -32,6 +32,15 @@ use std::time::Duration;
 
 use crate::value::{LockError, Ttl, is_visible};
 
+/// The parameters of TLS, which have the names that libpq gives them.
+pub const TLS: [&str; 3] = [ROOTS, CERTIFICATE, KEY];
+/// The file of the authorities to trust.
+pub const ROOTS: &str = "sslrootcert";
+/// The file of the client certificate.
+pub const CERTIFICATE: &str = "sslcert";
+/// The file of its key.
+pub const KEY: &str = "sslkey";
+
 /// A URL, split into its parameters. `Debug` shows no part of the URL.
 pub struct BackendUrl<'a> {
     base: &'a str,
@@ -118,6 +127,20 @@ impl<'a> BackendUrl<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Refuses the parameters of [`TLS`] in a URL that is not for it. `with_tls` is the start of one that is.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for the first of them.
+    pub fn expect_no_tls(&self, with_tls: &str) -> Result<(), LockError> {
+        let name = TLS.into_iter().find(|name| self.has(name));
+        name.map_or(Ok(()), |name| {
+            Err(LockError::invalid_argument(format!(
+                "the parameter {name} of the URL needs TLS, and so a URL that starts with {with_tls}"
+            )))
+        })
     }
 
     /// The text before the first colon; empty without a colon.

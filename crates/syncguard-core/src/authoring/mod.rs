@@ -22,7 +22,7 @@
 //! | [`Recent`] | the memory of a backend for its own records |
 //! | [`OutageLog`] | one log line for a failure that lasts |
 //! | [`CredentialsProvider`] | passwords that change |
-//! | `tls`, with the feature of that name | the authorities that TLS trusts |
+//! | `tls`, with the feature of that name; [`TlsFault`] | certificates, also those that are replaced on disk; what failed |
 //! | [`catch_callback_panic`] | callbacks of users that may panic |
 //!
 //! The guide's page for authors, in the documentation of the `syncguard` crate, goes through them step by step.
@@ -45,6 +45,7 @@ mod store_clock;
 mod store_time;
 #[cfg(feature = "tls")]
 pub mod tls;
+mod tls_fault;
 
 pub use self::attempts::{Attempt, Attempts, Retries};
 pub use self::call_source::{CallSource, is_unknown_name, sources};
@@ -62,6 +63,7 @@ pub use self::storage_key::{
 };
 pub use self::store_clock::{Clock, SentAt, ServerTime, StoreClock};
 pub use self::store_time::{ClockDrift, StoreTime};
+pub use self::tls_fault::TlsFault;
 pub use crate::backend::LockInventory;
 pub use crate::client::outage_log::OutageLog;
 pub use crate::client::queue::{QueuePlace, RecipeQueue, owes_a_pause};

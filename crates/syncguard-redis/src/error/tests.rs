@@ -19,6 +19,21 @@ const ROWS: &[(ErrorKind, &str, ErrorCode, bool, FailureSubject)] = {
         (K::Unknown, "NOPERM this user has no permissions to run", AuthFailed, false, Request),
         (K::Unknown, "DENIED Redis is running in protected mode", AuthFailed, false, Server),
         (K::Unknown, FORBIDDEN_IN_SCRIPT, AuthFailed, false, Request),
+        (
+            K::Unknown,
+            "@user_script: 59: The user executing the script can't access at least one",
+            AuthFailed,
+            false,
+            Request,
+        ),
+        (
+            K::Unknown,
+            "@user_script: 59: Unknown Redis command called from Lua script",
+            InvalidArgument,
+            false,
+            Request,
+        ),
+        (K::Unknown, "ERR ACL failure in script: User u has no", AuthFailed, false, Request),
         (K::InvalidArgument, "WRONGTYPE Operation against a key", Internal, false, Request),
         (K::Unknown, "OOM command not allowed", Unavailable, false, Request),
         (K::Unknown, OOM_IN_SCRIPT, Unavailable, false, Request),
@@ -144,7 +159,7 @@ fn each_fault_is_what_it_says() {
         ),
         ("InvalidCertificate(UnknownIssuer)", AuthFailed, "sslrootcert"),
         ("InvalidCertificate(BadSignature)", AuthFailed, "sslrootcert"),
-        ("InvalidCertificate(Revoked)", AuthFailed, "cannot be trusted"),
+        ("InvalidCertificate(Revoked)", AuthFailed, "cannot be used"),
         ("NoCertificatesPresented", AuthFailed, "no certificate"),
         ("AlertReceived(CertificateRequired)", AuthFailed, "client certificate"),
         ("AlertReceived(UnknownCA)", AuthFailed, "client certificate"),
@@ -164,7 +179,7 @@ fn each_fault_is_what_it_says() {
         assert!(!format!("{connecting:?}").contains("secret-key"), "{connecting:?}");
         // A working connection may have had a script in flight.
         let calling = from_driver(&error, Stage::Calling);
-        let certain = TlsFault::find(&error).is_some_and(TlsFault::is_of_a_handshake);
+        let certain = tls::fault(&error).is_some_and(|fault| fault.is_of_a_handshake());
         assert_eq!(calling.is_outcome_unknown(), !certain, "{fault}");
         assert_eq!(calling.code(), if certain { code } else { ServiceUnavailable }, "{fault}");
     }

@@ -1,32 +1,19 @@
-//! The authorities that TLS trusts, in the same way on every store: by rustls with aws-lc-rs.
+//! The certificates of TLS, in the same way on every store: by rustls with aws-lc-rs.
 
-use std::sync::{Arc, OnceLock};
+mod files;
+mod options;
+mod reread;
 
+use std::sync::OnceLock;
+
+use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::{self, PemObject as _};
-use rustls::{ClientConfig, RootCertStore};
 
+pub use self::options::TlsOptions;
 use crate::value::LockError;
 
 /// The variables that replace the system's certificates.
 const VARIABLES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
-
-/// Verifies the server's certificate and its name against these authorities (X.509 in DER): see [`roots`].
-///
-/// The crypto provider is named explicitly, because rustls panics if it must choose and the program has two.
-///
-/// # Errors
-///
-/// As [`roots`].
-pub fn client_config(root_certificates: &[Vec<u8>]) -> Result<ClientConfig, LockError> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| LockError::internal("rustls has no protocol").with_source(&error))?
-        .with_root_certificates(roots(root_certificates)?)
-        .with_no_client_auth();
-    Ok(config)
-}
 
 /// These authorities (X.509 in DER) and no others. If the list is empty: the authorities that the system trusts, or
 /// Mozilla's on a system that has none. The variables `SSL_CERT_FILE` and `SSL_CERT_DIR` replace the
@@ -37,39 +24,6 @@ pub fn client_config(root_certificates: &[Vec<u8>]) -> Result<ClientConfig, Lock
 /// `InvalidArgument` for a certificate that cannot be read, and if the variables are set but lead to no certificate.
 pub fn roots(root_certificates: &[Vec<u8>]) -> Result<RootCertStore, LockError> {
     if root_certificates.is_empty() { system() } else { chosen(root_certificates) }
-}
-
-/// The value of the URL parameter `sslrootcert` that stands for the authorities of the system, as in libpq.
-pub const SYSTEM_ROOTS: &str = "system";
-
-/// The certificates of a PEM file, one or more, for the URL parameter `sslrootcert`; none for [`SYSTEM_ROOTS`]. No
-/// error quotes the file, because the path may lead to any file.
-///
-/// # Errors
-///
-/// `InvalidArgument` for a file that cannot be read, is damaged, or has no certificate.
-pub fn read_certificates(path: &str) -> Result<Vec<Vec<u8>>, LockError> {
-    const WRONG: &str =
-        "the parameter sslrootcert of the URL must be `system` or a file of PEM certificates";
-    if path == SYSTEM_ROOTS {
-        return Ok(Vec::new());
-    }
-    let read = |result: Result<CertificateDer<'_>, pem::Error>| match result {
-        Ok(certificate) => Ok(certificate.to_vec()),
-        Err(pem::Error::Io(error)) => {
-            Err(LockError::invalid_argument(format!("{WRONG}; it cannot be read"))
-                .with_source(&error))
-        }
-        Err(_) => Err(LockError::invalid_argument(format!("{WRONG}; this one is damaged"))),
-    };
-    let certificates = match CertificateDer::pem_file_iter(path) {
-        Ok(certificates) => certificates.map(read).collect::<Result<Vec<_>, _>>()?,
-        Err(error) => vec![read(Err(error))?],
-    };
-    if certificates.is_empty() {
-        return Err(LockError::invalid_argument(format!("{WRONG}; this one has none")));
-    }
-    Ok(certificates)
 }
 
 /// The authorities that the program or the URL names, and no others.

@@ -1,0 +1,214 @@
+//! Client certificates, and certificates and authorities that are replaced while locks are held, on each store with TLS.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use syncguard::contract::{AcquireRequest, Acquired, ExtendRequest, ReleaseRequest};
+use syncguard::{DynBackend, ErrorCode, LockBackend as _, LockError, connect};
+use syncguard_test_services::etcd::EtcdCluster;
+use syncguard_test_services::ports;
+use syncguard_test_services::postgres::PostgresServer;
+use syncguard_test_services::redis::RedisServer;
+use syncguard_tests::calls::{until, watch};
+use tempfile::TempDir;
+
+use crate::postgres::tls::put;
+
+const LONG: Duration = Duration::from_secs(600);
+
+/// The files of an authority, and of a server's and a client's certificate.
+struct Files(TempDir);
+
+impl Files {
+    fn new() -> Result<Self> {
+        let files = Self(tempfile::tempdir()?);
+        files.replace(|_| {})?;
+        Ok(files)
+    }
+
+    /// Writes new ones, of a new authority. `change` is for the client's certificate.
+    fn replace(&self, change: impl FnOnce(&mut CertificateParams)) -> Result<()> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // OpenSSL takes a certificate whose subject is its issuer for one that signs itself.
+        params.distinguished_name.push(DnType::CommonName, "an authority");
+        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+        self.write("ca", &authority.pem())?;
+        let mut change = Some(change);
+        for name in ["server", "client"] {
+            let mut params = CertificateParams::new(["localhost".to_owned()])?;
+            if let Some(change) = change.take_if(|_| name == "client") {
+                change(&mut params);
+            }
+            let key = KeyPair::generate()?;
+            self.write(name, &params.signed_by(&key, &authority)?.pem())?;
+            self.write(&format!("{name}-key"), &key.serialize_pem())?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<()> {
+        fs::write(self.path(name), text)?;
+        Ok(fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o600))?)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    fn text(&self, name: &str) -> Result<String> {
+        Ok(fs::read_to_string(self.path(name))?)
+    }
+
+    fn trusting(&self, url: &str) -> String {
+        format!("{url}?sslrootcert={}", self.path("ca"))
+    }
+
+    /// A URL with the authority of these files and the client's certificate of others.
+    fn showing(&self, url: &str, client: &Self) -> String {
+        let (certificate, key) = (client.path("client"), client.path("client-key"));
+        format!("{}&sslcert={certificate}&sslkey={key}", self.trusting(url))
+    }
+}
+
+async fn take(backend: &DynBackend, key: &str) -> Result<Acquired, LockError> {
+    let taken = backend.acquire(AcquireRequest::new(key, LONG)?).await?;
+    taken.acquired().ok_or_else(|| LockError::internal("the key is held"))
+}
+
+async fn open(url: &str) -> Result<DynBackend, LockError> {
+    let backend = connect(url).await?;
+    let probe = take(&backend, "probe").await?;
+    backend.release(ReleaseRequest::new(probe.lock_id)).await?;
+    Ok(backend)
+}
+
+/// Locks live on while the server and this process get certificates of a new authority. `serve` gives the server the files,
+/// and cuts all connections.
+async fn goes_on(
+    url: &str,
+    files: &Files,
+    mut serve: impl FnMut(&Files) -> Result<()>,
+) -> Result<()> {
+    // Without a certificate, with one of a stranger, and with one that has ended.
+    let (stranger, ended) = (Files::new()?, Files::new()?);
+    for (url, code) in [
+        (files.trusting(url), ErrorCode::AuthFailed),
+        (files.showing(url, &stranger), ErrorCode::AuthFailed),
+        (
+            format!("{}&sslcert={}", files.trusting(url), files.path("client")),
+            ErrorCode::InvalidArgument,
+        ),
+        (files.showing(url, files).replace("client-key", "server-key"), ErrorCode::InvalidArgument),
+    ] {
+        let error = open(&url).await.err().context("an error")?;
+        assert_eq!(error.code(), code, "{error:?}");
+        assert!(error.message().contains("sslcert"), "{error:?}");
+        assert!(!error.is_retryable() && !error.is_outcome_unknown(), "{error:?}");
+    }
+
+    let backend = open(&files.showing(url, files)).await?;
+    let held = take(&backend, "held").await?;
+    until("a watch", async || watch(&backend, "held").await.is_some()).await;
+    for half_written in [true, false] {
+        // A key without the rest changes nothing.
+        if half_written {
+            let key = files.text("client-key")?;
+            files.write("client-key", &key[..key.len() / 2])?;
+            serve(files)?;
+            until("the old one", async || extends(&backend, &held).await).await;
+            files.write("client-key", &key)?;
+        }
+        files.replace(|_| {})?;
+        serve(files)?;
+        until("the new one", async || extends(&backend, &held).await).await;
+        until("a watch", async || watch(&backend, "held").await.is_some()).await;
+    }
+    assert!(backend.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
+
+    // The server trusts the authority of a certificate that has ended.
+    ended.replace(|client| client.not_after = rcgen::date_time_ymd(2020, 1, 1))?;
+    serve(&ended)?;
+    let error = open(&ended.showing(url, &ended)).await.err().context("an error")?;
+    assert_eq!(error.code(), ErrorCode::AuthFailed, "{error:?}");
+    assert!(error.message().contains("sslcert") && !error.is_retryable(), "{error:?}");
+    Ok(())
+}
+
+async fn extends(backend: &DynBackend, held: &Acquired) -> bool {
+    let Ok(request) = ExtendRequest::new(held.lock_id.clone(), LONG) else { return false };
+    backend.extend(request).await.is_ok_and(|end| end.is_extended())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_on_redis_outlive_their_certificates() -> Result<()> {
+    let (files, port) = (Files::new()?, ports::free()?);
+    let settings = |files: &Files| {
+        [("cert-file", "server"), ("key-file", "server-key"), ("ca-cert-file", "ca")]
+            .map(|(setting, name)| (format!("tls-{setting}"), files.path(name)))
+    };
+    let mut builder =
+        RedisServer::builder().config(&format!("tls-port {port}")).config("tls-auth-clients yes");
+    for (setting, path) in settings(&files) {
+        builder = builder.config(&format!("{setting} {path}"));
+    }
+    let server = builder.start()?;
+    goes_on(&format!("rediss://localhost:{port}"), &files, |files| {
+        let settings = settings(files);
+        let mut command = vec!["CONFIG", "SET"];
+        command.extend(settings.iter().flat_map(|(setting, path)| [&**setting, path]));
+        assert_eq!(server.cli(&command)?.trim(), "OK");
+        server.cli(&["CLIENT", "KILL", "TYPE", "normal"])?;
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_on_postgresql_outlive_their_certificates() -> Result<()> {
+    let (mut server, files) = (PostgresServer::start()?, Files::new()?);
+    connect(&format!("{}?setup_schema=true", server.url())).await?;
+    let rules = "hostssl all all 127.0.0.1/32 trust clientcert=verify-ca\n\
+                 hostnossl all all 127.0.0.1/32 trust\n";
+    put(&server, "pg_hba.conf", rules)?;
+    server.psql("ALTER SYSTEM SET ssl = on")?;
+    server.psql("ALTER SYSTEM SET ssl_ca_file = 'ca.crt'")?;
+    let url = server.url().replace("127.0.0.1", "localhost");
+    let mut serve = |files: &Files| {
+        for (file, name) in
+            [("server.crt", "server"), ("server.key", "server-key"), ("ca.crt", "ca")]
+        {
+            put(&server, file, &files.text(name)?)?;
+        }
+        server.restart()
+    };
+    serve(&files)?;
+    goes_on(&url, &files, serve).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_on_etcd_outlive_their_certificates() -> Result<()> {
+    let files = Files::new()?;
+    // A member reads its own certificate anew, and its authorities at its start.
+    let served = Files::new()?;
+    let copy = |files: &Files| -> Result<()> {
+        ["ca", "server", "server-key"]
+            .iter()
+            .try_for_each(|name| served.write(name, &files.text(name)?))
+    };
+    copy(&files)?;
+    let mut cluster = EtcdCluster::builder()
+        .tls(served.path("server").as_ref(), served.path("server-key").as_ref())
+        .flag("--client-cert-auth")
+        .flag(format!("--trusted-ca-file={}", served.path("ca")))
+        .start(1)?;
+    let url = cluster.url();
+    goes_on(&url, &files, |files| {
+        copy(files)?;
+        cluster.restart(0)
+    })
+    .await
+}
