@@ -5,10 +5,11 @@ use std::sync::Arc;
 use syncguard_core::authoring::cancel::{Caller, Unsettled};
 use syncguard_core::authoring::{has_holder, holder_text};
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
-use syncguard_core::{Contention, Fence, LockError};
+use syncguard_core::{Contention, Fence, LockError, Timestamp};
 
 use crate::error::{Failure, Remedy, in_doubt};
 use crate::inner::Inner;
+use crate::lookup;
 use crate::names;
 use crate::pool::{Answer, Lane, Param};
 use crate::record::{Record, check_counter, column, written_time};
@@ -39,9 +40,22 @@ pub(crate) async fn acquire(
         Param::Number(window.map_or(Fence::MAX, |window| window.below()).as_i64()),
         not_before.map_or(Param::Millis(0), |time| Param::expiry(Some(time))),
     ];
+    if request.was_busy
+        && let Some(contention) = look(&inner, &request, &caller).await?
+    {
+        return Ok(AcquireResult::Busy(contention));
+    }
     let mut lost = None;
+    let usual = match window {
+        None => take_usual(&inner, &caller, &parameters[..6], &mut lost).await,
+        Some(_) => Ok(None),
+    };
+    let usual = usual.map_err(|error| in_doubt(error, lost.as_ref()).with_key(&request.key))?;
     let (mut tries, mut last_counter) = (0, None);
     let result = loop {
+        if let Some((expires_at, fence)) = usual {
+            break AcquireResult::Acquired(Acquired::new(request.lock_id, expires_at, fence));
+        }
         let (statement, keeps_holders) = inner.acquire_statement().await;
         let answer =
             inner.pool.query_or_failure(Lane::Contender, &caller, statement, &parameters).await;
@@ -84,6 +98,42 @@ pub(crate) async fn acquire(
             Err(lost.with_key(&request.key))
         }
         (AcquireResult::Busy(_) | AcquireResult::Refused(_), None) => Ok(result),
+    }
+}
+
+/// Looks if another caller has the lock, which costs the server a sixth of an acquire that is refused.
+async fn look(
+    inner: &Inner,
+    request: &AcquireRequest,
+    caller: &Caller,
+) -> Result<Option<Contention>, LockError> {
+    let Some(row) = lookup::row_of_key(inner, &request.key, caller).await? else { return Ok(None) };
+    let Some(held) = Record::from_row(&row)?.filter(Record::is_live) else { return Ok(None) };
+    if held.lock_id == request.lock_id {
+        return Ok(None);
+    }
+    let is_polled = !has_holder(column(&row, "holder")?, held.fence);
+    Ok(Some(Contention::until(held.expires_at, held.now).with_polled(is_polled)))
+}
+
+/// Takes the lock if its key has a counter and no lock; `None` if the other statement decides.
+async fn take_usual(
+    inner: &Inner,
+    caller: &Caller,
+    parameters: &[Param<'_>],
+    lost: &mut Option<LockError>,
+) -> Result<Option<(Timestamp, Fence)>, LockError> {
+    let (_, true) = inner.acquire_statement().await else { return Ok(None) };
+    let statement = &inner.statements.acquire_usual;
+    match inner.pool.query_or_failure(Lane::Contender, caller, statement, parameters).await {
+        Err(Failure { remedy: Remedy::OmitHolder, .. }) => Ok(None),
+        Err(failure) => Err(failure.error),
+        Ok(answer) => {
+            *lost = answer.lost;
+            let Some(row) = &answer.row else { return Ok(None) };
+            let expires_at = written_time(column::<i64>(row, TAKEN)?)?;
+            Ok(Some((expires_at, column::<&str>(row, "taken_fence")?.parse()?)))
+        }
     }
 }
 

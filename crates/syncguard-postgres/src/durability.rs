@@ -34,6 +34,9 @@ pub struct DurabilityReport {
     /// that another role makes there first may be taken for a table of the backend, and its triggers run as the role
     /// of the backend. Also the schema `"$user"` if it belongs to another role. `None` is good.
     pub open_schema: Option<String>,
+    /// The index on the expiry that the TypeScript library and earlier versions make. No statement reads it, and with it
+    /// an extend writes twice as much, and renewals do not go together. `None` is good.
+    pub superfluous_index: Option<String>,
 }
 
 impl DurabilityReport {
@@ -131,6 +134,7 @@ impl Inner {
                 risks,
                 signals: self.signals.status(),
                 open_schema: column(&row, "open_schema")?,
+                superfluous_index: column(&row, "superfluous_index")?,
             },
             tables: TableState {
                 word: text("state")?,

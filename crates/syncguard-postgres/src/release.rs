@@ -7,9 +7,10 @@ use syncguard_core::contract::ReleaseRequest;
 use syncguard_core::{LockError, NotHeld, ReleaseResult};
 use tokio_postgres::Row;
 
+use crate::error::in_doubt;
 use crate::inner::Inner;
 use crate::names;
-use crate::pool::{Lane, Param};
+use crate::pool::{Answer, Lane, Param};
 use crate::record::{Record, column};
 use crate::statements::RELEASED;
 
@@ -22,7 +23,17 @@ pub(crate) async fn release(
     let sent = match request.raised() {
         None => {
             let parameters = [Param::Text(request.lock_id.expose())];
-            inner.query(Lane::Holder, &caller, &inner.statements.release, &parameters).await
+            let query = |statement| inner.query(Lane::Holder, &caller, statement, &parameters);
+            match query(&inner.statements.release_usual).await {
+                Ok(Answer { row: None, lost, .. }) => {
+                    let answer = query(&inner.statements.release).await;
+                    let in_doubt = |error| in_doubt(error, lost.as_ref());
+                    answer
+                        .map_err(in_doubt)
+                        .map(|answer| Answer { lost: lost.or(answer.lost), ..answer })
+                }
+                answered => answered,
+            }
         }
         Some((key, at_least)) => {
             let storage_key = names::lock_name(key)?;

@@ -70,10 +70,6 @@ async fn make(inner: &Inner) -> Result<DurabilityReport, LockError> {
     const ATTEMPTS: u32 = 6;
     // One message is one transaction, rolled back as a whole if a statement fails.
     let patience = render(include_str!("sql/setup.sql"), &inner.settings);
-    let work = format!(
-        "{patience}; SELECT pg_catalog.pg_advisory_xact_lock({SETUP_LOCK}); {}",
-        ddl(&inner.settings)
-    );
     for _ in 0..ATTEMPTS {
         let found = inner.inspect(&Caller::new(None)).await?;
         found.report.refuse_others()?;
@@ -81,6 +77,12 @@ async fn make(inner: &Inner) -> Result<DurabilityReport, LockError> {
             inner.keeps_holders(!found.lacks_holders);
             return Ok(found.report);
         }
+        let superfluous = found.report.superfluous_index.filter(|_| inner.settings.upgrades);
+        let dropped = superfluous.map(|index| format!("DROP INDEX {index};")).unwrap_or_default();
+        let work = format!(
+            "{patience}; SELECT pg_catalog.pg_advisory_xact_lock({SETUP_LOCK}); {} {dropped}",
+            ddl(&inner.settings)
+        );
         let pool = &inner.pool;
         let connection = pool.connection(Instant::now() + inner.settings.pool_wait, None).await?;
         match connection.client()?.batch_execute(&work).await {

@@ -33,9 +33,12 @@ pub(crate) struct Statement {
 /// The statements of a backend.
 #[derive(Debug)]
 pub(crate) struct Statements {
+    /// For a key with a counter and without a lock.
+    pub(crate) acquire_usual: Statement,
     pub(crate) acquire: Statement,
     /// For a lock table without the column for holders.
     pub(crate) acquire_without_holder: Statement,
+    pub(crate) release_usual: Statement,
     pub(crate) release: Statement,
     pub(crate) release_counted: Statement,
     pub(crate) extend: Statement,
@@ -69,8 +72,26 @@ impl Statements {
             Statement { yields_to_rivals: true, ..writes_in_time(&sql, ACQUIRE, TAKEN) }
         };
         Self {
+            acquire_usual: writes_in_time(
+                &with_holder(include_str!("sql/acquire_usual.sql"), true),
+                &[
+                    Type::TEXT,
+                    Type::TEXT,
+                    Type::TEXT,
+                    Type::TEXT,
+                    Type::INT8,
+                    Type::TEXT,
+                    Type::INT8,
+                ],
+                TAKEN,
+            ),
             acquire: acquire(true),
             acquire_without_holder: acquire(false),
+            release_usual: writes_in_time(
+                include_str!("sql/release_usual.sql"),
+                &[Type::TEXT, Type::INT8],
+                RELEASED,
+            ),
             release: writes_in_time(
                 include_str!("sql/release.sql"),
                 &[Type::TEXT, Type::INT8],
@@ -158,15 +179,17 @@ pub(crate) fn render(sql: &str, settings: &Settings) -> String {
     } else {
         "NULL".to_owned()
     };
-    let waits = match settings.sessions {
-        Sessions::Unchanged => BOUNDED_WAITS,
-        Sessions::SetUp => "NULL",
+    let (waits, waits_are_bounded) = match settings.sessions {
+        Sessions::Unchanged => (BOUNDED_WAITS, " AND coalesce({waits}, '') {<>} '-'"),
+        Sessions::SetUp => ("NULL", ""),
     };
     let mut sql = without_comments(sql)
         .replace("{locks_are_seen}", &IS_SEEN.replace("{seen}", "{locks}"))
         .replace("{fences_are_seen}", &IS_SEEN.replace("{seen}", "{fences}"))
         .replace("{hazards}", &without_comments(include_str!("sql/hazards.sql")))
         .replace("{settings}", &without_comments(include_str!("sql/settings.sql")))
+        .replace("{commits}", DURABLE_COMMIT)
+        .replace("{waits_are_bounded}", waits_are_bounded)
         .replace("{waits}", waits)
         .replace("{upgrades}", if settings.upgrades { "true" } else { "false" })
         .replace("{signal}", &signal)
@@ -176,6 +199,7 @@ pub(crate) fn render(sql: &str, settings: &Settings) -> String {
         .replace("{no_record}", record::NO_COLUMNS)
         .replace("{holder}", record::HOLDER)
         .replace("{intact}", record::INTACT)
+        .replace("{intact_by_id}", record::INTACT_BY_ID)
         .replace("{now}", NOW)
         .replace("{tolerance}", &tolerance.to_string())
         .replace("{tolerance_less_1}", &(tolerance - 1).to_string())
@@ -211,6 +235,11 @@ const OPERATORS: [&str; 13] =
 /// transaction.
 const NOW: &str =
     "pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp()) {*} 1000)::bigint";
+
+/// Makes the commit wait for the disk, for this statement alone, even if the session does not ask for it.
+const DURABLE_COMMIT: &str = "CASE \
+     WHEN pg_catalog.current_setting('synchronous_commit') {<>} ALL (ARRAY['on', 'remote_apply']) \
+     THEN pg_catalog.set_config('synchronous_commit', 'on', true) END";
 
 /// Limits waits for other sessions, for this statement alone. A shorter limit would end ordinary waits, a longer one
 /// stays. Sessions that `session.sql` has set up do without it: it is 3 to 6 % of the work of a statement.
@@ -254,8 +283,10 @@ mod tests {
     fn every_placeholder_is_filled_in() {
         let all = Statements::new(&Settings::new(PostgresOptions::new()).unwrap());
         let statements = [
+            &all.acquire_usual,
             &all.acquire,
             &all.acquire_without_holder,
+            &all.release_usual,
             &all.release,
             &all.release_counted,
             &all.extend,

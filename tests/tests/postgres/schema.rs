@@ -158,7 +158,7 @@ async fn tables_are_set_up_for_many_dead_rows() -> Result<()> {
         ensure!(settings.contains("autovacuum_vacuum_cost_delay=0 "), "{settings}");
         ensure!(settings.contains("vacuum_truncate=off"), "{settings}");
         let settings: String = client.query_one(sql, &[&fences]).await?.get(0);
-        ensure!(settings.contains("fillfactor=50"), "{settings}");
+        ensure!(settings.contains("fillfactor=80"), "{settings}");
         ensure!(settings.contains("autovacuum_vacuum_threshold=1000"), "{settings}");
     }
     Ok(())

@@ -78,10 +78,10 @@ impl KeyWatch {
         self.signals.has_changed().is_err()
     }
 
-    /// True after five seconds: a store can stop sending signals without a sign of it, and only a new watch shows
-    /// whether it does.
+    /// True after half a minute: a store can stop sending signals without a sign of it, and only a new watch shows
+    /// whether it does. Until then its waiters poll every five seconds.
     pub(crate) fn is_old(&self) -> bool {
-        self.began + TRUSTED_FOR <= Instant::now()
+        self.began + TRUSTED_FOR * 6 <= Instant::now()
     }
 
     /// Ignores the signals until now.

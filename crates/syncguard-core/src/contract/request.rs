@@ -27,6 +27,9 @@ pub struct AcquireRequest {
     /// The fences with which the lock may be granted; `None` for the next fence of the key. Callers send a window only
     /// to a backend that [supports windows](super::BackendCapabilities::supports_fence_windows).
     pub fence_window: Option<FenceWindow>,
+    /// True if the caller was told a moment ago that somebody has the lock, and nothing says that it is free: a backend
+    /// may look before it tries.
+    pub was_busy: bool,
     /// The operation is given up when this token fires.
     pub cancellation: Option<CancellationToken>,
 }
@@ -45,6 +48,7 @@ impl AcquireRequest {
             lock_id: LockId::generate()?,
             holder: None,
             fence_window: None,
+            was_busy: false,
             cancellation: None,
         })
     }
@@ -59,6 +63,7 @@ impl AcquireRequest {
             lock_id: self.lock_id,
             holder: self.holder.clone(),
             fence_window: self.fence_window,
+            was_busy: self.was_busy,
             cancellation: self.cancellation.clone(),
         }
     }
@@ -80,6 +85,8 @@ impl AcquireRequest {
         /// Grants the lock only within this window. The answer is [`AcquireResult::Refused`](super::AcquireResult::Refused)
         /// otherwise.
         with_fence_window(fence_window: Some(FenceWindow));
+        /// Says whether the caller was told a moment ago that somebody has the lock.
+        with_was_busy(was_busy: bool);
         /// Stores this holder with the lock, if the store keeps holders.
         with_holder(holder: Some(Holder));
         /// Gives the operation up with `Aborted` when the token fires.

@@ -112,7 +112,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             return Ok(Tried::Busy(Contention::unknown()));
         }
         observed.on_head();
-        self.once(observed.next_attempt(), now, None).await
+        self.once(observed.next_attempt(), now, None, false).await
     }
 
     /// One attempt within the time limit, for an acquire without retries.
@@ -139,8 +139,10 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         lock_id: LockId,
         sent: Instant,
         ticket: Option<&mut Ticket>,
+        was_busy: bool,
     ) -> Result<Tried<B>, LockError> {
-        let tried = self.once_in_window(lock_id, sent, ticket, None).await?;
+        let request = AcquireRequest { was_busy, ..self.request(lock_id) };
+        let tried = self.once_with(request, sent, ticket).await?;
         tried.map_err(|_| {
             LockError::internal("the backend refused a request that has no fence window")
         })
@@ -151,18 +153,31 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         &self,
         lock_id: LockId,
         sent: Instant,
+        window: FenceWindow,
+    ) -> Result<Result<Tried<B>, Refusal>, LockError> {
+        let request = AcquireRequest { fence_window: Some(window), ..self.request(lock_id) };
+        self.once_with(request, sent, None).await
+    }
+
+    fn request(&self, lock_id: LockId) -> AcquireRequest {
+        AcquireRequest {
+            key: self.key.clone(),
+            ttl: self.policy.ttl,
+            lock_id,
+            holder: self.policy.own_holder(self.defaults),
+            fence_window: None,
+            was_busy: false,
+            cancellation: self.policy.cancellation.clone(),
+        }
+    }
+
+    async fn once_with(
+        &self,
+        request: AcquireRequest,
+        sent: Instant,
         ticket: Option<&mut Ticket>,
-        fence_window: Option<FenceWindow>,
     ) -> Result<Result<Tried<B>, Refusal>, LockError> {
         let policy = self.policy;
-        let request = AcquireRequest {
-            key: self.key.clone(),
-            ttl: policy.ttl,
-            lock_id,
-            holder: policy.own_holder(self.defaults),
-            fence_window,
-            cancellation: policy.cancellation.clone(),
-        };
         let acquired = match self.backend.acquire(request).await? {
             AcquireResult::Acquired(acquired) => acquired,
             AcquireResult::Busy(contention) => return Ok(Ok(Tried::Busy(contention))),

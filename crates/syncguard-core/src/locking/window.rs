@@ -68,7 +68,7 @@ where
     let mut observed = attempt.observe(LockId::generate()?);
     observed.on_head();
     let (lock_id, sent) = (observed.next_attempt(), Instant::now());
-    let tried = attempt.once_in_window(lock_id, sent, None, Some(window)).await;
+    let tried = attempt.once_in_window(lock_id, sent, window).await;
     let result = tried.and_then(|tried| match tried {
         Ok(Tried::Granted(guard)) => Ok(TriedInWindow::Acquired(guard)),
         Ok(Tried::Busy(contention)) => Ok(TriedInWindow::Busy(contention)),

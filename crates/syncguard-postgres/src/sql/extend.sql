@@ -15,7 +15,7 @@ turn AS MATERIALIZED (
     THEN pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtext(l.key)) IS NOT NULL
     ELSE pg_catalog.pg_try_advisory_xact_lock(pg_catalog.hashtext(l.key)) END AS is_taken
   FROM settings, stored AS l
-  WHERE l.expires_at_ms {>} (l.now_ms {-} {tolerance}) AND {intact}
+  WHERE l.expires_at_ms {>} (l.now_ms {-} {tolerance}) AND {intact_by_id}
 ),
 -- The row, after other sessions have unlocked it. The time is read when all waiting is over.
 held AS MATERIALIZED (
@@ -30,7 +30,7 @@ extended AS (
   UPDATE {locks} AS l SET expires_at_ms =
     clock.now_ms {+} $2 {+} CASE WHEN (clock.now_ms {+} $2) {=} l.expires_at_ms THEN 1 ELSE 0 END
   FROM clock
-  WHERE l.lock_id {=} $1 AND l.expires_at_ms {>} (clock.now_ms {-} {tolerance}) AND {intact}
+  WHERE l.lock_id {=} $1 AND l.expires_at_ms {>} (clock.now_ms {-} {tolerance}) AND {intact_by_id}
     -- Another extend may have shortened the lock since the snapshot.
     AND (clock.is_taken OR l.expires_at_ms {>=} $4)
     AND clock.now_ms {<=} $4 AND ($3 IS NULL OR l.expires_at_ms {=} $3)

@@ -31,8 +31,11 @@ needed (is_lock, name, kind) AS (
     (true, 'user_key', 'pg_catalog.text'), (false, 'fence_key', 'pg_catalog.text'), (false, 'fence', 'bigint')
 ),
 indexes AS MATERIALIZED (
-  SELECT i.indrelid, i.indisunique, c.attname
+  SELECT i.indrelid, i.indisunique, c.attname,
+    CASE WHEN NOT i.indisunique AND ('"' {||} k.relname::pg_catalog.text {||} '"') {=} '{index_expires}'
+      THEN k.oid::pg_catalog.regclass::pg_catalog.text END AS superfluous
   FROM pg_catalog.pg_index AS i
+  JOIN pg_catalog.pg_class AS k ON k.oid {=} i.indexrelid
   JOIN columns AS c ON c.attrelid {=} i.indrelid AND c.attnum {=} i.indkey[0]
   WHERE i.indnkeyatts {=} 1 AND i.indisvalid AND i.indpred IS NULL
 ),
@@ -49,7 +52,7 @@ unfinished (relation) AS MATERIALIZED (
   UNION ALL
   SELECT locks FROM tables
   WHERE NOT EXISTS (SELECT FROM indexes WHERE indrelid {=} locks AND indisunique AND attname {=} 'lock_id')
-    OR NOT EXISTS (SELECT FROM indexes WHERE indrelid {=} locks AND attname {=} 'expires_at_ms')
+    OR {upgrades} AND EXISTS (SELECT FROM indexes WHERE indrelid {=} locks AND superfluous IS NOT NULL)
     OR {upgrades} AND NOT EXISTS (SELECT FROM columns WHERE attrelid {=} locks AND attname {=} 'holder')
 ),
 -- Why our role cannot make or complete a table: it may not create in a schema, or the table belongs to another role.
@@ -89,6 +92,9 @@ SELECT
   -- True if the lock table exists and lacks the column for holders.
   locks IS NOT NULL
     AND NOT EXISTS (SELECT FROM columns WHERE attrelid {=} locks AND attname {=} 'holder') AS lacks_holders,
+  -- An index of set-up on the expiry, by which no statement looks: each extend would write into all indexes.
+  (SELECT superfluous FROM indexes WHERE indrelid {=} locks AND attname {=} 'expires_at_ms' AND superfluous IS NOT NULL LIMIT 1)
+    AS superfluous_index,
   hazards.words AS hazards,
   -- For set-up: one word.
   CASE

@@ -6,7 +6,7 @@ WITH {settings},
 -- One reading of the clock checks both that the lock is live and that the deadline has not passed.
 released AS (
   DELETE FROM {locks} AS l USING settings
-  WHERE l.lock_id {=} $1 AND {intact}
+  WHERE l.lock_id {=} $1 AND {intact_by_id}
     AND ({now} {-} {tolerance}) {<} least(l.expires_at_ms, $2 {-} {tolerance_less_1})
   RETURNING l.expires_at_ms, {now} AS now_ms, {signal} AS is_told
 )

@@ -5,7 +5,7 @@ WITH {settings},
 -- As in release.sql. The counter comes after the row of the lock, as in acquire.sql.
 released AS (
   DELETE FROM {locks} AS l USING settings
-  WHERE l.lock_id {=} $1 AND {intact}
+  WHERE l.lock_id {=} $1 AND {intact_by_id}
     AND ({now} {-} {tolerance}) {<} least(l.expires_at_ms, $6 {-} {tolerance_less_1})
   RETURNING l.key, l.expires_at_ms, {now} AS now_ms, {signal} AS is_told
 ),

@@ -9,7 +9,6 @@ CREATE TABLE IF NOT EXISTS {locks} (
 );
 ALTER TABLE {locks} ADD COLUMN IF NOT EXISTS holder pg_catalog.text;
 CREATE UNIQUE INDEX IF NOT EXISTS {index_lock_id} ON {locks} (lock_id);
-CREATE INDEX IF NOT EXISTS {index_expires} ON {locks} (expires_at_ms);
 CREATE TABLE IF NOT EXISTS {fences} (
   fence_key pg_catalog.text PRIMARY KEY,
   fence bigint NOT NULL DEFAULT 0,
@@ -26,7 +25,7 @@ ALTER TABLE {locks} SET (
 );
 -- An update of a counter needs room on the same page.
 ALTER TABLE {fences} SET (
-  fillfactor = 50,
+  fillfactor = 80,
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
   autovacuum_vacuum_cost_delay = 0
 );

@@ -2,7 +2,5 @@
 -- for it, and waits for other sessions are limited.
 settings AS MATERIALIZED (
   SELECT
-    CASE WHEN pg_catalog.current_setting('synchronous_commit') {<>} ALL (ARRAY['on', 'remote_apply'])
-      THEN pg_catalog.set_config('synchronous_commit', 'on', true) END AS commits,
-    {waits} AS waits
+    {commits} AS commits, {waits} AS waits
 )

@@ -7,7 +7,7 @@ turn AS MATERIALIZED (
 ),
 released AS (
   DELETE FROM {locks} AS l USING settings
-  WHERE l.lock_id {=} $1 AND l.expires_at_ms {>} ({now} {-} {tolerance}) AND {intact}
+  WHERE l.lock_id {=} $1 AND l.expires_at_ms {>} ({now} {-} {tolerance}) AND {intact_by_id}
   RETURNING {signal} AS is_told
 )
 SELECT turn.alone, EXISTS (SELECT FROM released) AS released, {now} AS answered_ms, $1 AS asked

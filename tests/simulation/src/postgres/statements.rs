@@ -14,9 +14,11 @@ pub(super) struct Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Name {
     Settle,
+    AcquireUsual,
     Acquire,
     Extend,
     ReleaseCounted,
+    ReleaseUsual,
     Release,
     Raise,
     Counter,
@@ -57,11 +59,26 @@ const RELEASE: &[(&str, Column)] = &[
 
 const COUNTER: &[(&str, Column)] = &[("fence", Number)];
 
-static KINDS: [Kind; 13] = [
+static KINDS: [Kind; 15] = [
     Kind {
         name: Name::Settle,
         marks: &["AS alone"],
         columns: &[("alone", Bool), ("released", Bool), ("answered_ms", Number), ("asked", Text)],
+    },
+    Kind {
+        name: Name::AcquireUsual,
+        marks: &["ON CONFLICT (key) DO NOTHING"],
+        columns: &[
+            ("taken_expires_at_ms", Number),
+            ("taken_fence", Text),
+            ("judged_at_ms", Number),
+            ("asked", Text),
+        ],
+    },
+    Kind {
+        name: Name::ReleaseUsual,
+        marks: &["AS released, NULL::pg_catalog.text AS key"],
+        columns: &[("released", Bool), ("key", Text), ("judged_at_ms", Number), ("asked", Text)],
     },
     Kind {
         name: Name::Acquire,
@@ -140,6 +157,7 @@ static KINDS: [Kind; 13] = [
             ("fences_persistence", Text),
             ("open_schema", Text),
             ("lacks_holders", Bool),
+            ("superfluous_index", Text),
             ("hazards", Texts),
             ("state", Text),
             ("place", Text),
@@ -165,7 +183,7 @@ impl Kind {
 pub(super) enum Statement {
     Acquire(Acquire),
     Extend { id: String, ttl: i64, expected: Option<i64>, deadline: i64 },
-    Release { id: String, raises: Option<Raises>, deadline: i64 },
+    Release { id: String, raises: Option<Raises>, is_usual: bool, deadline: i64 },
     Settle { id: String, key: String },
     Raise { counter: String, at_least: i64 },
     Counter { counter: String },
@@ -182,6 +200,8 @@ pub(super) type Raises = (String, String, i64);
 
 #[derive(Clone, Debug)]
 pub(super) struct Acquire {
+    /// acquire_usual.sql, which writes only if the key has a counter and no lock.
+    pub(super) is_usual: bool,
     pub(super) id: String,
     pub(super) key: String,
     pub(super) counter: String,
@@ -205,7 +225,21 @@ impl Statement {
         let given = |at| number(bytes(at).expect("a number"));
         match begun.kind.name {
             Name::Settle => Self::Settle { id: text(0), key: text(1) },
+            Name::AcquireUsual => Self::Acquire(Acquire {
+                is_usual: true,
+                id: text(0),
+                key: text(1),
+                counter: text(2),
+                user_key: text(3),
+                ttl: given(4),
+                holder: text(5),
+                at_least: 1,
+                below: 900_000_000_000_000,
+                not_before: 0,
+                deadline: given(6),
+            }),
             Name::Acquire => Self::Acquire(Acquire {
+                is_usual: false,
                 id: text(0),
                 key: text(1),
                 counter: text(2),
@@ -223,10 +257,13 @@ impl Statement {
                 expected: bytes(2).map(number),
                 deadline: given(3),
             },
-            Name::Release => Self::Release { id: text(0), raises: None, deadline: given(1) },
+            Name::Release | Name::ReleaseUsual => {
+                let is_usual = begun.kind.name == Name::ReleaseUsual;
+                Self::Release { id: text(0), raises: None, is_usual, deadline: given(1) }
+            }
             Name::ReleaseCounted => {
                 let raises = Some((text(1), text(2), given(4)));
-                Self::Release { id: text(0), raises, deadline: given(5) }
+                Self::Release { id: text(0), raises, is_usual: false, deadline: given(5) }
             }
             Name::Raise => Self::Raise { counter: text(0), at_least: given(2) },
             Name::Counter => Self::Counter { counter: text(0) },

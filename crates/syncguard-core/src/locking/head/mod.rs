@@ -6,6 +6,7 @@ mod watching;
 pub use self::watching::open_watch;
 
 use std::future::Future;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +23,9 @@ use crate::contract::liveness::TIME_STEP;
 use crate::contract::response::Contention;
 use crate::rt::{self, Instant, sleep_until};
 use crate::value::{LockError, LockId};
+
+/// The longest time between two polls of a head that is told of the release: what a signal that is lost costs.
+const QUIET: Duration = Duration::from_secs(5);
 
 /// The head of a queue.
 pub(super) struct Head<'a, B> {
@@ -134,7 +138,8 @@ impl<'a, B: LockBackend> Head<'a, B> {
             Box::pin(self.try_and_watch(lock_id, sent)).await?
         } else {
             // A dropped attempt cleans up after itself: see `LockBackend::acquire`.
-            let once = self.attempt.once(lock_id, sent, Some(&mut self.ticket));
+            let once =
+                self.attempt.once(lock_id, sent, Some(&mut self.ticket), self.woken == Woken::Poll);
             let tried = rt::until(self.deadline, once).await;
             self.on_answer(tried.as_ref(), sent);
             (tried, false)
@@ -227,6 +232,8 @@ impl<'a, B: LockBackend> Head<'a, B> {
         let Some(pause) = self.pauses.next(self.deadline.saturating_duration_since(now)) else {
             return Err(self.timeout_error());
         };
+        let left = self.deadline.saturating_duration_since(now);
+        let pause = if self.trusts_signals() { pause.max(QUIET.min(left * 3 / 4)) } else { pause };
         let mut wake_at = now + pause;
         match self.holder {
             Holder::Rival { polls: Some(true) } => {
@@ -272,6 +279,14 @@ impl<'a, B: LockBackend> Head<'a, B> {
             self.pauses.uncount();
         }
         Ok(woken)
+    }
+
+    /// Whether a signal will tell of the release, and the expiry of the lock is known. Polls that are counted go on.
+    fn trusts_signals(&self) -> bool {
+        self.holder == Holder::Rival { polls: Some(false) }
+            && self.free_at.is_some()
+            && self.ticket.watch.as_ref().is_some_and(|watch| !watch.is_over())
+            && self.pauses.options.max_retries == u32::MAX
     }
 
     fn token(&self) -> Option<&'a CancellationToken> {

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
-use super::{Answer, Head, Holder};
+use super::{Answer, Head, Holder, Woken};
 use crate::backend::LockBackend;
 use crate::contract::key_watch::KeyWatch;
 use crate::contract::request::WatchRequest;
@@ -34,11 +34,14 @@ impl<'a, B: LockBackend> Head<'a, B> {
         sent: Instant,
     ) -> Result<(Answer<B>, bool), LockError> {
         let (attempt, token) = (self.attempt, self.token());
+        let was_busy = self.woken == Woken::Poll;
         let mut open = pin!(self.open_watch());
         let mut opened = None;
         let tried = {
-            let mut once =
-                pin!(rt::until(self.deadline, attempt.once(lock_id, sent, Some(&mut self.ticket))));
+            let mut once = pin!(rt::until(
+                self.deadline,
+                attempt.once(lock_id, sent, Some(&mut self.ticket), was_busy)
+            ));
             loop {
                 tokio::select! {
                     biased;

@@ -14,7 +14,8 @@ impl Tables {
         now: i64,
         asked: &Acquire,
     ) -> Next {
-        let ends = |running: &Running| Next::Ends(Some(answer(running, asked, None)));
+        let none = |running: &Running| (!asked.is_usual).then(|| answer(running, asked, None));
+        let ends = |running: &Running| Next::Ends(none(running));
         match running.stage {
             // `stored` and `counter`. A contended acquire ends here.
             Stage::Sent => {
@@ -22,7 +23,12 @@ impl Tables {
                 running.counter = self.counters.get(&asked.counter).copied();
                 let is_held = running.saw.as_ref().is_some_and(|row| row.is_live(now));
                 let is_used_up = running.counter.is_some_and(|counter| counter >= asked.below);
-                if is_held || is_used_up { ends(running) } else { Next::Stage(Stage::Turn) }
+                let is_unusual = running.saw.is_some() || running.counter.is_none();
+                if is_held || is_used_up || asked.is_usual && is_unusual {
+                    ends(running)
+                } else {
+                    Next::Stage(Stage::Turn)
+                }
             }
             Stage::Turn if !self.turns.take(&asked.key, number) => Next::Waits,
             Stage::Turn => Next::Stage(Stage::Row),
@@ -62,8 +68,7 @@ impl Tables {
                 let fence = counter.map_or(asked.at_least, |last| asked.at_least.max(last + 1));
                 if !is_blind && self.rows.get(&asked.key).is_some_and(|row| row.is_live(now)) {
                     let write = Write::Counter(asked.counter.clone(), fence);
-                    let row = answer(running, asked, None);
-                    return Next::Stage(Stage::Writes(write, Some(row)));
+                    return Next::Stage(Stage::Writes(write, none(running)));
                 }
                 let acquired_at = running.judged_at.unwrap_or(now);
                 let expires_at = acquired_at + asked.ttl;
@@ -129,10 +134,15 @@ impl Tables {
 /// The row of acquire.sql, with the expiry and the fence if the lock was taken.
 fn answer(running: &Running, asked: &Acquire, taken: Option<(i64, i64)>) -> Vec<Cell> {
     let (expires_at, fence) = taken.unzip();
+    let (expires, digits) = (number(expires_at), fence.map_or(Cell::Null, digits));
+    let (judged_at, id) = (number(running.judged_at), Cell::Text(asked.id.clone()));
+    if asked.is_usual {
+        return vec![expires, digits, judged_at, id];
+    }
     let saw = running.saw.as_ref();
     let mut row = vec![
-        number(expires_at),
-        fence.map_or(Cell::Null, digits),
+        expires,
+        digits,
         number(running.counter),
         // Nothing was in the way but another value of the counter.
         Cell::Null,
@@ -140,7 +150,6 @@ fn answer(running: &Running, asked: &Acquire, taken: Option<(i64, i64)>) -> Vec<
     row.extend(Row::record(saw));
     row.push(number(saw.and(running.started)));
     row.push(saw.map_or(Cell::Null, |row| Cell::Text(row.holder.clone())));
-    row.push(number(running.judged_at));
-    row.push(Cell::Text(asked.id.clone()));
+    row.extend([judged_at, id]);
     row
 }

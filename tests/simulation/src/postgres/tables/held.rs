@@ -66,7 +66,7 @@ impl Tables {
         place: usize,
         running: &mut Running,
         now: i64,
-        (id, raises): (&str, Option<Raises>),
+        (id, raises, is_usual): (&str, Option<Raises>, bool),
         deadline: i64,
     ) -> Next {
         let is_to_go = |row: &Row| row.id == id && row.is_live(now) && now <= deadline;
@@ -75,9 +75,9 @@ impl Tables {
             (Stage::Sent, _) => {
                 running.saw = self.row_of(id).cloned();
                 match &running.saw {
-                    None => Next::Ends(None),
                     Some(row) if is_to_go(row) => Next::Stage(Stage::Row),
-                    Some(row) => Next::Ends(Some(not_released(row, now, id))),
+                    Some(row) if !is_usual => Next::Ends(Some(not_released(row, now, id))),
+                    _ => Next::Ends(None),
                 }
             }
             (Stage::Row, Some(key)) => {
@@ -88,8 +88,8 @@ impl Tables {
                 // If the row was written meanwhile, its newest version counts; after a mere wait it is deleted.
                 let is_same = newest == running.saw.as_ref();
                 if !is_same && !newest.is_some_and(is_to_go) {
-                    let answer = running.saw.as_ref().map(|row| not_released(row, now, id));
-                    return Next::Ends(answer);
+                    let saw = running.saw.as_ref().filter(|_| !is_usual);
+                    return Next::Ends(saw.map(|row| not_released(row, now, id)));
                 }
                 // An acquire that has moved the counter commits first.
                 let raises = raises.filter(|(of, ..)| *of == key);
@@ -105,8 +105,13 @@ impl Tables {
                     self.forgotten.insert(id.to_owned());
                 }
                 let mut answer = vec![Cell::Bool(is_live)];
-                answer.extend(Row::record(None));
-                answer.extend([Cell::Number(now), Cell::Number(now), Cell::Text(id.to_owned())]);
+                if is_usual {
+                    answer.push(Cell::Null);
+                } else {
+                    answer.extend(Row::record(None));
+                    answer.push(Cell::Number(now));
+                }
+                answer.extend([Cell::Number(now), Cell::Text(id.to_owned())]);
                 let raised = raises.filter(|_| is_live).map(|(_, counter, at_least)| {
                     let before = self.counters.get(&counter).copied().unwrap_or(0);
                     (counter, before.max(at_least))

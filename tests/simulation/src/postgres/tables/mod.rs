@@ -289,8 +289,8 @@ impl Tables {
             Statement::Extend { id, ttl, expected, deadline } => {
                 self.extend(number, running, now, &id, (ttl, expected, deadline))
             }
-            Statement::Release { id, raises, deadline } => {
-                self.release(number, running, now, (&id, raises), deadline)
+            Statement::Release { id, raises, is_usual, deadline } => {
+                self.release(number, running, now, (&id, raises, is_usual), deadline)
             }
             Statement::Settle { id, key } => self.settle(number, running, now, &id, &key),
             Statement::Counter { counter } => {

@@ -60,6 +60,7 @@ pub(super) fn durability() -> Vec<Cell> {
         nothing(),
         no,
         nothing(),
+        nothing(),
         text("ready"),
         nothing(),
         nothing(),

@@ -75,6 +75,11 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
         let mend = format!("CREATE UNIQUE INDEX ON {} (lock_id)", tables.locks);
         findings.push(Finding::red("index", says, mend));
     }
+    if let Some(index) = report.superfluous_index {
+        let says = "no statement reads the index on expires_at_ms, and with it a renewal writes twice as much; the set-up \
+            of the TypeScript library makes it";
+        findings.push(Finding::yellow("index", says, format!("DROP INDEX {index}")));
+    }
     if let Some(mend) = catalog.readers().await {
         let says = "roles that use no locks may read keys and lock ids";
         findings.push(Finding::yellow("readers", says, mend));
