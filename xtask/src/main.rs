@@ -9,6 +9,7 @@
 mod bench;
 mod cargo;
 mod ci;
+mod servers;
 mod services;
 mod soak;
 mod test;
@@ -30,6 +31,8 @@ enum Command {
     Test(test::Options),
     /// Checks formats, lints, docs, dependencies, packages and house rules
     Ci(ci::Options),
+    /// Puts releases of servers into the target folder, for tests on them
+    Fetch(servers::Options),
     /// Starts servers to try the examples on, and keeps them until Ctrl-C
     Services,
     /// Runs the benchmarks of a part of the project
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Test(options) => test::run(&options),
         Command::Ci(options) => Ok(ci::run(&options)),
+        Command::Fetch(options) => servers::run(&options),
         Command::Services => services::run(),
         Command::Bench(options) => bench::run(&options),
         Command::Soak(options) => soak::run(&options),

@@ -3,14 +3,18 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, ExitCode, Stdio};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use clap::Args;
+use syncguard_test_services::catalogue::Release;
+use syncguard_test_services::install;
 
 use crate::cargo::{cargo, shown};
+use crate::servers;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Runs everything: more rounds, larger models, longer fleets, and the tests in modules named `long`
+    /// Runs everything: more rounds, larger models, longer fleets, the tests in modules named `long`, and on Debian 12 those
+    /// of `--servers all`
     #[arg(long)]
     full: bool,
     /// Builds with optimisations
@@ -19,6 +23,10 @@ pub(crate) struct Options {
     /// Only the tests of this package, without doc tests
     #[arg(long, short)]
     package: Vec<String>,
+    /// Only the tests of a server, on this release of it, such as `redis=8.2.3`, which is fetched. `redis` stands for each
+    /// release of it, and `all` for all servers
+    #[arg(long, value_name = "NAME=VERSION")]
+    servers: Vec<String>,
     /// Only tests whose names contain one of these, without doc tests
     names: Vec<String>,
 }
@@ -28,15 +36,11 @@ pub(crate) struct Options {
 const AT_ONCE: &str = "--test-threads=8";
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let is_partial = !options.names.is_empty() || !options.package.is_empty();
-    // `--tests` leaves out the examples, which `cargo xtask ci` compiles and `tests/tests/examples` runs.
-    let mut tests = cargo(["test", "--all-features", "--no-fail-fast", "--tests"]);
-    if options.package.is_empty() {
-        tests.arg("--workspace");
+    if !options.servers.is_empty() {
+        return Ok(on_servers(options, &options.servers)?.report());
     }
-    tests.args(options.package.iter().flat_map(|package| ["--package", package]));
-    tests.args(options.release.then_some("--release")).arg("--").arg(AT_ONCE);
-    tests.args(&options.names);
+    let is_partial = !options.names.is_empty() || !options.package.is_empty();
+    let mut tests = tests(options, &options.package, &options.names);
     if options.full {
         // The core and its tests are published, so they cannot use an unpublished package.
         tests.env("SYNCGUARD_TESTS", "full").env("SYNCGUARD_SHUTTLE_TIMES", "8");
@@ -54,9 +58,68 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             totals.add(whole.env("CARGO_INCREMENTAL", "0"))?;
         }
     }
-    // The totals come last.
-    println!("tests: {} passed, {} failed", totals.passed, totals.failed);
-    Ok(if totals.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if options.full && !is_partial {
+        if servers::can_fetch_all() {
+            let of_servers = on_servers(options, &["all".to_owned()])?;
+            totals.passed += of_servers.passed;
+            totals.failed += of_servers.failed;
+        } else {
+            println!("`cargo xtask test --servers all` needs Debian 12, so it is left out here");
+        }
+    }
+    Ok(totals.report())
+}
+
+/// The tests of these packages, or of all, whose names contain one of these.
+fn tests(options: &Options, packages: &[String], names: &[String]) -> Command {
+    // `--tests` leaves out the examples, which `cargo xtask ci` compiles and `tests/tests/examples` runs.
+    let mut tests = cargo(["test", "--all-features", "--no-fail-fast", "--tests"]);
+    if packages.is_empty() {
+        tests.arg("--workspace");
+    }
+    tests.args(packages.iter().flat_map(|package| ["--package", package]));
+    tests.args(options.release.then_some("--release")).arg("--").arg(AT_ONCE).args(names);
+    tests
+}
+
+/// One release after the other, the others as the system has them.
+fn on_servers(options: &Options, names: &[String]) -> Result<Totals> {
+    let releases = servers::named(names)?;
+    let (mut all, mut lines) = (Totals::default(), Vec::new());
+    for release in releases {
+        let mut totals = Totals::default();
+        let done = on_server(options, release, &mut totals);
+        if let Err(error) = &done {
+            println!("{error:#}");
+            totals.failed += 1;
+        }
+        lines.push(format!("{}: {} passed, {} failed", release.id(), totals.passed, totals.failed));
+        all.passed += totals.passed;
+        all.failed += totals.failed;
+    }
+    println!("\n{}", lines.join("\n"));
+    Ok(all)
+}
+
+fn on_server(options: &Options, release: &Release, totals: &mut Totals) -> Result<()> {
+    let packages = if options.package.is_empty() {
+        ["syncguard-tests", "syncguard-cli"].map(str::to_owned).to_vec()
+    } else {
+        options.package.clone()
+    };
+    let names = if options.names.is_empty() {
+        servers::tests_of(release).iter().map(|name| (*name).to_owned()).collect()
+    } else {
+        options.names.clone()
+    };
+    let mut tests = tests(options, &packages, &names);
+    tests.args(release.lacks.iter().flat_map(|name| ["--skip", name]));
+    if let Some(folder) = servers::fetch(release)? {
+        tests.env(install::SERVERS, folder);
+    }
+    totals.add(&mut tests)?;
+    ensure!(totals.passed + totals.failed > 0, "no test has one of these names: {names:?}");
+    Ok(())
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -66,6 +129,12 @@ struct Totals {
 }
 
 impl Totals {
+    /// Prints the last line.
+    fn report(&self) -> ExitCode {
+        println!("tests: {} passed, {} failed", self.passed, self.failed);
+        if self.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+
     /// Runs a command and adds what libtest counts. A command that fails without a failed test counts as one.
     fn add(&mut self, command: &mut Command) -> Result<()> {
         let name = shown(command);

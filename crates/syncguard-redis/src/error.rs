@@ -158,6 +158,8 @@ const GENERAL_ANSWERS: &[Row] = &[
         Server,
         "the server has no connection left to give",
     ),
+    // Redis 7.2 and Valkey, and older ones.
+    row("ACL failure in script", AuthFailed, Refused, Request, FORBIDDEN),
     row("can't run this command", AuthFailed, Refused, Request, FORBIDDEN),
     row("can't access at least one of the keys", AuthFailed, Refused, Request, FORBIDDEN),
     // One record of the lock has moved to another node, and its other records have not.
@@ -193,7 +195,7 @@ const GENERAL_ANSWERS: &[Row] = &[
     // Dragonfly, and Alibaba's proxy.
     row("undeclared key", InvalidArgument, Refused, Request, UNDECLARED),
     row("bad lua script", InvalidArgument, Refused, Request, UNDECLARED),
-    row("command called from script", InvalidArgument, Refused, Request, LACKS_COMMAND_OF_SCRIPTS),
+    row("command called from", InvalidArgument, Refused, Request, LACKS_COMMAND_OF_SCRIPTS),
     row("nknown command", InvalidArgument, Refused, Request, LACKS_COMMAND),
     row("nsupported command", InvalidArgument, Refused, Request, LACKS_COMMAND),
     row("not supported", InvalidArgument, Refused, Request, LACKS_COMMAND),
@@ -379,7 +381,7 @@ fn meaning(error: &DriverError, stage: Stage) -> Meaning {
     if let Some(row) = answer(details) {
         return row.meaning;
     }
-    if details.starts_with("ERR ") {
+    if is_general(details) {
         if let Some(message) = missing_command(details) {
             return Meaning { code: InvalidArgument, outcome: Refused, subject: Request, message };
         }
@@ -426,6 +428,11 @@ fn answer(details: &str) -> Option<&'static Row> {
         .or_else(|| wrapped.then(|| words.find_map(|word| row(word.trim_start_matches('-'))))?)
 }
 
+/// An answer without a word of its own. Inside a script, Redis 6 leaves out `ERR` as well.
+fn is_general(details: &str) -> bool {
+    details.starts_with("ERR ") || details.starts_with("@user_script")
+}
+
 /// The parts of a driver's error that are safe to show: its kind, and the first word of the server's answer, the
 /// name of a TLS fault or the kind of an I/O error.
 #[derive(Debug)]
@@ -438,7 +445,7 @@ impl Origin {
     fn of(error: &DriverError) -> Self {
         let details = error.details();
         let answer = answer(details).map(|row| row.text);
-        let answer = answer.or_else(|| details.starts_with("ERR ").then_some("ERR"));
+        let answer = answer.or_else(|| is_general(details).then_some("ERR"));
         let detail = answer
             .map(str::to_owned)
             .or_else(|| TlsFault::find(error).map(ToString::to_string))

@@ -54,7 +54,7 @@ impl EtcdBuilder {
             Ok(Member { process: None, is_paused: false, number, port, peers, folder })
         };
         let members = (0..members).map(member).collect::<Result<Vec<_>>>()?;
-        let mut cluster = EtcdCluster { members, options: self, token: OnceLock::new() };
+        let mut cluster = EtcdCluster { members, options: self, password: OnceLock::new() };
         for number in 0..cluster.members.len() {
             cluster.launch(number)?;
         }
@@ -70,8 +70,8 @@ impl EtcdBuilder {
 pub struct EtcdCluster {
     members: Vec<Member>,
     options: EtcdBuilder,
-    /// Of the user `root`.
-    token: OnceLock<String>,
+    /// Of the user `root`, once there are users.
+    password: OnceLock<String>,
 }
 
 #[derive(Debug)]
@@ -233,18 +233,37 @@ impl EtcdCluster {
 
     /// Makes a user `root` with this password, and turns users on.
     pub fn enable_users(&self, password: &str) -> Result<()> {
-        let user = format!(r#"{{"name":"root","password":"{password}"}}"#);
+        let user = user(password);
         self.post(0, "auth/user/add", &user)?;
         self.post(0, "auth/role/add", r#"{"name":"root"}"#)?;
         self.post(0, "auth/user/grant", r#"{"user":"root","role":"root"}"#)?;
         self.post(0, "auth/enable", "{}")?;
-        let login = self.post(0, "auth/authenticate", &user)?;
-        self.token.set(field(&login, "token").context("a token")?).ok().context("users already")
+        self.password.set(password.to_owned()).ok().context("users already")
     }
 
-    /// As [`post`](Self::post) to the first member, after [`enable_users`](Self::enable_users).
+    /// As [`post`](Self::post) to the first member, as the user `root` after [`enable_users`](Self::enable_users).
     pub fn post_as_root(&self, path: &str, json: &str) -> Result<String> {
-        self.post_as(0, path, json, self.token.get().map(String::as_str))
+        let Some(password) = self.password.get() else { return self.post(0, path, json) };
+        let login = self.post(0, "auth/authenticate", &user(password))?;
+        self.post_as(0, path, json, Some(&field(&login, "token").context("a token")?))
+    }
+
+    /// A process of etcd that passes requests on to the members: `gateway`, which passes connections on, or `grpc-proxy`.
+    pub fn behind(&self, kind: &'static str) -> Result<EtcdProxy> {
+        let (port, folder) = (ports::free()?, scratch::folder(kind)?);
+        let members: Vec<_> =
+            self.members.iter().map(|member| format!("127.0.0.1:{}", member.port)).collect();
+        let mut command = Command::new(install::require(&SERVER)?);
+        command.args([kind, "start", &format!("--endpoints={}", members.join(","))]);
+        command.arg(format!("--listen-addr=127.0.0.1:{port}")).env_clear();
+        if kind == "grpc-proxy" {
+            command.arg(format!("--advertise-client-url=127.0.0.1:{port}"));
+        }
+        command.current_dir(folder.path());
+        let log = folder.path().join("server.log");
+        let mut process = ServerProcess::spawn("etcd", command, &log)?;
+        process.wait_until_ready(TIMEOUT, || Ok(ports::is_served(port)))?;
+        Ok(EtcdProxy { _process: process, port, _folder: folder })
     }
 
     /// Calls a member over HTTP, with and for JSON: `kv/range`, and so on.
@@ -331,6 +350,26 @@ impl EtcdCluster {
         self.members[number].process = Some(process);
         ready
     }
+}
+
+/// A [process](EtcdCluster::behind) before the members; killed when dropped.
+#[derive(Debug)]
+pub struct EtcdProxy {
+    _process: ServerProcess,
+    port: u16,
+    _folder: TempDir,
+}
+
+impl EtcdProxy {
+    /// The port on which it serves clients.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+fn user(password: &str) -> String {
+    format!(r#"{{"name":"root","password":"{password}"}}"#)
 }
 
 /// The text of a field in an answer of etcd, whose numbers are texts.

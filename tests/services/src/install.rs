@@ -36,6 +36,9 @@ impl Program {
     }
 }
 
+/// The folders of servers that are taken before those of the system, in the form of `PATH`.
+pub const SERVERS: &str = "SYNCGUARD_SERVERS";
+
 /// If this environment variable is set, tests install missing programs. `cargo xtask` sets it for the commands that
 /// it runs; plain `cargo test` leaves the system as it is.
 pub const INSTALL: &str = "SYNCGUARD_TEST_INSTALL";
@@ -91,11 +94,17 @@ fn obtain(
 /// The path of `program` if it is installed.
 #[must_use]
 pub fn find(program: &Program) -> Option<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<PathBuf> = (program.folders.iter().flat_map(|folder| expand(folder)))
+    let (chosen, path) = [SERVERS, "PATH"].map(|name| env::var_os(name).unwrap_or_default()).into();
+    let system: Vec<PathBuf> = (program.folders.iter().flat_map(|folder| expand(folder)))
         .chain(env::split_paths(&path))
         .chain(["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from))
         .collect();
+    // Any name of a chosen server comes before the preferred name of another.
+    find_in(&env::split_paths(&chosen).collect::<Vec<_>>(), program)
+        .or_else(|| find_in(&system, program))
+}
+
+fn find_in(folders: &[PathBuf], program: &Program) -> Option<PathBuf> {
     (program.names.iter())
         .flat_map(|name| folders.iter().map(move |folder| folder.join(name)))
         .find(|path| is_executable(path))

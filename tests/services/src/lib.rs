@@ -25,7 +25,9 @@
     reason = "a test ends at the first error, which says what failed and has the end of the server's log"
 )]
 
+pub mod catalogue;
 pub mod etcd;
+pub mod fetch;
 pub mod firestore;
 pub mod install;
 pub mod mariadb;

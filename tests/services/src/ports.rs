@@ -50,7 +50,8 @@ pub(crate) fn is_served(port: u16) -> bool {
 /// A claimed port, with the lock that shows the claim to other processes.
 static CLAIMED: LazyLock<Mutex<HashMap<u16, File>>> = LazyLock::new(Mutex::default);
 
-const FIRST: u16 = 15_000;
+/// A node of a Redis cluster talks to the others on the port that is higher by 10 000.
+const FIRST: u16 = 12_000;
 const COUNT: u16 = 10_000;
 
 #[cfg(test)]

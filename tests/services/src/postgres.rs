@@ -1,11 +1,13 @@
-//! PostgreSQL, and PgBouncer in front of it.
+//! PostgreSQL, and PgBouncer or pgpool-II in front of it.
 
 mod config;
 mod pgbouncer;
+mod pgpool;
 mod server;
 
 pub use config::{Authentication, PostgresBuilder};
 pub use pgbouncer::{PgBouncer, PoolMode};
+pub use pgpool::PgPool;
 pub use server::PostgresServer;
 
 use std::fs;
@@ -27,6 +29,9 @@ const INITDB: Program = Program {
     package: "postgresql",
     otherwise: "install PostgreSQL 14 or newer, so that initdb and postgres are on PATH",
 };
+
+// Some packages have the server alone.
+const PSQL: Program = Program { names: &["psql"], ..INITDB };
 
 /// A program of the PostgreSQL installation in use.
 pub fn program(name: &str) -> Result<PathBuf> {
@@ -60,7 +65,7 @@ fn private_file(path: &Path, content: &str) -> Result<()> {
 
 /// Runs SQL with `psql` against the server on `port`: rows as lines, columns separated by `|`.
 fn psql(port: u16, database: &str, sql: &str) -> Result<String> {
-    let output = Command::new(program("psql")?)
+    let output = Command::new(install::require(&PSQL)?)
         .args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-U", USER])
         .args(["-p", &port.to_string(), "-d", database, "-c", sql])
         .env("PGPASSWORD", PostgresServer::PASSWORD)

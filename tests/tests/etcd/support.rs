@@ -66,7 +66,7 @@ impl Raw<'_> {
     pub(crate) fn put_bytes(self, name: &[u8], value: &[u8]) {
         let base64 = Base64::encode_string;
         let put = json!({ "key": base64(name), "value": base64(value) });
-        self.0.post(0, "kv/put", &put.to_string()).expect("a put");
+        self.0.post_as_root("kv/put", &put.to_string()).expect("a put");
     }
 
     pub(crate) fn get(self, name: &str) -> Option<String> {
@@ -82,7 +82,7 @@ impl Raw<'_> {
     }
 
     fn records(self, range: &Value) -> Vec<(String, String)> {
-        let answer = self.0.post(0, "kv/range", &range.to_string()).expect("a read");
+        let answer = self.0.post_as_root("kv/range", &range.to_string()).expect("a read");
         let answer: Value = serde_json::from_str(&answer).expect("JSON");
         let Some(kvs) = answer["kvs"].as_array() else { return Vec::new() };
         kvs.iter().map(|kv| (decoded(&kv["key"]), decoded(&kv["value"]))).collect()

@@ -27,7 +27,49 @@ async fn unprepared_through_pgbouncer() {
 }
 
 mod long {
+    use syncguard_test_services::postgres::{PgBouncer, PgPool, PoolMode};
+
     use super::{Postgres, passes, shared};
+
+    async fn through_pgbouncer(mode: PoolMode, unprepared: bool) {
+        let pooler = PgBouncer::start(shared(), mode).expect("a PgBouncer");
+        if unprepared || mode == PoolMode::Session || pooler.keeps_prepared().expect("settings") {
+            passes(Postgres::new(pooler.port(), 3, unprepared)).await;
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn sessions_of_pgbouncer() {
+        through_pgbouncer(PoolMode::Session, false).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn sessions_of_pgbouncer_unprepared() {
+        through_pgbouncer(PoolMode::Session, true).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn transactions_of_pgbouncer() {
+        through_pgbouncer(PoolMode::Transaction, false).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn statements_of_pgbouncer() {
+        through_pgbouncer(PoolMode::Statement, false).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn statements_of_pgbouncer_unprepared() {
+        through_pgbouncer(PoolMode::Statement, true).await;
+    }
+
+    /// With a standby that gets each read that pgpool takes for one.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn through_pgpool() {
+        let standby = shared().standby().expect("a standby");
+        let pooler = PgPool::start(shared(), &standby).expect("a pgpool");
+        passes(Postgres::new(pooler.port(), 3, false)).await;
+    }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn one_connection() {

@@ -83,6 +83,14 @@ impl PgBouncer {
         super::psql(self.port, "pgbouncer", command)
     }
 
+    /// Returns whether statements that a client has prepared go with it from one server connection to the next.
+    pub fn keeps_prepared(&self) -> Result<bool> {
+        Ok(self.admin("SHOW CONFIG")?.lines().any(|line| {
+            let setting = line.strip_prefix("max_prepared_statements|");
+            setting.is_some_and(|setting| !setting.starts_with("0|"))
+        }))
+    }
+
     fn configure(&self, postgres: &PostgresServer, mode: PoolMode, config: &[&str]) -> Result<()> {
         let folder = self.folder.path();
         let users = folder.join("users.txt");

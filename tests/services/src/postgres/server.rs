@@ -97,6 +97,28 @@ impl PostgresServer {
         super::psql(self.port, "postgres", sql)
     }
 
+    /// Starts a standby that follows this server, and answers reads.
+    pub fn standby(&self) -> Result<Self> {
+        let mut standby = Self {
+            process: None,
+            port: ports::free()?,
+            authentication: self.authentication,
+            folder: scratch::folder("postgres-standby")?,
+        };
+        hand_over(standby.folder.path())?;
+        let mut copy = Command::new(program("pg_basebackup")?);
+        copy.args(["--write-recovery-conf", "--checkpoint=fast", "-h", "127.0.0.1", "-U", USER]);
+        copy.args(["-p", &self.port.to_string()]).arg("-D").arg(standby.data());
+        run(copy, standby.folder.path())?;
+        let own_port = format!("port = {}\n", standby.port);
+        File::options()
+            .append(true)
+            .open(standby.data().join("postgresql.conf"))?
+            .write_all(own_port.as_bytes())?;
+        standby.launch()?;
+        Ok(standby)
+    }
+
     pub(super) fn start_with(options: &PostgresBuilder) -> Result<Self> {
         // This comes first, because the installation creates the user that will own the folder.
         program("initdb")?;
@@ -166,7 +188,7 @@ fn template() -> Result<PathBuf> {
     private_file(&password, PostgresServer::PASSWORD)?;
     let mut initdb = Command::new(program("initdb")?);
     initdb
-        .args(["--no-sync", "--no-instructions", "--encoding=UTF8", "--locale=C"])
+        .args(["--no-sync", "--encoding=UTF8", "--locale=C"])
         .args(["--username", USER, "--auth", Authentication::Trust.method()])
         .arg("--pwfile")
         .arg(&password)

@@ -176,7 +176,10 @@ impl RedisCluster {
             }
             let edge = |part: u16| u32::from(part) * SLOTS / u32::from(masters);
             let (first, last) = (edge(index), edge(index + 1) - 1);
-            node.cli(&["CLUSTER", "ADDSLOTSRANGE", &first.to_string(), &last.to_string()])?;
+            // Redis 6.2 takes no ranges.
+            let slots: Vec<_> = (first..=last).map(|slot| slot.to_string()).collect();
+            let words = ["CLUSTER", "ADDSLOTS"].into_iter();
+            node.cli(&words.chain(slots.iter().map(String::as_str)).collect::<Vec<_>>())?;
         }
         Ok(())
     }
@@ -185,9 +188,7 @@ impl RedisCluster {
     fn introduce(&self) -> Result<()> {
         for a in &self.nodes {
             for b in self.nodes.iter().filter(|b| b.port() != a.port()) {
-                let bus = b.cli(&["CONFIG", "GET", "cluster-port"])?;
-                let bus = bus.lines().last().context("no cluster-port")?;
-                a.cli(&["CLUSTER", "MEET", "127.0.0.1", &b.port().to_string(), bus])?;
+                a.cli(&["CLUSTER", "MEET", "127.0.0.1", &b.port().to_string()])?;
             }
         }
         Ok(())

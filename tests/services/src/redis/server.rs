@@ -129,7 +129,7 @@ impl RedisServer {
         let folder = scratch::folder("redis")?;
         let port = ports::free()?;
         let path = folder.path().to_str().context("the temporary folder's name is not UTF-8")?;
-        let config = options.render(port, path)?;
+        let config = options.render(port, path);
         let server = Self::start_configured(folder, port, &config, &[], options.password.clone())?;
         if options.is_replica {
             server.wait_for_info("replication", "master_link_status:up")?;

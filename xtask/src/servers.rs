@@ -1,0 +1,66 @@
+//! `cargo xtask fetch`: releases of servers in the target folder, for `cargo xtask test --servers`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use syncguard_test_services::catalogue::{self, RELEASES, Release};
+use syncguard_test_services::{fetch, install};
+
+use crate::cargo::target;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// A release such as `redis=8.2.3`, or `redis` for each release of it, or `all`
+    #[arg(required = true)]
+    names: Vec<String>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    for release in named(&options.names)? {
+        match fetch(release)? {
+            Some(folder) => {
+                println!("{}: export {}={}", release.id(), install::SERVERS, folder.display());
+            }
+            None => println!("{}: the system has it", release.id()),
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The releases of the list that these words stand for.
+pub(crate) fn named(names: &[String]) -> Result<Vec<&'static Release>> {
+    let mut all = Vec::new();
+    for name in names {
+        let releases = catalogue::named(name);
+        let known: Vec<_> = RELEASES.iter().map(Release::id).collect();
+        ensure!(!releases.is_empty(), "{name} is not on the list: all, {}", known.join(", "));
+        all.extend(releases);
+    }
+    Ok(all)
+}
+
+/// The folder of a release's programs, or `None` for the system's.
+pub(crate) fn fetch(release: &Release) -> Result<Option<PathBuf>> {
+    install::allow();
+    fetch::fetch(release, &target().join("servers"))
+}
+
+/// True on Debian 12: the list has servers of it, and of the release after it.
+pub(crate) fn can_fetch_all() -> bool {
+    let system = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    system.lines().any(|line| line == "VERSION_CODENAME=bookworm")
+}
+
+/// Parts of the names of the tests that use this server.
+pub(crate) fn tests_of(release: &Release) -> &'static [&'static str] {
+    match release.name {
+        "redis" | "valkey" => &["redis"],
+        "pgbouncer" => &["pgbouncer", "pooler"],
+        "pgpool" => &["pgpool"],
+        "postgres" => &["postgres"],
+        "etcd" => &["etcd"],
+        _ => &["mariadb"],
+    }
+}
