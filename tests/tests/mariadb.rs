@@ -74,6 +74,25 @@ fn crowd(server: &MariadbServer, level: &str, is_column: bool) -> Result<()> {
     writers.check(trace, total.parse()?)
 }
 
+/// As the guide says for users of `GET_LOCK`.
+#[test]
+fn get_lock_is_not_that_of_mysql() -> Result<()> {
+    let server = MariadbServer::start()?;
+    let longest = "k".repeat(192);
+    for (asked, said) in [
+        ("GET_LOCK('free', -1)", "NULL"),
+        ("GET_LOCK('free', 0)", "1"),
+        ("GET_LOCK('name', 0) + IS_FREE_LOCK('Name') * 2 + IS_FREE_LOCK('name') * 4", "3"),
+        (&format!("GET_LOCK('{longest}', 0)"), "1"),
+    ] {
+        let found = server.sql(&format!("SELECT {asked}"))?;
+        ensure!(found.lines().next().map(str::trim) == Some(said), "{asked}: {found}");
+    }
+    let refused = server.sql(&format!("SELECT GET_LOCK('{longest}k', 0)"));
+    ensure!(!refused.as_ref().is_ok_and(|said| said.trim() == "1"), "{refused:?}");
+    Ok(())
+}
+
 #[test]
 fn nothing_stale_goes_in() -> Result<()> {
     let server = MariadbServer::start()?;

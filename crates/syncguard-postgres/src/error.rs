@@ -10,6 +10,8 @@ use syncguard_core::{ErrorCode, LockError};
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, ErrorPosition, Severity, SqlState};
 
+use crate::poolers::{self, Class};
+
 /// A failed statement: the error for the caller, what it says about the connection, and what this crate may do.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -114,9 +116,8 @@ pub(crate) fn classify(error: &Error, phase: Phase) -> Failure {
     // An ERROR ends the transaction. FATAL and PANIC end the session, at any moment, also right after the
     // commit.
     let ended = db.parsed_severity() != Some(Severity::Error);
-    let pooler =
-        (ended && sqlstate == POOLER_STATE).then(|| classify_pooler(db.message())).flatten();
-    let is_refusal = pooler.is_some();
+    let refused = ended.then(|| poolers::refused_by_pgbouncer(db)).flatten();
+    let is_refusal = refused.is_some();
     let Class { code, subject, message } = if db.routine() == Some("check_enable_rls") {
         // The session has `row_security = off`, and the SQLSTATE is that of a missing permission.
         Class { code: ErrorCode::AuthFailed, subject: Request, message: HIDDEN_ROWS }
@@ -124,6 +125,7 @@ pub(crate) fn classify(error: &Error, phase: Phase) -> Failure {
         // The server says where it waited only if it waited for a row.
         Class { code: ErrorCode::ServiceUnavailable, subject: Request, message: ROW_HELD }
     } else {
+        let pooler = refused.or_else(|| poolers::failed_in_pgpool(db));
         pooler.unwrap_or_else(|| classify_sqlstate(sqlstate))
     };
     let mut failed = LockError::new(code, message).with_source(&ServerSaid::new(db));
@@ -230,14 +232,6 @@ pub(crate) fn bad_answer(error: &Error) -> LockError {
         .with_unknown_outcome()
 }
 
-/// The meaning of an SQLSTATE, or of words of PgBouncer.
-#[derive(Clone, Copy)]
-struct Class {
-    code: ErrorCode,
-    subject: FailureSubject,
-    message: &'static str,
-}
-
 /// See `IS_SEEN` in `statements.rs`.
 const HIDDEN_ROWS: &str = "row-level security, or a view in the place of a table, may hide locks from this role; turn row-level \
      security off for both tables, or give the role BYPASSRLS";
@@ -299,34 +293,6 @@ fn classify_sqlstate(sqlstate: &str) -> Class {
         Class { code: ErrorCode::Internal, subject: Request, message: "PostgreSQL failed" },
         |&(_, code, subject, message)| Class { code, subject, message },
     )
-}
-
-/// The SQLSTATE of PgBouncer's messages.
-const POOLER_STATE: &str = "08P01";
-
-/// Messages of PgBouncer, always FATAL, before any server has the statement: it was not carried out. PgBouncer
-/// has one SQLSTATE for all messages, so the beginning of the text has to tell; later versions add more
-/// text behind it. Messages about a server that had the statement are not in this table.
-#[rustfmt::skip]
-const POOLER: &[(&str, ErrorCode, FailureSubject, &str)] = &[
-    ("server login has been failing", ErrorCode::ServiceUnavailable, Server, "PgBouncer cannot log in to PostgreSQL; it tries again when its server_login_retry is over (15 s by default; 1 is better for locks)"),
-    ("query_wait_timeout", ErrorCode::RateLimited, Server, "PgBouncer had no server connection free within its query_wait_timeout; its pool is too small, or statements take too long"),
-    ("no more connections allowed", ErrorCode::RateLimited, Server, "PgBouncer has too many clients (max_client_conn)"),
-    ("no such database", ErrorCode::InvalidArgument, Server, "PgBouncer knows no such database"),
-    ("no such user", ErrorCode::AuthFailed, Server, POOLER_LOG_IN),
-    ("password authentication failed", ErrorCode::AuthFailed, Server, POOLER_LOG_IN),
-    ("SASL authentication failed", ErrorCode::AuthFailed, Server, POOLER_LOG_IN),
-    ("login rejected", ErrorCode::AuthFailed, Server, "PgBouncer's access rules (auth_hba_file) refuse this client"),
-    ("unsupported startup parameter", ErrorCode::InvalidArgument, Server, "PgBouncer refuses a parameter of the URL, such as options; it has ignore_startup_parameters for them"),
-];
-
-const POOLER_LOG_IN: &str = "PgBouncer refuses the log-in: it does not know this user (auth_file, auth_query), or has another password for it";
-
-fn classify_pooler(message: &str) -> Option<Class> {
-    POOLER
-        .iter()
-        .find(|(text, ..)| message.starts_with(text))
-        .map(|&(_, code, subject, message)| Class { code, subject, message })
 }
 
 /// The part of a server's error that may be shown: its SQLSTATE, and none of its text.
@@ -414,36 +380,13 @@ mod tests {
     use syncguard_core::ErrorCode;
     use syncguard_core::authoring::FailureSubject;
 
-    use super::{TABLE, classify_pooler, classify_sqlstate, names_holder};
+    use super::{TABLE, classify_sqlstate, names_holder};
 
     #[test]
     fn whole_states_come_before_their_classes() {
         for (position, (prefix, ..)) in TABLE.iter().enumerate() {
             let first = TABLE.iter().position(|(earlier, ..)| prefix.starts_with(earlier));
             assert_eq!(first, Some(position), "{prefix} is never reached");
-        }
-    }
-
-    #[test]
-    fn pgbouncer_is_known_by_what_it_says() {
-        let failing = Some(ErrorCode::ServiceUnavailable);
-        for (said, code) in [
-            ("server login has been failing, try again later (server_login_retry)", failing),
-            ("server login has been failing, cached error: x (server_login_retry)", failing),
-            ("query_wait_timeout", Some(ErrorCode::RateLimited)),
-            ("no more connections allowed (max_client_conn)", Some(ErrorCode::RateLimited)),
-            ("no such database: x", Some(ErrorCode::InvalidArgument)),
-            ("no such user: x", Some(ErrorCode::AuthFailed)),
-            ("password authentication failed", Some(ErrorCode::AuthFailed)),
-            ("SASL authentication failed", Some(ErrorCode::AuthFailed)),
-            ("unsupported startup parameter: options", Some(ErrorCode::InvalidArgument)),
-            // The statement may have been carried out.
-            ("server conn crashed?", None),
-            ("query_timeout", None),
-            ("client_idle_timeout", None),
-            ("terminating connection due to administrator command", None),
-        ] {
-            assert_eq!(classify_pooler(said).map(|class| class.code), code, "{said}");
         }
     }
 

@@ -220,6 +220,7 @@ mod listing;
 mod lookup;
 mod names;
 mod pool;
+mod poolers;
 mod record;
 mod release;
 mod resent_acquires;

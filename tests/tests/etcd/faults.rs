@@ -4,10 +4,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use syncguard_etcd::contract::{IsLockedRequest, LookupRequest, ReleaseRequest};
-use syncguard_etcd::{ErrorCode, EtcdBackend, EtcdOptions, LockBackend as _, LockId};
+use syncguard_etcd::{
+    CancellationToken, ErrorCode, EtcdBackend, EtcdOptions, LockBackend as _, LockConfig,
+    LockError, LockId, acquire,
+};
 use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::proxy::{FaultProxy, ReplyCut};
 use syncguard_tests::calls::{SOON, all_at_once, until, watch};
+use tokio::task::JoinSet;
 
 use crate::etcd::support::{Raw, backend, backend_at, fresh, options, request, shared, take};
 
@@ -75,6 +79,61 @@ async fn another_member_serves_when_one_dies_or_stops_or_gives_up_leadership() -
     assert!(ours.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
     until("settled", async || ours.client_state().clean_up().waiting() == 0).await;
     Ok(())
+}
+
+/// While the leadership moves, members refuse writes, from etcd 3.5 on with a status that says nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leaders_that_move_leave_no_lock_behind() -> Result<()> {
+    const MOVES: usize = 12;
+    let cluster = EtcdCluster::start(3)?;
+    let url = format!("{}/moved", cluster.url());
+    let ours = EtcdBackend::connect_with(&url, options()).await?;
+    let moved = CancellationToken::new();
+    let lanes: JoinSet<_> = (0..4).map(|lane| cycles(ours.clone(), lane, moved.clone())).collect();
+    let cluster = tokio::task::spawn_blocking(move || {
+        for _ in 0..MOVES {
+            // The leader may have changed in between.
+            let _ = cluster.move_leader();
+        }
+        cluster
+    })
+    .await?;
+    moved.cancel();
+    let mut cycles = 0;
+    for (done, failed) in lanes.join_all().await {
+        cycles += done;
+        for error in failed {
+            assert!(error.is_retryable(), "{error:?}");
+        }
+    }
+    assert!(cycles > MOVES, "{cycles} cycles");
+    let clean_up = || ours.client_state().clean_up();
+    until("settled", async || clean_up().waiting() == 0).await;
+    assert_eq!(clean_up().left_to_ttl(), 0);
+    let raw = Raw(&cluster);
+    let left = [raw.names("moved/l/"), raw.names("moved/i/")].concat();
+    assert_eq!(left, Vec::<String>::new());
+    Ok(())
+}
+
+/// Acquires and releases until the token is cancelled. Returns the number of locks, and the errors.
+async fn cycles(
+    backend: EtcdBackend,
+    lane: usize,
+    until: CancellationToken,
+) -> (usize, Vec<LockError>) {
+    let (mut cycles, mut failed) = (0, Vec::new());
+    while !until.is_cancelled() {
+        let config = LockConfig::new(format!("k{lane}")).with_ttl(SOON).with_ride_out(SOON);
+        match acquire(&backend, config).await {
+            Ok(guard) => {
+                cycles += 1;
+                failed.extend(guard.release().await.err());
+            }
+            Err(error) => failed.push(error),
+        }
+    }
+    (cycles, failed)
 }
 
 #[cfg(feature = "seams")]

@@ -1,4 +1,4 @@
-//! PgBouncer's answers for a server that is away or busy.
+//! Poolers' answers for a server that is away or busy.
 
 use std::time::Duration;
 
@@ -226,4 +226,52 @@ async fn a_server_connection_that_never_becomes_free() -> Result<()> {
     transaction.rollback().await?;
     ensure!(take(&backend, "k").await.fence.get() == 1);
     Ok(())
+}
+
+mod long {
+    use syncguard_postgres::{LockConfig, acquire};
+    use syncguard_test_services::postgres::PgPool;
+
+    use super::*;
+
+    /// pgpool-II has the SQLSTATE of a defect for a server that is gone.
+    #[tokio::test]
+    async fn a_server_that_dies_behind_pgpool() -> Result<()> {
+        let mut server = PostgresServer::start()?;
+        let standby = server.standby()?;
+        let pooler = PgPool::start(&server, &standby)?;
+        let backend = PostgresBackend::connect(&pooler.url()).await?;
+        backend.setup_schema().await?;
+        let held = take(&backend, "held").await;
+        server.kill()?;
+
+        let connected = PostgresBackend::connect(&pooler.url()).await.map(drop).unwrap_err();
+        ensure!(!connected.is_outcome_unknown(), "{connected:?}");
+        ensure!(connected.message().contains("pgpool-II"), "{connected:?}");
+        for error in [
+            connected,
+            backend.acquire(request("k", MINUTE)).await.map(drop).unwrap_err(),
+            backend.extend(ExtendRequest::new(held.lock_id, MINUTE)?).await.map(drop).unwrap_err(),
+            backend.release(ReleaseRequest::new(held.lock_id)).await.map(drop).unwrap_err(),
+            backend.lookup(LookupRequest::by_key("k")?).await.map(drop).unwrap_err(),
+        ] {
+            ensure!(error.code() == ErrorCode::ServiceUnavailable, "{error:?}");
+            ensure!(error.is_retryable(), "{error:?}");
+        }
+        let config = LockConfig::new("ridden").with_ttl(MINUTE).with_ride_out(SOON);
+        let rides = tokio::spawn({
+            let backend = backend.clone();
+            async move { acquire(&backend, config).await }
+        });
+        server.restart()?;
+        rides.await??.release().await?;
+        until("a release", async || {
+            let released = backend.release(ReleaseRequest::new(held.lock_id)).await;
+            ensure!(released.as_ref().err().is_none_or(LockError::is_retryable), "{released:?}");
+            Ok(released.is_ok())
+        })
+        .await?;
+        ensure!(take(&backend, "k").await.fence.get() == 1);
+        Ok(())
+    }
 }
