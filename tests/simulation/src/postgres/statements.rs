@@ -76,11 +76,6 @@ static KINDS: [Kind; 15] = [
         ],
     },
     Kind {
-        name: Name::ReleaseUsual,
-        marks: &["AS released, NULL::pg_catalog.text AS key"],
-        columns: &[("released", Bool), ("key", Text), ("judged_at_ms", Number), ("asked", Text)],
-    },
-    Kind {
         name: Name::Acquire,
         marks: &["numbered AS"],
         columns: &[
@@ -119,6 +114,11 @@ static KINDS: [Kind; 15] = [
     },
     Kind { name: Name::ReleaseCounted, marks: &["released AS", "raised AS"], columns: RELEASE },
     Kind { name: Name::Release, marks: &["released AS"], columns: RELEASE },
+    Kind {
+        name: Name::ReleaseUsual,
+        marks: &["AS released, NULL::pg_catalog.text AS key"],
+        columns: &[("released", Bool), ("key", Text), ("judged_at_ms", Number), ("asked", Text)],
+    },
     Kind { name: Name::Raise, marks: &["greatest(c.fence, excluded.fence)"], columns: COUNTER },
     Kind { name: Name::Counter, marks: &["SELECT c.fence FROM"], columns: COUNTER },
     Kind {
@@ -200,7 +200,7 @@ pub(super) type Raises = (String, String, i64);
 
 #[derive(Clone, Debug)]
 pub(super) struct Acquire {
-    /// acquire_usual.sql, which writes only if the key has a counter and no lock.
+    /// `acquire_usual.sql`, which writes only if the key has a counter and no lock.
     pub(super) is_usual: bool,
     pub(super) id: String,
     pub(super) key: String,
