@@ -33,6 +33,7 @@ impl PgPool {
             "backend_clustering_mode = 'streaming_replication'\n\
              listen_addresses = '127.0.0.1'\n\
              port = {port}\n\
+             unix_socket_directories = '{here}'\n\
              pcp_listen_addresses = ''\n\
              pcp_port = {pcp_port}\n\
              pcp_socket_dir = '{here}'\n\
@@ -62,8 +63,9 @@ impl PgPool {
         drop_root(&mut command, folder.path())?;
         let log = folder.path().join("server.log");
         let mut process = ServerProcess::spawn("pgpool", command, &log)?;
-        let read = "SELECT pg_is_in_recovery()";
-        let balances = || Ok(ports::is_served(port) && super::psql(port, USER, read)? == "t");
+        // Its function is stable. A call of a volatile one would go to the primary.
+        let read = "SELECT current_setting('transaction_read_only')";
+        let balances = || Ok(ports::is_served(port) && super::psql(port, USER, read)? == "on");
         process.wait_until_ready(TIMEOUT, balances)?;
         Ok(Self { process, port, _folder: folder })
     }

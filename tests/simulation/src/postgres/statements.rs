@@ -103,7 +103,7 @@ static KINDS: [Kind; 13] = [
     Kind { name: Name::ReleaseCounted, marks: &["released AS", "raised AS"], columns: RELEASE },
     Kind { name: Name::Release, marks: &["released AS"], columns: RELEASE },
     Kind { name: Name::Raise, marks: &["greatest(c.fence, excluded.fence)"], columns: COUNTER },
-    Kind { name: Name::Counter, marks: &["SELECT c.fence FROM"], columns: COUNTER },
+    Kind { name: Name::Counter, marks: &["SELECT c.fence, "], columns: COUNTER },
     Kind {
         name: Name::ByKey,
         marks: &["AS holder FROM", "WHERE l.key OPERATOR(pg_catalog.=) $1"],
