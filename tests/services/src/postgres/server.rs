@@ -142,10 +142,9 @@ impl PostgresServer {
         let mut copy = Command::new("cp");
         copy.arg("-R").arg(template()?).arg(self.data());
         run(copy, self.folder.path())?;
-        if self.authentication == Authentication::Trust {
-            return Ok(());
-        }
-        let rule = format!("host all all 127.0.0.1/32 {}\n", self.authentication.method());
+        let method = self.authentication.method();
+        let of = |what| format!("host {what} all 127.0.0.1/32 {method}\n");
+        let rule = of("all") + &of("replication");
         private_file(&self.data().join("pg_hba.conf"), &rule)
     }
 
@@ -189,7 +188,9 @@ fn template() -> Result<PathBuf> {
     let mut initdb = Command::new(program("initdb")?);
     initdb
         .args(["--no-sync", "--encoding=UTF8", "--locale=C"])
-        .args(["--username", USER, "--auth", Authentication::Trust.method()])
+        .args(["--username", USER, "--auth-local=trust"])
+        // Before 14, this makes the server keep passwords for SCRAM.
+        .args(["--auth-host", Authentication::Scram.method()])
         .arg("--pwfile")
         .arg(&password)
         .arg("--pgdata")

@@ -120,7 +120,7 @@ static KINDS: [Kind; 15] = [
         columns: &[("released", Bool), ("key", Text), ("judged_at_ms", Number), ("asked", Text)],
     },
     Kind { name: Name::Raise, marks: &["greatest(c.fence, excluded.fence)"], columns: COUNTER },
-    Kind { name: Name::Counter, marks: &["SELECT c.fence FROM"], columns: COUNTER },
+    Kind { name: Name::Counter, marks: &["SELECT c.fence, "], columns: COUNTER },
     Kind {
         name: Name::ByKey,
         marks: &["AS holder FROM", "WHERE l.key OPERATOR(pg_catalog.=) $1"],
