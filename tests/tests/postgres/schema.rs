@@ -84,6 +84,12 @@ fn without_holder(shape: &str, locks: &str) -> String {
     shape.replace(&format!("{locks} holder text f\n"), "")
 }
 
+/// The other library's index on the expiry, which no statement reads, is not made, and an upgrade drops it.
+fn without_index(shape: &str) -> String {
+    let lines: Vec<_> = shape.lines().filter(|line| !line.contains("(expires_at_ms)")).collect();
+    lines.join("\n")
+}
+
 /// The text is a migration that leaves nothing for `setup_schema` to do, and both make what the other library makes.
 #[tokio::test]
 async fn it_makes_what_the_other_library_makes() -> Result<()> {
@@ -100,7 +106,7 @@ async fn it_makes_what_the_other_library_makes() -> Result<()> {
     let made = without_holder(&made, &ours.locks)
         .replace(&ours.locks, &theirs.locks)
         .replace(&ours.fences, &theirs.fences);
-    assert_eq!(made, shape(&client, &theirs).await?);
+    assert_eq!(made, without_index(&shape(&client, &theirs).await?));
     Ok(())
 }
 
@@ -124,7 +130,10 @@ async fn tables_of_the_other_library_are_taken_as_they_are() -> Result<()> {
         upgrade(&tables).await?;
     }
     let before = shape(&client, &tables).await?;
-    ensure!(before != theirs && without_holder(&before, &tables.locks) == theirs, "{before}");
+    ensure!(
+        before != theirs && without_holder(&before, &tables.locks) == without_index(&theirs),
+        "{before}"
+    );
     let error = client.query(&prepared, &[]).await.unwrap_err();
     ensure!(error.code().is_some_and(|code| code.code() == "0A000"), "{error}");
     works(&shared().url(), &tables.options(), "key").await?;
