@@ -105,7 +105,7 @@ async fn a_lock_that_is_given_back_in_the_background_is_heard_of() -> Result<()>
     let proxy = FaultProxy::start(stage.server.port())?;
     let options = PostgresOptions::new().with_statement_timeout(Duration::from_secs(2));
     let theirs = PostgresBackend::connect_with(&url_of(proxy.port()), options).await?;
-    release(&theirs, take(&theirs, "warm").await.lock_id).await?;
+    release(&theirs, take(&theirs, "key").await.lock_id).await?;
     let ours = stage.backend().await?;
     let mut watching = watch_in_time(&ours, "key").await?;
     // The server grants, and the answer does not come.
