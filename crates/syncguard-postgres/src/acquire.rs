@@ -6,6 +6,7 @@ use syncguard_core::authoring::cancel::{Caller, Unsettled};
 use syncguard_core::authoring::{has_holder, holder_text};
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
 use syncguard_core::{Contention, Fence, LockError, Timestamp};
+use tokio_postgres::Row;
 
 use crate::error::{Failure, Remedy, in_doubt};
 use crate::inner::Inner;
@@ -40,15 +41,17 @@ pub(crate) async fn acquire(
         Param::Number(window.map_or(Fence::MAX, |window| window.below()).as_i64()),
         not_before.map_or(Param::Millis(0), |time| Param::expiry(Some(time))),
     ];
+    let (_, keeps_holders) = inner.acquire_statement().await;
     if request.was_busy
-        && let Some(contention) = look(&inner, &request, &caller).await?
+        && let Some(contention) = look(&inner, &request, &caller, keeps_holders).await?
     {
         return Ok(AcquireResult::Busy(contention));
     }
     let mut lost = None;
-    let usual = match window {
-        None => take_usual(&inner, &caller, &parameters[..6], &mut lost).await,
-        Some(_) => Ok(None),
+    let usual = if window.is_none() && keeps_holders {
+        take_usual(&inner, &caller, &parameters[..6], &mut lost).await
+    } else {
+        Ok(None)
     };
     let usual = usual.map_err(|error| in_doubt(error, lost.as_ref()).with_key(&request.key))?;
     let (mut tries, mut last_counter) = (0, None);
@@ -106,14 +109,20 @@ async fn look(
     inner: &Inner,
     request: &AcquireRequest,
     caller: &Caller,
+    keeps_holders: bool,
 ) -> Result<Option<Contention>, LockError> {
     let Some(row) = lookup::row_of_key(inner, &request.key, caller).await? else { return Ok(None) };
     let Some(held) = Record::from_row(&row)?.filter(Record::is_live) else { return Ok(None) };
     if held.lock_id == request.lock_id {
         return Ok(None);
     }
-    let is_polled = !has_holder(column(&row, "holder")?, held.fence);
-    Ok(Some(Contention::until(held.expires_at, held.now).with_polled(is_polled)))
+    contention(&row, &held, keeps_holders).map(Some)
+}
+
+/// The answer about a live record. In a table without holders nobody knows whether the holder signals.
+fn contention(row: &Row, held: &Record, keeps_holders: bool) -> Result<Contention, LockError> {
+    let is_polled = keeps_holders && !has_holder(column(row, "holder")?, held.fence);
+    Ok(Contention::until(held.expires_at, held.now).with_polled(is_polled))
 }
 
 /// Takes the lock if its key has a counter and no lock; `None` if the other statement decides.
@@ -123,7 +132,6 @@ async fn take_usual(
     parameters: &[Param<'_>],
     lost: &mut Option<LockError>,
 ) -> Result<Option<(Timestamp, Fence)>, LockError> {
-    let (_, true) = inner.acquire_statement().await else { return Ok(None) };
     let statement = &inner.statements.acquire_usual;
     match inner.pool.query_or_failure(Lane::Contender, caller, statement, parameters).await {
         Err(Failure { remedy: Remedy::OmitHolder, .. }) => Ok(None),
@@ -183,8 +191,7 @@ fn decide(
     let refusal = (request.fence_window.zip(judged_at.or(seen_at)))
         .and_then(|(window, at)| window.refuses_time(at));
     if let Some(held) = live.filter(|_| refusal.is_none()) {
-        let is_polled = keeps_holders && !has_holder(column(row, "holder")?, held.fence);
-        return Ok(locked(Contention::until(held.expires_at, held.now).with_polled(is_polled)));
+        return contention(row, &held, keeps_holders).map(locked);
     }
     if let Some(counter) = counter {
         check_counter(storage_key, counter).map_err(|error| error.with_key(&request.key))?;

@@ -265,9 +265,14 @@ async fn holder_of(backend: &PostgresBackend, key: &str) -> Result<Option<Holder
     Ok(found.context("a live lock")?.holder)
 }
 
+/// The answer about a held key. A poll, which looks, gets the same.
 async fn refusal(backend: &PostgresBackend, key: &str) -> Result<Contention> {
-    let answer = backend.acquire(AcquireRequest::new(key, Duration::from_secs(60))?).await?;
+    let request = || AcquireRequest::new(key, Duration::from_secs(60));
+    let answer = backend.acquire(request()?).await?;
     let AcquireResult::Busy(contention) = answer else { bail!("held") };
+    let poll = backend.acquire(request()?.with_was_busy(true)).await?;
+    let AcquireResult::Busy(polled) = poll else { bail!("held") };
+    ensure!(polled.is_polled == contention.is_polled);
     Ok(contention)
 }
 
