@@ -74,15 +74,7 @@ impl Statements {
         Self {
             acquire_usual: writes_in_time(
                 &with_holder(include_str!("sql/acquire_usual.sql"), true),
-                &[
-                    Type::TEXT,
-                    Type::TEXT,
-                    Type::TEXT,
-                    Type::TEXT,
-                    Type::INT8,
-                    Type::TEXT,
-                    Type::INT8,
-                ],
+                USUAL_ACQUIRE,
                 TAKEN,
             ),
             acquire: acquire(true),
@@ -147,6 +139,9 @@ const ACQUIRE: &[Type] = &[
     Type::INT8,
     Type::INT8,
 ];
+
+/// Without the fence window.
+const USUAL_ACQUIRE: &[Type] = ACQUIRE.split_at(7).0;
 
 /// Fills in the column for holders, which an acquire reads and writes. The fence in the column shows the lock of
 /// the holder: clients that do not know the column leave it unchanged.

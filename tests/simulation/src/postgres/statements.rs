@@ -225,32 +225,25 @@ impl Statement {
         let given = |at| number(bytes(at).expect("a number"));
         match begun.kind.name {
             Name::Settle => Self::Settle { id: text(0), key: text(1) },
-            Name::AcquireUsual => Self::Acquire(Acquire {
-                is_usual: true,
-                id: text(0),
-                key: text(1),
-                counter: text(2),
-                user_key: text(3),
-                ttl: given(4),
-                holder: text(5),
-                at_least: 1,
-                below: 900_000_000_000_000,
-                not_before: 0,
-                deadline: given(6),
-            }),
-            Name::Acquire => Self::Acquire(Acquire {
-                is_usual: false,
-                id: text(0),
-                key: text(1),
-                counter: text(2),
-                user_key: text(3),
-                ttl: given(4),
-                holder: text(5),
-                at_least: given(6),
-                below: given(7),
-                not_before: given(8),
-                deadline: given(9),
-            }),
+            Name::Acquire | Name::AcquireUsual => {
+                let is_usual = begun.kind.name == Name::AcquireUsual;
+                let window =
+                    if is_usual { [1, 900_000_000_000_000, 0] } else { [6, 7, 8].map(given) };
+                let [at_least, below, not_before] = window;
+                Self::Acquire(Acquire {
+                    is_usual,
+                    id: text(0),
+                    key: text(1),
+                    counter: text(2),
+                    user_key: text(3),
+                    ttl: given(4),
+                    holder: text(5),
+                    at_least,
+                    below,
+                    not_before,
+                    deadline: given(if is_usual { 6 } else { 9 }),
+                })
+            }
             Name::Extend => Self::Extend {
                 id: text(0),
                 ttl: given(1),
