@@ -23,9 +23,6 @@ pub(crate) struct Connector {
     /// Of all connections, which read replaced files anew.
     #[cfg(feature = "tls")]
     tls: Option<rustls::ClientConfig>,
-    /// The limit for TCP, and for TLS.
-    #[cfg(feature = "tls")]
-    limit: Duration,
 }
 
 struct Member {
@@ -60,8 +57,6 @@ impl Connector {
             members,
             #[cfg(feature = "tls")]
             tls: options.has_tls().then(|| options.tls.client_config()).transpose()?,
-            #[cfg(feature = "tls")]
-            limit: options.connect_timeout / 2,
         })
     }
 }
@@ -73,10 +68,10 @@ impl Connector {
     }
 }
 
-#[cfg(feature = "tls")]
 impl Member {
-    fn server_name(&self) -> Option<rustls::pki_types::ServerName<'static>> {
-        self.host.trim_matches(['[', ']']).to_owned().try_into().ok()
+    /// The host without the brackets of IPv6.
+    fn name(&self) -> &str {
+        self.host.trim_matches(['[', ']'])
     }
 }
 
@@ -95,9 +90,8 @@ impl Cluster for Connector {
         let member = member.ok_or_else(|| LockError::internal("there is no such member"))?;
         #[cfg(feature = "tls")]
         if let Some(config) = &self.tls {
-            let name = member.server_name().ok_or_else(bad_host)?;
-            let channel = tls_channel::open(&member.endpoint, config.clone(), name, self.limit);
-            return Ok(Arc::new(channel));
+            let name = member.name().to_owned().try_into().map_err(|_| bad_host())?;
+            return Ok(Arc::new(tls_channel::open(&member.endpoint, config.clone(), name)));
         }
         Ok(Arc::new(member.endpoint.connect_lazy()))
     }
@@ -109,20 +103,20 @@ impl Cluster for Connector {
 
     /// Members answer it on the address for clients, unless they are configured otherwise.
     fn get(&self, member: usize, request: &'static str) -> Calling<Option<(SentAt, String)>> {
-        let member = self.members.get(member).map(|member| (member.host.clone(), member.port));
+        let member = self.members.get(member).map(|member| {
+            (member.name().to_owned(), format!("{}:{}", member.host, member.port), member.port)
+        });
         #[cfg(feature = "tls")]
         let tls = self.tls_connector();
         Box::pin(async move {
-            let (host, port) = member?;
-            let name = host.trim_matches(['[', ']']);
-            let stream = TcpStream::connect((name, port)).await.ok()?;
+            let (name, authority, port) = member?;
+            let stream = TcpStream::connect((name.as_str(), port)).await.ok()?;
             // By HTTP/1.0 the server sends the body in one piece and closes the connection.
-            let request = format!(
-                "{request} HTTP/1.0\r\nHost: {host}:{port}\r\nContent-Length: 2\r\n\r\n{{}}"
-            );
+            let request =
+                format!("{request} HTTP/1.0\r\nHost: {authority}\r\nContent-Length: 2\r\n\r\n{{}}");
             #[cfg(feature = "tls")]
             if let Some(tls) = tls {
-                let name = rustls::pki_types::ServerName::try_from(name.to_owned()).ok()?;
+                let name = name.try_into().ok()?;
                 return exchange(tls.connect(name, stream).await.ok()?, &request).await;
             }
             exchange(stream, &request).await
@@ -131,19 +125,16 @@ impl Cluster for Connector {
 
     #[cfg(feature = "tls")]
     fn explain(&self, member: usize) -> Calling<Option<LockError>> {
-        let member = self.members.get(member).map(|member| (member.host.clone(), member.port));
+        let member = self.members.get(member).map(|member| (member.name().to_owned(), member.port));
         let tls = self.tls_connector();
         Box::pin(async move {
-            let ((host, port), is_plain) = (member?, tls.is_none());
+            let ((name, port), is_plain) = (member?, tls.is_none());
             let any = || Some(Arc::new(TlsOptions::default().client_config().ok()?).into());
             let tls = tls.or_else(any)?;
-            tls_probe::explain(host.trim_matches(['[', ']']), port, &tls, is_plain).await
+            tls_probe::explain(&name, port, &tls, is_plain).await
         })
     }
 }
-
-/// The pause after which the kernel asks whether an idle server is there.
-pub(crate) const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// Metrics have some hundred kilobytes.
 const LONGEST_ANSWER: u64 = 4 << 20;
@@ -170,7 +161,7 @@ fn endpoint(host: &str, port: u16, options: &EtcdOptions) -> Result<Endpoint, Lo
         .map_err(|_| bad_host())?
         .connect_timeout(options.connect_timeout / 2)
         .tcp_nodelay(true)
-        .tcp_keepalive(Some(KEEPALIVE))
+        .tcp_keepalive(Some(Duration::from_secs(30)))
         // etcd closes a connection with a ping within 5 s of the last one, or a ping while no call is under way.
         .http2_keep_alive_interval(Duration::from_secs(10))
         .keep_alive_timeout(Duration::from_secs(5))

@@ -26,21 +26,21 @@ struct Connector {
     tcp: HttpConnector,
     tls: TlsConnector,
     name: ServerName<'static>,
-    limit: Duration,
+    limit: Option<Duration>,
 }
 
-/// A channel that connects with its first call. TCP and TLS have this limit each.
+/// A channel that connects with its first call. TCP and TLS have the endpoint's limit each.
 pub(crate) fn open(
     endpoint: &Endpoint,
     mut config: ClientConfig,
     name: ServerName<'static>,
-    limit: Duration,
 ) -> Channel {
+    let limit = endpoint.get_connect_timeout();
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_keepalive(Some(crate::connect::KEEPALIVE));
-    tcp.set_connect_timeout(Some(limit));
+    tcp.set_nodelay(endpoint.get_tcp_nodelay());
+    tcp.set_keepalive(endpoint.get_tcp_keepalive());
+    tcp.set_connect_timeout(limit);
     config.alpn_protocols = vec![HTTP_2.to_vec()];
     let tls = Arc::new(config).into();
     // Not `connect_with_connector_lazy`, which has one limit for both.
@@ -61,7 +61,7 @@ impl Service<Uri> for Connector {
         let (name, limit) = (self.name.clone(), self.limit);
         Box::pin(async move {
             let tcp = connecting.await.map_err(|error| ConnectError(error.into()))?.into_inner();
-            let shaken = timeout(limit, tls.connect(name, tcp)).await;
+            let shaken = timeout(limit.unwrap_or(Duration::MAX), tls.connect(name, tcp)).await;
             let shaken = shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
             let stream = shaken.map_err(|error| ConnectError(error.into()))?;
             if stream.get_ref().1.alpn_protocol() != Some(HTTP_2) {
