@@ -76,4 +76,4 @@ pub use crate::util::{
 pub use crate::value::{hash_key, hash_key_triple32};
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
-pub use crate::{rt::simulate_sleep, value::random::seeded::seed_randomness};
+pub use crate::{rt::asleep::simulated::simulate_sleep, value::random::seeded::seed_randomness};

@@ -23,14 +23,22 @@ pub(crate) fn awake_and_asleep(read: impl FnOnce() -> Instant) -> (Instant, Dura
 }
 
 #[cfg(feature = "test-util")]
-thread_local! {
-    static ASLEEP: std::cell::Cell<Option<Duration>> = const { std::cell::Cell::new(None) };
-}
+pub(crate) mod simulated {
+    use std::cell::Cell;
+    use std::time::Duration;
 
-/// For simulations: on this thread the machine has been asleep for so long. `None` returns to the system's clocks.
-#[cfg(feature = "test-util")]
-pub fn simulate_sleep(asleep: Option<Duration>) {
-    ASLEEP.set(asleep);
+    thread_local! {
+        static ASLEEP: Cell<Option<Duration>> = const { Cell::new(None) };
+    }
+
+    /// For simulations: on this thread the machine has been asleep for so long. `None` returns to the system's clocks.
+    pub fn simulate_sleep(asleep: Option<Duration>) {
+        ASLEEP.set(asleep);
+    }
+
+    pub(super) fn asleep() -> Option<Duration> {
+        ASLEEP.get()
+    }
 }
 
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
@@ -53,7 +61,7 @@ mod counted {
     pub(crate) fn awake_and_asleep(read: impl FnOnce() -> Instant) -> (Instant, Duration) {
         static START: LazyLock<(Std, Duration)> = LazyLock::new(|| (Std::now(), goes_on()));
         #[cfg(feature = "test-util")]
-        if let Some(asleep) = super::ASLEEP.get() {
+        if let Some(asleep) = super::simulated::asleep() {
             return (read(), asleep);
         }
         let (stands_still, went_on) = &*START;

@@ -3,7 +3,7 @@
 //! Unit tests replace tokio by a model, on which shuttle explores orders of events. All other code,
 //! including the integration tests, runs on tokio.
 
-mod asleep;
+pub(crate) mod asleep;
 #[cfg(test)]
 pub(crate) mod model;
 #[cfg(not(test))]
@@ -12,8 +12,6 @@ mod tokio_rt;
 #[cfg(not(test))]
 pub(crate) use asleep::SUSPEND_CHECK;
 pub(crate) use asleep::awake_and_asleep;
-#[cfg(feature = "test-util")]
-pub use asleep::simulate_sleep;
 #[cfg(test)]
 pub(crate) use model::{
     Instant, Mutex, RuntimeId, Spawner, is_usable, sleep_awake, sleep_until, yield_now,
