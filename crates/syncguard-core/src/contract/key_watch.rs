@@ -12,6 +12,9 @@ use crate::rt::Instant;
 /// a sign of life. A lost connection costs waiters that time at the most, and the question costs next to nothing.
 pub(crate) const TRUSTED_FOR: Duration = Duration::from_secs(5);
 
+/// After this time a watch is begun anew.
+const RENEWED_AFTER: Duration = Duration::from_secs(30);
+
 /// Receives signals that the lock of a key may have become free: the answer of
 /// [`LockBackend::watch`](crate::LockBackend::watch).
 ///
@@ -81,7 +84,7 @@ impl KeyWatch {
     /// True after half a minute: a store can stop sending signals without a sign of it, and only a new watch shows
     /// whether it does. Until then its waiters poll every five seconds.
     pub(crate) fn is_old(&self) -> bool {
-        self.began + TRUSTED_FOR * 6 <= Instant::now()
+        self.began + RENEWED_AFTER <= Instant::now()
     }
 
     /// Ignores the signals until now.

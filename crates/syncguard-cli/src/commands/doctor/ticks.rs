@@ -27,10 +27,11 @@ async fn examined(backend: &DynBackend) -> Option<Vec<Finding>> {
         }
     };
     listing::counters(backend, take).await.ok()?;
+    let schedule = Schedule::every(Duration::from_secs(60)).ok()?;
     let mut findings = Vec::new();
     for key in keys {
-        let schedule = Schedule::every(Duration::from_secs(60)).ok()?;
-        let status = Ticks::new(backend.clone(), key.as_str(), schedule).status().await.ok()?;
+        let ticks = Ticks::new(backend.clone(), key.as_str(), schedule.clone());
+        let status = ticks.status().await.ok()?;
         let Some(ahead) = status.ahead() else { continue };
         let says = format!(
             "the last tick of the key {key:?} is {} ahead of the store's clock, since a clock was wrong when it began: no \

@@ -229,10 +229,8 @@ impl<'a, B: LockBackend> Head<'a, B> {
     /// Sleeps until the head has something to do.
     async fn sleep(&mut self) -> Result<Woken, LockError> {
         let now = Instant::now();
-        let Some(pause) = self.pauses.next(self.deadline.saturating_duration_since(now)) else {
-            return Err(self.timeout_error());
-        };
         let left = self.deadline.saturating_duration_since(now);
+        let Some(pause) = self.pauses.next(left) else { return Err(self.timeout_error()) };
         let pause = if self.trusts_signals() { pause.max(QUIET.min(left * 3 / 4)) } else { pause };
         let mut wake_at = now + pause;
         match self.holder {
