@@ -186,7 +186,7 @@ fn with_tls(
 
 #[cfg(not(feature = "tls"))]
 fn with_tls(options: PostgresOptions, url: &BackendUrl<'_>) -> Result<PostgresOptions, LockError> {
-    if [ROOTS, CERTIFICATE, KEY].iter().any(|name| url.has(name)) {
+    if syncguard_core::authoring::backend_url::TLS.iter().any(|name| url.has(name)) {
         return Err(LockError::invalid_argument(
             "a certificate in the URL needs the feature `tls` of syncguard-postgres or syncguard",
         ));

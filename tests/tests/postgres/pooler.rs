@@ -70,15 +70,20 @@ async fn a_server_that_pgbouncer_cannot_log_in_to() -> Result<()> {
     // As the guide says: with 1, locks work again within about a second after the server.
     pooler.admin("SET server_login_retry = 1")?;
     server.restart()?;
-    until("a release", async || {
-        let released = backend.release(ReleaseRequest::new(held.lock_id)).await;
-        ensure!(released.as_ref().err().is_none_or(LockError::is_retryable), "{released:?}");
-        Ok(released.is_ok())
-    })
-    .await?;
+    is_released(&backend, held.lock_id).await?;
     // No failed statement was carried out.
     ensure!(take(&patient, "k").await.fence.get() == 1);
     Ok(())
+}
+
+/// Releases a lock as soon as the server is there again.
+async fn is_released(backend: &PostgresBackend, lock_id: LockId) -> Result<()> {
+    until("a release", async || {
+        let released = backend.release(ReleaseRequest::new(lock_id)).await;
+        ensure!(released.as_ref().err().is_none_or(LockError::is_retryable), "{released:?}");
+        Ok(released.is_ok())
+    })
+    .await
 }
 
 /// The log-in works, because PgBouncer answers it; the first statement hangs.
@@ -265,12 +270,7 @@ mod long {
         });
         server.restart()?;
         rides.await??.release().await?;
-        until("a release", async || {
-            let released = backend.release(ReleaseRequest::new(held.lock_id)).await;
-            ensure!(released.as_ref().err().is_none_or(LockError::is_retryable), "{released:?}");
-            Ok(released.is_ok())
-        })
-        .await?;
+        is_released(&backend, held.lock_id).await?;
         ensure!(take(&backend, "k").await.fence.get() == 1);
         Ok(())
     }
