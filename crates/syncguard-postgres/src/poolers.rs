@@ -45,8 +45,8 @@ fn classify_pgbouncer(message: &str) -> Option<Class> {
         .map(|&(_, code, subject, message)| Class { code, subject, message })
 }
 
-/// What pgpool-II says with `XX000`, its SQLSTATE for nearly everything. A server's own `XX000` is a defect. It names
-/// the function that failed; pgpool names the file alone.
+/// A failure that pgpool-II reports with `XX000`, its SQLSTATE for nearly everything. A server's own `XX000` is a defect, and
+/// names the function that failed; pgpool names the file alone.
 pub(crate) fn failed_in_pgpool(error: &DbError) -> Option<Class> {
     let of_pgpool = error.code().code() == "XX000"
         && error.parsed_severity().is_none()

@@ -31,7 +31,7 @@ pub(crate) struct FredClient {
     refusals: Option<Mutex<Refusals>>,
 }
 
-/// What fred says about its own reconnections.
+/// The errors that fred reports of its own reconnections.
 struct Refusals {
     events: Receiver<(DriverError, Option<Server>)>,
     last: Option<DriverError>,

@@ -31,7 +31,7 @@ pub trait Servers: Send + Sync {
 
 /// A connection, or on a cluster the connections to its nodes.
 pub trait Service: Send + Sync {
-    /// What does not change while the connection lives.
+    /// The properties that stay the same while the connection lives.
     fn traits(&self) -> Traits;
 
     /// Returns whether a command can be sent, as far as the driver knows.
@@ -69,7 +69,7 @@ pub trait Service: Send + Sync {
     }
 }
 
-/// What calls have to know of a connection.
+/// The properties of a connection that calls have to know.
 #[derive(Clone, Copy, Debug)]
 pub struct Traits {
     /// It leads to a cluster.

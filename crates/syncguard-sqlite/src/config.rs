@@ -29,7 +29,7 @@ pub struct SqliteOptions {
     pub(crate) gate: Option<Passage>,
 }
 
-/// What hands operations to the writer thread, in place of the backend.
+/// The way of operations to the writer thread, if a test holds them back.
 #[derive(Clone)]
 pub(crate) struct Passage(pub(crate) Arc<dyn Fn(Sending) + Send + Sync>);
 

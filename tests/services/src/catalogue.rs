@@ -11,7 +11,7 @@ pub const LAST_RUN: &str = "28 November 2026";
 pub struct Release {
     /// `redis`, `valkey`, `postgres`, `pgbouncer`, `pgpool`, `etcd` or `mariadb`.
     pub name: &'static str,
-    /// What the program says about itself.
+    /// The version, as the program says it.
     pub version: &'static str,
     /// The package.
     pub source: Source,

@@ -6,7 +6,7 @@ use crate::value::{ErrorCode, LockError};
 
 use ErrorCode::{AuthFailed, InvalidArgument};
 
-/// What a fault of TLS means, and what to do about it. None is worth another try.
+/// A fault of TLS: its meaning, and the mend. No fault is worth another try.
 ///
 /// ```
 /// use syncguard_core::authoring::TlsFault;

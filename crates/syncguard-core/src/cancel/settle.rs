@@ -11,7 +11,7 @@ use crate::value::{Key, LockError, LockId, Timestamp, Ttl};
 
 /// How a backend cleans up an acquire whose outcome is unknown and whose lock is not wanted.
 pub trait Settle: LockBackend {
-    /// What makes a request that arrives late void: the [`Timestamp`] of a deadline, if the store refuses the request after
+    /// The reason why a request that arrives late is void: the [`Timestamp`] of a deadline, if the store refuses the request after
     /// it by its own clock; the [`Fence`](crate::Fence) of the key's counter that the request states, if the store refuses it
     /// once the counter is above.
     type VoidAfter: Copy + Ord + Debug + Send + Sync + 'static;

@@ -27,7 +27,7 @@ pub(super) fn fault(error: &DriverError) -> Option<&'static TlsFault> {
     TlsFault::find(details.split_once("error: ").map_or(details, |(_, fault)| fault))
 }
 
-/// What to do about it.
+/// The mend.
 pub(super) fn message(fault: &TlsFault) -> &'static str {
     if fault.is_no_tls() { SPEAKS_NO_TLS } else { fault.message }
 }

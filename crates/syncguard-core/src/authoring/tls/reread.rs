@@ -12,7 +12,7 @@ use crate::value::LockError;
 /// The name of a file's parameter, and its path.
 pub(super) type Source = (&'static str, PathBuf);
 
-/// What the files hold. Nothing is told of their contents: a path may lead to any file.
+/// A value that is made of files. Nobody is told of their contents: a path may lead to any file.
 pub(super) struct Reread<T> {
     sources: Vec<Source>,
     make: fn(&[Vec<u8>]) -> Result<T, LockError>,
@@ -50,13 +50,13 @@ impl<T: Clone> Reread<T> {
         Ok(Self { sources, make, last: Mutex::new(last) })
     }
 
-    /// What the files held when they were read last.
+    /// The value of the last contents that could be used.
     pub(super) fn last(&self) -> T {
         self.locked().made.clone()
     }
 
-    /// What the files hold now, or what they held when they could be used last. Contents are compared, since a time of
-    /// change is too coarse.
+    /// The value of the files as they are now, or else of the last contents that could be used. The files' contents are
+    /// compared, since a time of change is too coarse.
     pub(super) fn current(&self) -> T {
         let mut last = self.locked();
         let was_broken = std::mem::replace(&mut last.is_broken, false);
