@@ -63,7 +63,7 @@ pub use self::contract::loss_reason::LossReason;
 pub use self::contract::response::{Contention, ExtendResult, NotHeld, ReleaseResult};
 pub use self::locking::{
     AcquisitionOptions, AutoExtend, Backoff, Held, Jitter, LockConfig, LockGuard, Locker,
-    TryAcquired, acquire, lock, try_acquire,
+    TryAcquired, acquire, lock, run, try_acquire,
 };
 pub use self::value::{ErrorCode, Fence, IntoKey, IntoTtl, Key, LockError, LockId, Timestamp, Ttl};
 

@@ -9,8 +9,8 @@ use crate::common::{FaultyBackend, ReportedErrors, Trouble, is_locked, ms};
 use syncguard_core::contract::AcquireRequest;
 use syncguard_core::shared::ReleaseSource;
 use syncguard_core::{
-    AcquisitionOptions, AutoExtend, Backoff, CancellationToken, ErrorCode, Jitter, LockBackend,
-    LockConfig, Locker, acquire, lock, try_acquire,
+    AcquisitionOptions, AutoExtend, Backoff, CancellationToken, ErrorCode, Jitter, Key,
+    LockBackend, LockConfig, LockError, Locker, acquire, lock, run, try_acquire,
 };
 use tokio::time::{Instant, sleep, timeout};
 
@@ -45,6 +45,68 @@ async fn the_work_runs_under_the_lock_and_its_result_comes_back_untouched() {
     assert_eq!(result, Err("the work's own error"));
     assert_eq!(borrowed, [1]);
     assert!(!is_locked(&backend, KEY).await);
+}
+
+/// What a program's own error looks like.
+#[derive(Debug)]
+enum Failed {
+    Lock(LockError),
+    Work,
+}
+
+impl From<LockError> for Failed {
+    fn from(error: LockError) -> Self {
+        Self::Lock(error)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_result_has_the_failures_of_the_lock_its_loss_and_those_of_the_work() {
+    let backend = FaultyBackend::new();
+    // Renewed without a word about it: the TTL is 30 s.
+    let done: Result<u32, Failed> = run(&backend, KEY, async |held| {
+        sleep(ms(600_000)).await;
+        assert!(!held.is_lost());
+        Ok(42)
+    })
+    .await;
+    assert_eq!(done.expect("the lock is held"), 42);
+    assert!(!is_locked(&backend, KEY).await);
+
+    let failed: Result<(), Failed> =
+        Locker::new(backend.clone()).run(KEY, async |_| Err(Failed::Work)).await;
+    assert!(matches!(failed, Err(Failed::Work)), "{failed:?}");
+    assert!(!is_locked(&backend, KEY).await);
+
+    let mut steps = 0;
+    let config = LockConfig::new(KEY).with_auto_extend(AutoExtend::new().with_max_hold(ms(2_500)));
+    let lost: Result<(), Failed> = run(&backend, config, async |_| {
+        loop {
+            sleep(ms(1_000)).await;
+            steps += 1;
+        }
+    })
+    .await;
+    let Err(Failed::Lock(lost)) = lost else { panic!("the lock is lost: {lost:?}") };
+    assert_eq!(lost.code(), ErrorCode::LockLost);
+    assert_eq!(lost.to_string(), "the lock is over: its longest hold was reached (LockLost)");
+    assert!(!lost.is_retryable() && lost.key() == Key::new(KEY).ok().as_ref());
+    assert_eq!(steps, 2);
+    assert!(!is_locked(&backend, KEY).await);
+
+    // A loss to a store that is away says so.
+    backend.on_extend().fails = Some(ErrorCode::ServiceUnavailable);
+    let lost =
+        run(&backend, KEY, async |_| std::future::pending::<Result<(), LockError>>().await).await;
+    let lost = lost.expect_err("the store is away");
+    assert_eq!(lost.code(), ErrorCode::LockLost);
+    assert!(std::error::Error::source(&lost).is_some(), "{lost:?}");
+
+    held_elsewhere(&backend).await;
+    let config = LockConfig::new(KEY).with_wait_up_to(ms(100));
+    let busy: Result<(), LockError> =
+        run(&backend, config, async |_| panic!("it is held elsewhere")).await;
+    assert_eq!(busy.unwrap_err().code(), ErrorCode::AcquisitionTimeout);
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
+use crate::value::{ErrorCode, LockError};
+
 /// Why a lock is no longer held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -55,3 +57,10 @@ impl fmt::Display for LossReason {
 
 /// So that `?` takes the loss of [`Held::or_lost`](crate::Held::or_lost).
 impl Error for LossReason {}
+
+/// [`ErrorCode::LockLost`]. What the caller's error can be made from takes a loss as it takes any failure of the lock.
+impl From<LossReason> for LockError {
+    fn from(reason: LossReason) -> Self {
+        Self::new(ErrorCode::LockLost, reason.to_string())
+    }
+}

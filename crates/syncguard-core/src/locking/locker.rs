@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::acquire::{TryAcquired, acquire, try_acquire};
 use super::config::{LockConfig, Policy, policy_methods};
 use super::guard::{Held, LockGuard};
-use super::lock::lock;
+use super::lock::{lock, run};
 use crate::backend::LockBackend;
 use crate::value::{IntoKey, LockError};
 
@@ -62,6 +62,24 @@ impl<B: LockBackend> Locker<B> {
         F: Future,
     {
         lock(&self.backend, self.config(key), work).await
+    }
+
+    /// Runs work for as long as the lock of this key is held: see [`run`](crate::run()).
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](crate::run()).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`run`](crate::run()).
+    pub async fn run<W, F, T, E>(&self, key: impl IntoKey, work: W) -> Result<T, E>
+    where
+        W: FnOnce(Held<B::Fence>) -> F,
+        F: Future<Output = Result<T, E>>,
+        E: From<LockError>,
+    {
+        run(&self.backend, self.config(key), work).await
     }
 
     /// Takes the lock of this key, waiting for its turn: see [`acquire`](crate::acquire()).

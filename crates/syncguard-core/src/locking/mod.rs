@@ -22,6 +22,6 @@ pub use self::answers::unanswered;
 pub use self::config::{AutoExtend, LockConfig};
 pub use self::guard::{Held, LockGuard, Parting};
 pub use self::head::open_watch;
-pub use self::lock::lock;
+pub use self::lock::{lock, run};
 pub use self::locker::Locker;
 pub use self::window::{TriedInWindow, release_as, try_acquire_in_window};

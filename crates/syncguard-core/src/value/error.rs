@@ -31,6 +31,11 @@ pub enum ErrorCode {
     /// Raised by [`lock`](crate::lock()), [`acquire`](crate::acquire()) and [`Locker`](crate::Locker), never by a
     /// backend.
     AcquisitionTimeout,
+    /// The lock was lost before its work had ended, and the work was cut off: a step of it may have been carried out.
+    ///
+    /// Raised by [`run`](crate::run()), never by a backend. The message is that of the
+    /// [reason](crate::LossReason).
+    LockLost,
     /// The caller's cancellation token fired.
     Aborted,
     /// A failure that should not happen: a corrupt record, an exhausted fence counter, an answer
@@ -49,6 +54,7 @@ impl ErrorCode {
             Self::RateLimited => "RateLimited",
             Self::NetworkTimeout => "NetworkTimeout",
             Self::AcquisitionTimeout => "AcquisitionTimeout",
+            Self::LockLost => "LockLost",
             Self::Aborted => "Aborted",
             Self::Internal => "Internal",
         }
@@ -62,7 +68,11 @@ impl ErrorCode {
             | Self::RateLimited
             | Self::NetworkTimeout
             | Self::AcquisitionTimeout => true,
-            Self::AuthFailed | Self::InvalidArgument | Self::Aborted | Self::Internal => false,
+            Self::AuthFailed
+            | Self::InvalidArgument
+            | Self::LockLost
+            | Self::Aborted
+            | Self::Internal => false,
         }
     }
 }
