@@ -2,7 +2,7 @@
 
 use crate::common::FaultyBackend;
 use crate::common::store::SmallStore;
-use syncguard_core::authoring::{bound_holder, has_holder, holder_in};
+use syncguard_core::authoring::{as_recipe, bound_holder, has_holder, holder_in};
 use syncguard_core::contract::Holder;
 use syncguard_core::shared::ClientState;
 use syncguard_core::{ErrorCode, Fence, LockConfig, Locker, acquire, try_acquire};
@@ -46,7 +46,7 @@ async fn the_lock_decides_before_the_locker_and_the_backend() {
 
     let unnoted = Holder::new("backend").unwrap();
     let other = FaultyBackend::with_client_state(ClientState::default().with_holder(unnoted));
-    let recipe = key().with_recipe("election");
+    let recipe = as_recipe(key(), "election");
     assert_eq!(asked(&other, recipe).await, Some(texts("backend", Some("election"))));
 
     let locker = Locker::new(backend.clone()).with_holder("locker").with_note("");

@@ -24,11 +24,12 @@ mod lock_set;
 mod outage;
 mod rw_lock;
 mod semaphore;
+mod settings;
 mod ticks;
 mod wait_limit;
 
 pub use self::election::{Election, ElectionHandle, Term, TermEnd};
-pub use self::lock_set::{LockSet, lock_all};
+pub use self::lock_set::{LockSet, lock_all, try_lock_all};
 pub use self::rw_lock::{ReadGuard, RwLock, WriteGuard};
 pub use self::semaphore::{Permit, Semaphore};
 pub use self::ticks::{Missed, Schedule, StartedTick, Tick, TickOutcome, TickStatus, Ticks};

@@ -4,10 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 use futures_util::future::{join_all, select_all};
-use syncguard_core::authoring::owes_a_pause;
+use syncguard_core::authoring::{as_recipe, owes_a_pause};
 use syncguard_core::contract::Holder;
 use syncguard_core::{
-    AutoExtend, ErrorCode, IntoKey, Key, LockBackend, LockConfig, LockError, LockGuard, LossReason,
+    Contention, ErrorCode, IntoKey, Key, LockBackend, LockConfig, LockError, LockGuard, LossReason,
     ReleaseResult, TryAcquired, try_acquire,
 };
 use tokio::time::Instant;
@@ -31,7 +31,7 @@ const MOST_AT_ONCE: usize = 16;
 /// them is held, those behind it are given back, and it is waited for. So a caller that waits holds only keys that come
 /// before. Locks with a [minimum hold](LockConfig::with_min_hold) are asked for one by one.
 ///
-/// All locks are kept alive: a configuration without a plan gets [`AutoExtend::new`]. The longest time limit among the
+/// All locks are kept alive: a configuration without a plan gets [`AutoExtend::new`](syncguard_core::AutoExtend::new). The longest time limit among the
 /// configurations is the limit for all of the waiting: for the time in which others hold a lock of the set, and not for
 /// requests for locks that are free. A lock whose configuration has no retries is not waited for. Put a cancellation token
 /// into each configuration, because each lock may have to be waited for.
@@ -69,16 +69,8 @@ where
 {
     let configs = in_order(locks.into_iter().map(Into::into).collect())?;
     let limit = configs.iter().map(|(_, config)| config.acquisition().timeout).max();
-    let has_min_hold = configs.iter().any(|(_, config)| config.min_hold().is_some());
-    let most = if has_min_hold { 1 } else { MOST_AT_ONCE };
-    let mut taking = Taking {
-        backend,
-        size: configs.len(),
-        limit: limit.unwrap_or_default(),
-        waited: Duration::ZERO,
-        last_answer: Duration::ZERO,
-        locks: Vec::with_capacity(configs.len()),
-    };
+    let most = most_at_once(&configs);
+    let mut taking = Taking::new(backend, configs.len(), limit.unwrap_or_default());
     let mut at_once = 1;
     while let rest @ [_, ..] = &configs[taking.locks.len()..] {
         let asked = &rest[..at_once.min(rest.len())];
@@ -95,14 +87,39 @@ where
             }
         };
     }
-    let set = LockSet { locks: taking.locks };
-    if set.is_lost() {
-        return Err(LockError::new(
-            ErrorCode::ServiceUnavailable,
-            "a lock of the set was lost while another one was waited for; none of them is held",
-        ));
+    taking.set()
+}
+
+/// Takes several locks if all of them are free right now, or none of them: see [`lock_all`]. Waiting settings do not count.
+///
+/// # Errors
+///
+/// As [`lock_all`], without `AcquisitionTimeout`.
+///
+/// # Cancel safety
+///
+/// Safe: dropping the future leaves no lock behind.
+pub async fn try_lock_all<B, I>(backend: &B, locks: I) -> Result<TryAcquired<LockSet<B>>, LockError>
+where
+    B: LockBackend,
+    I: IntoIterator<Item: Into<LockConfig>>,
+{
+    let configs = in_order(locks.into_iter().map(Into::into).collect())?;
+    let mut taking = Taking::new(backend, configs.len(), Duration::ZERO);
+    for asked in configs.chunks(most_at_once(&configs)) {
+        match taking.take_free(asked).await {
+            Ok(()) => {}
+            Err(Gap::Busy(contention)) => return Ok(TryAcquired::Busy(contention)),
+            Err(Gap::Failed(error)) => return Err(error),
+        }
     }
-    Ok(set)
+    taking.set().map(TryAcquired::Acquired)
+}
+
+/// A lock with a minimum hold that is given back stays locked, so such locks are asked for one by one.
+fn most_at_once(configs: &[(Key, LockConfig)]) -> usize {
+    let has_min_hold = configs.iter().any(|(_, config)| config.min_hold().is_some());
+    if has_min_hold { 1 } else { MOST_AT_ONCE }
 }
 
 /// The set while its locks are taken.
@@ -119,11 +136,30 @@ struct Taking<'a, B: LockBackend> {
 
 /// Why a lock was not taken at the first try.
 enum Gap {
-    Busy,
+    Busy(Contention),
     Failed(LockError),
 }
 
-impl<B: LockBackend> Taking<'_, B> {
+impl<'a, B: LockBackend> Taking<'a, B> {
+    fn new(backend: &'a B, size: usize, limit: Duration) -> Self {
+        let (waited, last_answer) = (Duration::ZERO, Duration::ZERO);
+        Self { backend, size, limit, waited, last_answer, locks: Vec::with_capacity(size) }
+    }
+
+    /// # Errors
+    ///
+    /// `ServiceUnavailable` if a lock is lost.
+    fn set(self) -> Result<LockSet<B>, LockError> {
+        let set = LockSet { locks: self.locks };
+        if set.is_lost() {
+            return Err(LockError::new(
+                ErrorCode::ServiceUnavailable,
+                "a lock of the set was lost while another one was waited for; none of them is held",
+            ));
+        }
+        Ok(set)
+    }
+
     /// Asks for all of these locks at once, and keeps those before the first that is not free, or whose request has
     /// failed.
     async fn take_free(&mut self, configs: &[(Key, LockConfig)]) -> Result<(), Gap> {
@@ -131,7 +167,7 @@ impl<B: LockBackend> Taking<'_, B> {
             && self.can_wait(config)
             && owes_a_pause(self.backend.client_state(), key)
         {
-            return Err(Gap::Busy);
+            return Err(Gap::Busy(Contention::unknown()));
         }
         let (sent, backend) = (Instant::now(), self.backend);
         let tries = configs.iter().map(|(key, config)| async move {
@@ -145,7 +181,7 @@ impl<B: LockBackend> Taking<'_, B> {
         for (key, answer) in answers {
             match answer.map_err(Gap::Failed)? {
                 TryAcquired::Acquired(guard) => self.locks.push((key.clone(), guard)),
-                TryAcquired::Busy(_) => return Err(Gap::Busy),
+                TryAcquired::Busy(contention) => return Err(Gap::Busy(contention)),
             }
         }
         Ok(())
@@ -169,8 +205,8 @@ impl<B: LockBackend> Taking<'_, B> {
         gap: Gap,
     ) -> Result<LockGuard<B>, LockError> {
         let (limit, counts) = match gap {
-            Gap::Busy if self.can_wait(config) => (self.limit_after(self.waited), true),
-            Gap::Busy => return Err(self.timeout_error(key, config, None)),
+            Gap::Busy(_) if self.can_wait(config) => (self.limit_after(self.waited), true),
+            Gap::Busy(_) => return Err(self.timeout_error(key, config, None)),
             // An outage is no wait, and after it there is the whole time for one.
             Gap::Failed(_) if !config.ride_out().is_zero() => {
                 (self.limit_after(Duration::ZERO), false)
@@ -210,8 +246,7 @@ fn in_order(configs: Vec<LockConfig>) -> Result<Vec<(Key, LockConfig)>, LockErro
     let mut keyed = Vec::with_capacity(configs.len());
     for config in configs {
         config.check()?;
-        let plan = config.auto_extend().unwrap_or(AutoExtend::new());
-        let config = config.with_auto_extend(plan).with_recipe(RECIPE);
+        let config = as_recipe(config, RECIPE);
         keyed.push((config.key()?.clone(), config));
     }
     keyed.sort_by(|(one, _), (other, _)| one.cmp(other));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::common::{Connection, is_locked, ms};
 use syncguard_core::contract::{Holder, ReleaseRequest, TIME_TOLERANCE};
 use syncguard_core::diagnostics::get_by_key_raw;
-use syncguard_core::{CancellationToken, DynBackend, ErrorCode, LockBackend};
+use syncguard_core::{CancellationToken, DynBackend, ErrorCode, LockBackend, LockConfig};
 use syncguard_memory::{MemoryBackend, TestStore};
 use syncguard_recipes::{Election, ElectionHandle, TermEnd};
 use tokio::task::JoinHandle;
@@ -36,8 +36,7 @@ impl Candidate {
     /// Starts a candidate whose work ends when it is told to.
     fn start<B: LockBackend<Fence = syncguard_core::Fence>>(backend: B) -> Self {
         let (shutdown, terms) = (CancellationToken::new(), Arc::default());
-        let election = Election::new(backend, KEY)
-            .with_ttl(TTL)
+        let election = Election::new(backend, LockConfig::new(KEY).with_ttl(TTL))
             .with_shutdown(shutdown.clone())
             .with_grace(ms(100));
         let handle = election.handle();
@@ -88,7 +87,8 @@ async fn one_leads_and_at_shutdown_the_next_one_does() {
 #[tokio::test(start_paused = true)]
 async fn a_term_says_that_it_is_one() {
     let store = MemoryBackend::new();
-    let held_by = async |election: Election<MemoryBackend>| {
+    let held_by = async |config: LockConfig| {
+        let election = Election::new(store.clone(), config);
         let (handle, shutdown) = (election.handle(), CancellationToken::new());
         let run = tokio::spawn(election.with_shutdown(shutdown.clone()).run(async |term| {
             term.lost().await;
@@ -100,13 +100,12 @@ async fn a_term_says_that_it_is_one() {
         term.info.holder.map(|it| (it.label().to_owned(), it.note().map(str::to_owned)))
     };
     let texts = |label: &str, note: &str| Some((label.to_owned(), Some(note.to_owned())));
-    let election = || Election::new(store.clone(), KEY);
+    let named = |label: &str| LockConfig::new(KEY).with_holder(label);
     let here = Holder::this_process();
-    assert_eq!(held_by(election()).await, texts(here.label(), "election"));
-    assert_eq!(held_by(election().with_holder("web")).await, texts("web", "election"));
-    let noted = election().with_holder("web").with_note("run 4711");
-    assert_eq!(held_by(noted).await, texts("web", "run 4711"));
-    assert_eq!(held_by(election().with_holder("")).await, None);
+    assert_eq!(held_by(LockConfig::new(KEY)).await, texts(here.label(), "election"));
+    assert_eq!(held_by(named("web")).await, texts("web", "election"));
+    assert_eq!(held_by(named("web").with_note("run 4711")).await, texts("web", "run 4711"));
+    assert_eq!(held_by(named("")).await, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,7 +165,7 @@ async fn work_that_does_not_listen_is_dropped_in_time() {
     }
     let line = Connection::new();
     let noted = Arc::new(Mutex::new(None));
-    let election = Election::new(line.clone(), KEY).with_ttl(TTL);
+    let election = Election::new(line.clone(), LockConfig::new(KEY).with_ttl(TTL));
     let handle = election.handle();
     let note = Arc::clone(&noted);
     tokio::spawn(election.run(async move |term| {
@@ -198,7 +197,7 @@ async fn work_that_does_not_listen_is_dropped_in_time() {
 async fn after_a_stall_the_work_is_not_touched_any_more() {
     let line = Connection::new();
     let touched = Arc::new(AtomicU32::new(0));
-    let election = Election::new(line.clone(), KEY).with_ttl(TTL);
+    let election = Election::new(line.clone(), LockConfig::new(KEY).with_ttl(TTL));
     let handle = election.handle();
     let count = Arc::clone(&touched);
     tokio::spawn(election.run(async move |_term| {
@@ -237,7 +236,7 @@ async fn work_that_ends_is_a_resignation_and_a_dropped_run_gives_the_lock_back()
     let line = Connection::new();
     let runs = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&runs);
-    let election = Election::new(line.clone(), KEY).with_ttl(TTL);
+    let election = Election::new(line.clone(), LockConfig::new(KEY).with_ttl(TTL));
     let run = election.run(async move |term| {
         count.fetch_add(1, Ordering::Relaxed);
         if count.load(Ordering::Relaxed) == 3 {
@@ -256,13 +255,14 @@ async fn spawned_work_is_told_when_the_run_is_dropped() {
     let line = Connection::new();
     let (sender, token) = tokio::sync::oneshot::channel();
     let mut sender = Some(sender);
-    let run = Election::new(line.clone(), KEY).with_ttl(TTL).run(async move |term| {
-        if let Some(sender) = sender.take() {
-            let _ =
-                sender.send((term.lost_token(), tokio::spawn(async move { term.lost().await })));
-        }
-        std::future::pending::<()>().await;
-    });
+    let run =
+        Election::new(line.clone(), LockConfig::new(KEY).with_ttl(TTL)).run(async move |term| {
+            if let Some(sender) = sender.take() {
+                let _ = sender
+                    .send((term.lost_token(), tokio::spawn(async move { term.lost().await })));
+            }
+            std::future::pending::<()>().await;
+        });
     assert!(timeout(ms(100), run).await.is_err());
     let (token, spawned) = token.await.unwrap();
     timeout(ms(10), token.cancelled()).await.expect("the token fires at once");
@@ -281,10 +281,15 @@ async fn the_campaign_outlives_an_outage_and_ends_for_what_no_retry_gets_over() 
     line.cut(false);
     candidate.leads(true).await;
 
+    let config = || LockConfig::new(KEY);
     let bad = [
         Election::new(line.clone(), ""),
-        Election::new(line.clone(), KEY).with_ttl(Duration::ZERO),
-        Election::new(line.clone(), KEY).with_ttl(TTL).with_notice(TTL / 2 + ms(1)),
+        Election::new(line.clone(), config().with_ttl(Duration::ZERO)),
+        Election::new(line.clone(), config().with_wait_up_to(TTL)),
+        Election::new(line.clone(), config().with_ride_out(TTL)),
+        Election::new(line.clone(), config().with_cancellation(CancellationToken::new())),
+        Election::new(line.clone(), LockConfig::new(KEY).with_ttl(TTL))
+            .with_notice(TTL / 2 + ms(1)),
         Election::new(line.clone(), KEY).with_notice(Duration::ZERO),
         Election::new(line.clone(), KEY).with_grace(Duration::MAX),
     ];

@@ -14,7 +14,7 @@ use syncguard_core::{
     LossReason, ReleaseResult, try_acquire,
 };
 use syncguard_memory::TestStore;
-use syncguard_recipes::lock_all;
+use syncguard_recipes::{lock_all, try_lock_all};
 use tokio::time::{Instant, sleep, timeout};
 
 const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -41,6 +41,24 @@ async fn all_of_them_are_held_each_with_its_fence_and_released_in_one_go() {
     for key in ["a", "b", "c"] {
         assert!(!is_locked(&line, key).await);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_waiting_it_is_all_or_none_in_one_round_trip() {
+    let line = Connection::new();
+    let held = try_acquire(&line, "b").await.unwrap().acquired().unwrap();
+    let started = Instant::now();
+    let tried = try_lock_all(&line, ["c", "a", "b"]).await.unwrap();
+    assert!(tried.is_busy() && started.elapsed() == line.takes, "{tried:?}");
+    sleep(2 * line.takes).await;
+    for key in ["a", "c"] {
+        assert!(!is_locked(&line, key).await, "{key} is given back");
+    }
+    held.release().await.unwrap();
+    let set = try_lock_all(&line, ["c", "a", "b"]).await.unwrap().acquired().unwrap();
+    assert_eq!(set.len(), 3);
+    let twice = try_lock_all(&line, ["a", "a"]).await.unwrap_err();
+    assert_eq!(twice.code(), ErrorCode::InvalidArgument);
 }
 
 /// 100 keys in eleven round trips: 1, 2, 4, 8 and seven times 16, the last ones fewer.

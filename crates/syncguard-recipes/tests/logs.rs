@@ -9,8 +9,8 @@ use syncguard_core::authoring::hash_key;
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Holder, ReleaseRequest};
 use syncguard_core::diagnostics::get_by_key_raw;
 use syncguard_core::{
-    CancellationToken, ErrorCode, Fence, IntoKey as _, LockBackend, LockError, ReleaseResult,
-    forward,
+    CancellationToken, ErrorCode, Fence, IntoKey as _, LockBackend, LockConfig, LockError,
+    ReleaseResult, forward,
 };
 use syncguard_memory::MemoryBackend;
 use syncguard_recipes::{Election, Schedule, Ticks};
@@ -31,8 +31,8 @@ async fn the_begin_and_the_end_of_each_term_are_logged() {
     let (log, _subscriber) = LogLines::collect();
     let line = Connection::new();
     let shutdown = CancellationToken::new();
-    let election =
-        Election::new(line.clone(), KEY).with_ttl(ms(3_000)).with_shutdown(shutdown.clone());
+    let election = Election::new(line.clone(), LockConfig::new(KEY).with_ttl(ms(3_000)))
+        .with_shutdown(shutdown.clone());
     let handle = election.handle();
     let run = tokio::spawn(election.run(async |term| {
         term.lost().await;
@@ -70,7 +70,7 @@ async fn the_begin_and_the_end_of_each_term_are_logged() {
     assert_eq!(loud(&log), [end(3, "shutdown")]);
 
     // A run that is dropped ends its term, too.
-    let election = Election::new(line.clone(), KEY).with_holder("web-7f9c");
+    let election = Election::new(line.clone(), LockConfig::new(KEY).with_holder("web-7f9c"));
     let run = tokio::spawn(election.run(async |_| std::future::pending().await));
     // Its process had the key for long, and leaves it free for a moment.
     sleep(ms(200)).await;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::common::{Connection, is_locked, ms};
 use syncguard_core::inventory::ListRequest;
 use syncguard_core::{
-    DynBackend, ErrorCode, Fence, IntoKey as _, LockBackend, LossReason, try_acquire,
+    AcquisitionOptions, CancellationToken, DynBackend, ErrorCode, Fence, IntoKey as _, LockBackend,
+    LockConfig, LossReason, try_acquire,
 };
 use syncguard_memory::{MemoryBackend, TestStore};
 use syncguard_recipes::{ReadGuard, RwLock, WriteGuard};
@@ -24,7 +25,7 @@ fn process(store: &MemoryBackend) -> RwLock<Connection> {
 }
 
 fn of(line: &Connection, slots: u32) -> RwLock<Connection> {
-    RwLock::new(line.clone(), KEY, slots).unwrap().with_ttl(ms(900)).with_wait_up_to(MINUTE)
+    RwLock::new(line.clone(), LockConfig::new(KEY).with_ttl(ms(900)).with_wait_up_to(MINUTE), slots)
 }
 
 /// The live locks of the store, in order.
@@ -69,16 +70,23 @@ async fn what_it_costs() {
 #[tokio::test(start_paused = true)]
 async fn bad_arguments_are_refused_before_anything_is_sent() {
     let line = Connection::new();
-    for (key, slots) in [("", 4), ("it", 0), ("it", 65), (&"k".repeat(505), 4)] {
-        let error = RwLock::new(line.clone(), key, slots).unwrap_err();
-        assert_eq!(error.code(), ErrorCode::InvalidArgument);
+    let set = || LockConfig::new(KEY);
+    let retries = AcquisitionOptions::new().with_max_retries(3);
+    for (config, slots) in [
+        (LockConfig::new(""), 4),
+        (set(), 0),
+        (set(), 65),
+        (LockConfig::new("k".repeat(505)), 4),
+        (set().with_ttl(Duration::ZERO), 4),
+        (set().with_min_hold(ms(10)), 4),
+        (set().with_acquisition(retries), 4),
+    ] {
+        let lock = RwLock::new(line.clone(), config, slots);
+        assert_eq!(lock.read().await.unwrap_err().code(), ErrorCode::InvalidArgument);
+        assert_eq!(lock.try_write().await.unwrap_err().code(), ErrorCode::InvalidArgument);
     }
-    let lock = RwLock::new(line.clone(), "k".repeat(504), 64).unwrap().with_ttl(Duration::ZERO);
-    assert_eq!(lock.read().await.unwrap_err().code(), ErrorCode::InvalidArgument);
-    assert_eq!(lock.write().await.unwrap_err().code(), ErrorCode::InvalidArgument);
     assert_eq!(line.counts.commands(), 0);
-    lock.with_ttl(ms(900)).write().await.unwrap_err();
-    let longest = RwLock::new(line.clone(), "k".repeat(504), 64).unwrap();
+    let longest = RwLock::new(line.clone(), "k".repeat(504), 64);
     drop(longest.write().await.unwrap());
 }
 
@@ -315,13 +323,39 @@ async fn a_read_belongs_to_the_task_that_asked_for_it() {
     reader.await.unwrap();
     writes(ms(0)).await.unwrap();
 
-    let (read, brief) = (lock.read().await.unwrap(), lock.clone().with_wait_up_to(ms(300)));
+    let (read, other) = (lock.read().await.unwrap(), lock.clone());
     let written = tokio::spawn(async move {
         let _read = read;
-        brief.write().await.map(drop)
+        other.write().await.map(drop)
     });
     assert_eq!(written.await.unwrap().unwrap_err().code(), ErrorCode::AcquisitionTimeout);
     writes(ms(0)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_ridden_out_and_a_token_ends_the_wait() {
+    let store = MemoryBackend::new();
+    let line = Connection::of(&store);
+    let token = CancellationToken::new();
+    let config = LockConfig::new(KEY).with_ride_out(MINUTE).with_cancellation(token.clone());
+    let lock = RwLock::new(line.clone(), config, SLOTS);
+    for writes in [false, true] {
+        line.cut(true);
+        let (waiting, lock) = (lock.clone(), lock.clone());
+        let waiting = tokio::spawn(async move {
+            if writes { waiting.write().await.map(drop) } else { waiting.read().await.map(drop) }
+        });
+        sleep(MINUTE / 2).await;
+        line.cut(false);
+        waiting.await.unwrap().unwrap();
+        drop(lock);
+    }
+    let held = process(&store).write().await.unwrap();
+    let waiting = tokio::spawn(async move { lock.read().await.map(drop) });
+    sleep(ms(500)).await;
+    token.cancel();
+    assert_eq!(waiting.await.unwrap().unwrap_err().code(), ErrorCode::Aborted);
+    drop(held);
 }
 
 /// However late the gate or the slots become free, and however long the store takes to answer.
@@ -331,7 +365,8 @@ async fn the_limit_counts_waiting_alone_and_errors_name_all_of_it() {
     for (delay, gate_free_at) in [(0, 4_990), (20, 4_970), (50, 3_000), (50, 4_880), (50, 4_940)] {
         for (writes, reader_stays) in [(true, false), (true, true), (false, false), (false, true)] {
             let store = TestStore::new();
-            let process = || RwLock::new(store.clone(), KEY, 1).unwrap().with_wait_up_to(limit);
+            let process =
+                || RwLock::new(store.clone(), LockConfig::new(KEY).with_wait_up_to(limit), 1);
             let (gate, reads) = (format!("{KEY}:rw:gate"), format!("{KEY}:rw:0"));
             let gate = try_acquire(&store, gate).await.unwrap().acquired().unwrap();
             let mut read = try_acquire(&store, reads).await.unwrap().acquired();
@@ -422,14 +457,14 @@ async fn processes_with_different_numbers_are_safe() {
     first.release().await.unwrap();
     for _ in 0..8 {
         let reads: Vec<_> = [large.read().await.unwrap()].into();
-        assert!(small.try_write().await.unwrap().is_none(), "slot {}", reads[0].slot());
+        assert!(small.try_write().await.unwrap().is_busy(), "slot {}", reads[0].slot());
         sleep(ms(20)).await;
         drop(reads);
         sleep(ms(20)).await;
     }
     let write = small.write().await.unwrap();
     assert_eq!(locks(&store).await.len(), 17);
-    assert!(large.try_read().await.unwrap().is_none());
+    assert!(large.try_read().await.unwrap().is_busy());
     assert!(write.fence().get() > 160_000_000_000);
     // A smaller number later changes nothing.
     write.release().await.unwrap();
@@ -459,16 +494,18 @@ async fn no_order_lets_readers_and_writers_with_different_numbers_meet() {
     let mut orders = 0;
     'orders: for order in 0..9_usize.pow(STEPS) {
         let store = MemoryBackend::new();
-        let start = |slots| (RwLock::new(store.clone(), KEY, slots).unwrap(), Use::Nothing);
+        let start = |slots| (RwLock::new(store.clone(), KEY, slots), Use::Nothing);
         let mut processes = [4, 1, 2].map(start);
         let mut of_the_dead = Vec::new();
         for step in 0..STEPS {
             let (number, what) = (order / 9_usize.pow(step) % 9 / 3, order / 9_usize.pow(step) % 3);
             let (lock, present) = &mut processes[number];
             *present = match (std::mem::replace(present, Use::Nothing), what) {
-                (Use::Nothing, 0) => lock.try_read().await.unwrap().map_or(Use::Nothing, Use::Read),
+                (Use::Nothing, 0) => {
+                    lock.try_read().await.unwrap().acquired().map_or(Use::Nothing, Use::Read)
+                }
                 (Use::Nothing, 1) => {
-                    lock.try_write().await.unwrap().map_or(Use::Nothing, Use::Write)
+                    lock.try_write().await.unwrap().acquired().map_or(Use::Nothing, Use::Write)
                 }
                 (Use::Write(write), 0) => Use::Read(write.downgrade()),
                 (Use::Write(write), 1) => {
@@ -513,7 +550,7 @@ async fn more_processes_than_slots_wait_for_one() {
     let second = of(&lines[1], 2).read().await.unwrap();
     assert_ne!(first.slot(), second.slot());
     let third = of(&lines[2], 2);
-    assert!(third.try_read().await.unwrap().is_none());
+    assert!(third.try_read().await.unwrap().is_busy());
     sleep(ms(20)).await;
     let waiting = tokio::spawn(async move { third.read().await.unwrap() });
     sleep(ms(200)).await;
@@ -531,7 +568,7 @@ async fn more_processes_than_slots_wait_for_one() {
 async fn nobody_begins_after_the_loss_of_the_gate() {
     for writes in [false, true] {
         let store = TestStore::new();
-        let process = || RwLock::new(store.clone(), KEY, 1).unwrap().with_ttl(ms(900));
+        let process = || RwLock::new(store.clone(), LockConfig::new(KEY).with_ttl(ms(900)), 1);
         let read = process().read().await.unwrap();
         sleep(ms(20)).await;
         let other = process();
@@ -554,7 +591,8 @@ async fn nobody_begins_after_the_loss_of_the_gate() {
 #[tokio::test(start_paused = true)]
 async fn a_loss_is_heard_and_the_next_read_begins_anew() {
     let line = Connection::new();
-    let lock = RwLock::new(DynBackend::new(line.clone()), KEY, 1).unwrap().with_ttl(ms(300));
+    let lock =
+        RwLock::new(DynBackend::new(line.clone()), LockConfig::new(KEY).with_ttl(ms(300)), 1);
     let steal = async || {
         let page = line.store.inventory().unwrap().list_locks(ListRequest::new()).await.unwrap();
         for info in page.entries {
@@ -599,7 +637,7 @@ fn futures_are_small() {
 async fn a_late_gate_cuts_off_no_request_for_a_free_slot() {
     for free_at in (4_700..=4_945).step_by(5) {
         let store = TestStore::new();
-        let process = || RwLock::new(store.clone(), KEY, 8).unwrap();
+        let process = || RwLock::new(store.clone(), KEY, 8);
         let (held, lock) = (process().write().await.unwrap(), process());
         store.set_delay(ms(50));
         let waiting = tokio::spawn(async move { lock.write().await.map(drop) });

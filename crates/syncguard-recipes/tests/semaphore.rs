@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use crate::common::{Connection, is_locked, ms};
 use syncguard_core::contract::{KeySignal, TIME_TOLERANCE};
+use syncguard_core::diagnostics::get_by_key_raw;
 use syncguard_core::{
-    AcquisitionOptions, ErrorCode, Jitter, LockError, LockGuard, ReleaseResult, try_acquire,
+    AcquisitionOptions, CancellationToken, ErrorCode, Jitter, LockConfig, LockError, LockGuard,
+    ReleaseResult, try_acquire,
 };
 use syncguard_memory::MemoryBackend;
 use syncguard_recipes::{Permit, Semaphore};
@@ -21,7 +23,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 fn semaphore(line: &Connection, permits: u32) -> Semaphore<Connection> {
     let patient = AcquisitionOptions::new().with_timeout(ms(600_000));
-    Semaphore::new(line.clone(), KEY, permits).unwrap().with_acquisition(patient)
+    Semaphore::new(line.clone(), LockConfig::new(KEY).with_acquisition(patient), permits)
 }
 
 /// Starts a task that waits for a permit.
@@ -36,7 +38,7 @@ async fn there_are_so_many_and_each_has_a_slot_and_a_fence() {
     let downloads = semaphore(&line, 3);
     let mut permits = Vec::new();
     for _ in 0..3 {
-        permits.push(downloads.try_acquire().await.unwrap().unwrap());
+        permits.push(downloads.try_acquire().await.unwrap().acquired().unwrap());
     }
     let mut slots: Vec<_> = permits.iter().map(Permit::slot).collect();
     slots.sort_unstable();
@@ -45,17 +47,17 @@ async fn there_are_so_many_and_each_has_a_slot_and_a_fence() {
         assert!(is_locked(&line, &format!("downloads:permit:{slot}")).await);
     }
     let before = line.counts.commands();
-    assert!(downloads.try_acquire().await.unwrap().is_none());
+    assert!(downloads.try_acquire().await.unwrap().is_busy());
     assert_eq!(line.counts.commands(), before, "all of them are ours");
 
     // Another process has to ask for each slot.
     let other = Connection::of(&line.store);
-    assert!(semaphore(&other, 3).try_acquire().await.unwrap().is_none());
+    assert!(semaphore(&other, 3).try_acquire().await.unwrap().is_busy());
     assert_eq!(other.counts.commands(), 3);
 
     let (last, slot) = (permits[1].fence(), permits[1].slot());
     assert_eq!(permits.remove(1).release().await.unwrap(), ReleaseResult::Released);
-    let again = downloads.try_acquire().await.unwrap().unwrap();
+    let again = downloads.try_acquire().await.unwrap().acquired().unwrap();
     assert_eq!(again.slot(), slot);
     assert!(again.fence() > last);
 }
@@ -86,19 +88,22 @@ async fn with_room_it_takes_one_round_trip() {
 #[tokio::test(start_paused = true)]
 async fn bad_arguments_are_refused() {
     let line = Connection::new();
-    let made = [
+    let retries = AcquisitionOptions::new().with_max_retries(3);
+    let bad = [
         Semaphore::new(line.clone(), "", 1),
         Semaphore::new(line.clone(), KEY, 0),
         Semaphore::new(line.clone(), KEY, 1025),
         Semaphore::new(line.clone(), "k".repeat(501), 1),
+        Semaphore::new(line.clone(), LockConfig::new(KEY).with_ttl(Duration::ZERO), 1),
+        Semaphore::new(line.clone(), LockConfig::new(KEY).with_acquisition(retries), 1),
     ];
-    for made in made {
-        assert_eq!(made.unwrap_err().code(), ErrorCode::InvalidArgument);
+    for bad in bad {
+        assert_eq!(bad.permits(), 0);
+        assert_eq!(bad.acquire().await.unwrap_err().code(), ErrorCode::InvalidArgument);
+        assert_eq!(bad.try_acquire().await.unwrap_err().code(), ErrorCode::InvalidArgument);
+        assert_eq!(bad.set_permits(2).unwrap_err().code(), ErrorCode::InvalidArgument);
     }
-    Semaphore::new(line.clone(), "k".repeat(500), 1024).unwrap();
-    let bad = Semaphore::new(line.clone(), KEY, 1).unwrap().with_ttl(Duration::ZERO);
-    assert_eq!(bad.acquire().await.unwrap_err().code(), ErrorCode::InvalidArgument);
-    assert_eq!(bad.try_acquire().await.unwrap_err().code(), ErrorCode::InvalidArgument);
+    assert_eq!(Semaphore::new(line.clone(), "k".repeat(500), 1024).permits(), 1024);
     assert_eq!(line.counts.commands(), 0);
 }
 
@@ -107,9 +112,9 @@ async fn bad_arguments_are_refused() {
 async fn keys_of_slots_are_as_documented_and_fit() {
     let line = Connection::new();
     let rest = "k".repeat(495);
-    let longest = Semaphore::new(line.clone(), format!("cafe\u{301}{rest}"), 1024).unwrap();
+    let longest = Semaphore::new(line.clone(), format!("cafe\u{301}{rest}"), 1024);
     let mut permits = Vec::new();
-    while let Some(permit) = longest.try_acquire().await.unwrap() {
+    while let Some(permit) = longest.try_acquire().await.unwrap().acquired() {
         permits.push(permit);
     }
     assert_eq!(permits.len(), 1024);
@@ -162,10 +167,10 @@ async fn callers_that_nobody_polls_keep_no_permit_from_the_others() {
     let started = Instant::now();
     let permit = downloads.acquire().await.unwrap();
     assert!(started.elapsed() < ms(20_000), "{:?}", started.elapsed());
-    assert!(downloads.try_acquire().await.unwrap().is_none());
+    assert!(downloads.try_acquire().await.unwrap().is_busy());
     assert!(permit.release().await.unwrap().is_released());
     sleep(ms(20_000)).await;
-    let permit = downloads.try_acquire().await.unwrap().expect("nobody else asks");
+    let permit = downloads.try_acquire().await.unwrap().acquired().expect("nobody else asks");
     assert!(permit.release().await.unwrap().is_released());
     // They go on when they are polled again. An answer that was left unread for too long is not used.
     for stuck in stuck {
@@ -182,7 +187,7 @@ async fn the_time_limit_and_no_retries() {
     let held = semaphore(&line, 1).acquire().await.unwrap();
     let other = Connection::of(&line.store);
     let limit = AcquisitionOptions::new().with_timeout(ms(3_000));
-    let brief = Semaphore::new(other.clone(), KEY, 1).unwrap().with_acquisition(limit);
+    let brief = Semaphore::new(other.clone(), LockConfig::new(KEY).with_acquisition(limit), 1);
     let started = Instant::now();
     let (one, two) = tokio::join!(brief.acquire(), brief.acquire());
     for error in [one.unwrap_err(), two.unwrap_err()] {
@@ -190,10 +195,42 @@ async fn the_time_limit_and_no_retries() {
     }
     assert!(started.elapsed() <= ms(3_100));
     let before = other.counts.commands();
-    let never = brief.clone().with_acquisition(limit.with_max_retries(0));
+    let never = LockConfig::new(KEY).with_acquisition(limit.with_max_retries(0));
+    let never = Semaphore::new(other.clone(), never, 1);
     assert_eq!(never.acquire().await.unwrap_err().code(), ErrorCode::AcquisitionTimeout);
     assert_eq!(other.counts.commands(), before + 1);
     drop(held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_ridden_out_and_a_token_ends_the_wait() {
+    let line = Connection::new();
+    let config = || LockConfig::new(KEY).with_holder("web-7f9c").with_ride_out(MINUTE);
+    let patient = Semaphore::new(line.clone(), config(), 1);
+    line.cut(true);
+    let waiting = waiter(&patient);
+    // An outage is no wait: the limit for that is five seconds.
+    sleep(MINUTE / 2).await;
+    line.cut(false);
+    let permit = waiting.await.unwrap().unwrap();
+    let slot = get_by_key_raw(&line.store, &format!("{KEY}:permit:0")).await.unwrap().unwrap();
+    assert_eq!(slot.info.holder.unwrap().label(), "web-7f9c");
+
+    let token = CancellationToken::new();
+    let config = config().with_wait_up_to(MINUTE).with_cancellation(token.clone());
+    let waiting = waiter(&Semaphore::new(line.clone(), config.clone(), 1));
+    sleep(ms(500)).await;
+    token.cancel();
+    assert_eq!(waiting.await.unwrap().unwrap_err().code(), ErrorCode::Aborted);
+    drop(permit);
+
+    line.cut(true);
+    let began = Instant::now();
+    let error = patient.acquire().await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ServiceUnavailable);
+    // The last failure is that of an attempt at the end.
+    let longest = MINUTE + 2 * line.takes;
+    assert!((MINUTE..=longest).contains(&began.elapsed()), "{:?}", began.elapsed());
 }
 
 /// After a crash of its holder, a slot is taken as soon as its lock has expired.
@@ -203,11 +240,11 @@ async fn no_permit_is_lost_after_a_crash() {
     let ttl = ms(2_000);
     // Locks without renewals, as after a crash.
     for slot in 0..3 {
-        let config = syncguard_core::LockConfig::new(format!("{KEY}:permit:{slot}")).with_ttl(ttl);
+        let config = LockConfig::new(format!("{KEY}:permit:{slot}")).with_ttl(ttl);
         std::mem::forget(try_acquire(&line, config).await.unwrap().acquired().unwrap());
     }
     let crashed = Instant::now();
-    let next = semaphore(&Connection::of(&line.store), 3).with_ttl(ttl);
+    let next = semaphore(&Connection::of(&line.store), 3);
     let mut permits = Vec::new();
     for _ in 0..3 {
         permits.push(next.acquire().await.unwrap());
@@ -247,7 +284,8 @@ async fn the_number_changes_in_both_directions() {
     let line = Connection::new();
     // A waiter that is not woken asks again after half of this at the earliest.
     let seldom = AcquisitionOptions::new().with_retry_delay(MINUTE).with_max_retry_delay(MINUTE);
-    let downloads = semaphore(&line, 2).with_acquisition(seldom.with_timeout(10 * MINUTE));
+    let seldom = LockConfig::new(KEY).with_acquisition(seldom.with_timeout(10 * MINUTE));
+    let downloads = Semaphore::new(line, seldom, 2);
     let mut permits = vec![downloads.acquire().await.unwrap(), downloads.acquire().await.unwrap()];
     let waiting = waiter(&downloads);
     sleep(ms(500)).await;
@@ -259,10 +297,10 @@ async fn the_number_changes_in_both_directions() {
     assert!(permits.iter().all(|permit| !permit.is_lost()));
     permits.retain(|permit| permit.slot() == 0);
     sleep(ms(10)).await;
-    assert!(downloads.try_acquire().await.unwrap().is_none());
+    assert!(downloads.try_acquire().await.unwrap().is_busy());
     drop(permits);
     sleep(ms(10)).await;
-    assert_eq!(downloads.try_acquire().await.unwrap().unwrap().slot(), 0);
+    assert_eq!(downloads.try_acquire().await.unwrap().acquired().unwrap().slot(), 0);
     assert_eq!(downloads.set_permits(0).unwrap_err().code(), ErrorCode::InvalidArgument);
 }
 
@@ -355,7 +393,7 @@ async fn dropped_at_any_moment_it_leaves_no_permit() {
         for slot in 0..2 {
             assert!(!is_locked(&line, &format!("{KEY}:permit:{slot}")).await, "{after}");
         }
-        drop(downloads.try_acquire().await.unwrap().expect("room"));
+        drop(downloads.try_acquire().await.unwrap().acquired().expect("room"));
         sleep(ms(10)).await;
     }
 }
@@ -429,19 +467,20 @@ async fn a_time_limit_tells_contention_from_a_store_that_hangs() {
     far.takes = ms(60);
     for retries in [0, u32::MAX] {
         let options = AcquisitionOptions::new().with_max_retries(retries);
-        let downloads = Semaphore::new(far.clone(), KEY, 100).unwrap().with_acquisition(options);
+        let downloads =
+            Semaphore::new(far.clone(), LockConfig::new(KEY).with_acquisition(options), 100);
         let error = downloads.acquire().await.unwrap_err();
         assert_eq!(error.code(), ErrorCode::AcquisitionTimeout, "{error}");
     }
     far.takes = ms(600_000);
-    let error = Semaphore::new(far, KEY, 100).unwrap().acquire().await.unwrap_err();
+    let error = Semaphore::new(far, KEY, 100).acquire().await.unwrap_err();
     assert_eq!((error.code(), error.is_outcome_unknown()), (ErrorCode::NetworkTimeout, true));
 }
 
 #[tokio::test(start_paused = true)]
 async fn slots_are_known_to_be_free_after_their_minimum_hold() {
     let line = Connection::new();
-    let downloads = Semaphore::new(line, KEY, 20).unwrap().with_min_hold(ms(3_000));
+    let downloads = Semaphore::new(line, LockConfig::new(KEY).with_min_hold(ms(3_000)), 20);
     for _ in 0..2 {
         let started = Instant::now();
         let mut callers = JoinSet::new();
@@ -483,7 +522,8 @@ async fn a_signal_is_not_spent_by_a_request_that_fails() {
     let minute = ms(60_000);
     let options = AcquisitionOptions::new().with_timeout(10 * minute).with_jitter(Jitter::None);
     let options = options.with_retry_delay(minute).with_max_retry_delay(minute);
-    let downloads = semaphore(&line, 1).with_acquisition(options);
+    let config = LockConfig::new(KEY).with_acquisition(options);
+    let downloads = Semaphore::new(line.clone(), config, 1);
     let first = waiter(&downloads);
     sleep(ms(200)).await;
     let second = waiter(&downloads);

@@ -105,12 +105,12 @@ async fn each_form_of_work_that_is_called_once<B: LockBackend>(backend: B) {
             Ok::<_, LockError>(())
         })
         .await??;
-        let semaphore = Semaphore::new(backend.clone(), "permits", 2)?;
+        let semaphore = Semaphore::new(backend.clone(), "permits", 2);
         let permit = semaphore.acquire().await?;
         state.call(permit.fence()).await;
         let set = lock_all(&backend, ["b", "c"].map(LockConfig::new)).await?;
         state.call(set.fences().count()).await;
-        let resource = RwLock::new(backend.clone(), "resource", 2)?;
+        let resource = RwLock::new(backend.clone(), "resource", 2);
         let read = resource.read().await?;
         state.call(&read).await;
         drop((permit, set, read));

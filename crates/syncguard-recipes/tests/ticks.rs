@@ -12,8 +12,8 @@ use syncguard_core::contract::{
     TIME_TOLERANCE, TimeAuthority,
 };
 use syncguard_core::{
-    CancellationToken, ErrorCode, ExtendResult, Fence, IntoKey as _, LockBackend, LockError,
-    ReleaseResult, Timestamp, forward, try_acquire,
+    CancellationToken, ErrorCode, ExtendResult, Fence, IntoKey as _, LockBackend, LockConfig,
+    LockError, ReleaseResult, Timestamp, forward, try_acquire,
 };
 use syncguard_memory::MemoryBackend;
 use syncguard_recipes::{Missed, Schedule, TickOutcome, Ticks};
@@ -57,18 +57,28 @@ impl World {
 
     /// A process whose clock is off by this many milliseconds.
     fn ticks<B: LockBackend>(&self, backend: B, off: i64) -> Ticks<B> {
-        self.ticks_by(backend, &Arc::new(AtomicI64::new(off)))
+        self.ticks_as(backend, LockConfig::new(KEY).with_ttl(TTL), off)
+    }
+
+    /// The same, with these settings.
+    fn ticks_as<B: LockBackend>(&self, backend: B, config: LockConfig, off: i64) -> Ticks<B> {
+        self.ticks_by(backend, config, &Arc::new(AtomicI64::new(off)))
     }
 
     /// A process whose clock is set.
-    fn ticks_by<B: LockBackend>(&self, backend: B, off: &Arc<AtomicI64>) -> Ticks<B> {
+    fn ticks_by<B: LockBackend>(
+        &self,
+        backend: B,
+        config: LockConfig,
+        off: &Arc<AtomicI64>,
+    ) -> Ticks<B> {
         let (world, off) = (self.clone(), Arc::clone(off));
         let clock = move || {
             let millis = world.millis().saturating_add_signed(off.load(Ordering::Relaxed));
             SystemTime::UNIX_EPOCH + Duration::from_millis(millis)
         };
         let schedule = Schedule::every(MINUTE).unwrap();
-        Ticks::new(backend, KEY, schedule).with_ttl(TTL).with_clock(Arc::new(clock))
+        Ticks::new(backend, config, schedule).with_clock(Arc::new(clock))
     }
 
     /// Runs the ticks in a task. The work takes this long.
@@ -157,7 +167,9 @@ async fn a_tick_that_was_too_early_is_kept_through_an_outage() {
 async fn a_clock_that_is_set_takes_part_again_within_ten_seconds() {
     let (world, store) = World::new().await;
     let off = Arc::new(AtomicI64::new(0));
-    let running = Killed(world.run(world.ticks_by(store, &off), Duration::ZERO));
+    let running = Killed(
+        world.run(world.ticks_by(store, LockConfig::new(KEY).with_ttl(TTL), &off), Duration::ZERO),
+    );
     sleep(2 * MINUTE).await;
     assert_eq!(world.starts().len(), 2);
     for hours in [1, -1] {
@@ -252,7 +264,9 @@ async fn a_clock_that_is_further_ahead_than_a_tick_may_be_late_runs_nothing() {
 async fn a_new_key_waits_for_no_clock_that_was_set_right() {
     let (world, store) = World::new().await;
     let off = Arc::new(AtomicI64::new(3_600_000));
-    let running = Killed(world.run(world.ticks_by(store, &off), Duration::ZERO));
+    let running = Killed(
+        world.run(world.ticks_by(store, LockConfig::new(KEY).with_ttl(TTL), &off), Duration::ZERO),
+    );
     sleep(MINUTE / 2).await;
     off.store(0, Ordering::Relaxed);
     sleep(3 * MINUTE).await;
@@ -380,7 +394,9 @@ async fn a_tick_whose_release_is_answered_late_is_marked_as_done() {
         ("taken away", Duration::ZERO, TickOutcome::Ran(2)),
     ] {
         let (world, store) = World::new().await;
-        let ticks = world.ticks(Slow(store.clone(), answered), 0).with_ttl(ttl).with_attempts(3);
+        let ticks = world
+            .ticks_as(Slow(store.clone(), answered), LockConfig::new(KEY).with_ttl(ttl), 0)
+            .with_attempts(3);
         let other = world.ticks(store.clone(), 0).with_attempts(3).with_retry_after(Duration::ZERO);
         let work = ticks.try_once(async |tick| {
             match case {
@@ -598,7 +614,8 @@ async fn one_try_says_what_became_of_the_tick() {
 #[tokio::test(start_paused = true)]
 async fn the_status_shows_the_last_tick_its_holder_and_the_next_one() {
     let (world, store) = World::new().await;
-    let ticks = || world.ticks(store.clone(), 0).with_attempts(2).with_holder("web-7f9c");
+    let named = || LockConfig::new(KEY).with_ttl(TTL).with_holder("web-7f9c");
+    let ticks = || world.ticks_as(store.clone(), named(), 0).with_attempts(2);
     let status = ticks().status().await.unwrap();
     assert!(status.last.is_none() && status.running.is_none());
     let next = world.minute() + 60_000;
@@ -738,7 +755,16 @@ async fn bad_settings_and_backends_without_windows_are_refused() {
     for attempts in [0, 1000] {
         assert_eq!(code(world.ticks(store.clone(), 0).with_attempts(attempts)).await, invalid);
     }
-    assert_eq!(code(world.ticks(store.clone(), 0).with_ttl(Duration::ZERO)).await, invalid);
+    let set = || LockConfig::new(KEY);
+    for config in [
+        set().with_ttl(Duration::ZERO),
+        set().with_wait_up_to(TTL),
+        set().with_ride_out(TTL),
+        set().with_cancellation(CancellationToken::new()),
+        set().with_min_hold(TTL),
+    ] {
+        assert_eq!(code(world.ticks_as(store.clone(), config, 0)).await, invalid);
+    }
     let plain = world.ticks(Plain(store), 0);
     let error = plain.try_once(async |_| ()).await.unwrap_err();
     assert_eq!(error.code(), invalid);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{KEY, Seen, Store, TTL, observed, take};
-use syncguard_memory::authoring::hash_key;
+use syncguard_memory::authoring::{as_recipe, hash_key};
 use syncguard_memory::contract::{Holder, LookupRequest, ReleaseRequest};
 use syncguard_memory::{
     AcquisitionOptions, AutoExtend, Backoff, CancellationToken, ErrorCode, Jitter, LockBackend,
@@ -43,7 +43,7 @@ async fn lock_tells_wait_and_hold() {
 #[tokio::test(start_paused = true)]
 async fn waits_and_holds_name_their_recipe() {
     let (backend, handle, seen) = observed(MemoryBackend::new());
-    let config = LockConfig::new(KEY).with_recipe("election");
+    let config = as_recipe(LockConfig::new(KEY), "election");
     lock(&backend, config, async |_| ()).await.unwrap();
     lock(&backend, KEY, async |_| ()).await.unwrap();
     let events = seen.events(&handle).await;
@@ -95,7 +95,7 @@ async fn events_name_the_holder() {
     lock(&backend, unnamed, async |_| ()).await.unwrap();
     assert!(labels().await.iter().all(|(_, label)| label.is_none()));
     // The label of the process, with the recipe in its note.
-    lock(&backend, LockConfig::new(KEY).with_recipe("election"), async |_| ()).await.unwrap();
+    lock(&backend, as_recipe(LockConfig::new(KEY), "election"), async |_| ()).await.unwrap();
     let here = Some(Holder::this_process().label().to_owned());
     let told = labels().await;
     assert_eq!(told.iter().filter(|(_, label)| *label == here).count(), 3, "{told:?}");

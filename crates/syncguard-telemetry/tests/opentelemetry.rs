@@ -9,6 +9,7 @@ use crate::common::metrics::{Attributes, Exported, sorted};
 use crate::common::{KEY, Store, TTL, take};
 use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData, ScopeMetrics};
 use syncguard_conformance::{LogLine, LogLines};
+use syncguard_memory::authoring::as_recipe;
 use syncguard_memory::contract::{IsLockedRequest, ReleaseRequest};
 use syncguard_memory::{
     AcquisitionOptions, AutoExtend, Backoff, ErrorCode, Jitter, LockBackend, LockConfig, LockGuard,
@@ -139,7 +140,7 @@ async fn losses_of_a_new_family_or_recipe_begin_with_zero() {
         lock(&backend, KEY, async |_| ()).await.unwrap();
     }
     assert_eq!(losses().await, [other.clone(), payment.clone()]);
-    lock(&backend, LockConfig::new(KEY).with_recipe("election"), async |_| ()).await.unwrap();
+    lock(&backend, as_recipe(LockConfig::new(KEY), "election"), async |_| ()).await.unwrap();
     assert_eq!(losses().await, [other, payment, leader]);
 }
 

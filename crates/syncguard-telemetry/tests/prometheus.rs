@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::common::metrics::{Data, Exported};
 use crate::common::{KEY, Store, TTL, take};
 use serde_json::Value;
+use syncguard_memory::authoring::as_recipe;
 use syncguard_memory::contract::{ExtendRequest, ReleaseRequest, TIME_TOLERANCE};
 use syncguard_memory::{AcquisitionOptions, ErrorCode, LockBackend, LockConfig, acquire, lock};
 use syncguard_telemetry::with_telemetry;
@@ -171,7 +172,7 @@ async fn exported() -> Known {
     let guard = acquire(&backend, LockConfig::new(KEY).with_ttl(TTL)).await.unwrap();
     let again = LockConfig::new(KEY).with_acquisition(impatient);
     acquire(&backend, again).await.unwrap_err();
-    let leader = LockConfig::new("leader").with_recipe("election");
+    let leader = as_recipe("leader", "election");
     lock(&backend, leader, async |_| ()).await.unwrap();
     store.fail(ErrorCode::ServiceUnavailable, 1);
     backend.extend(ExtendRequest::new(guard.lock_id(), TTL).unwrap()).await.unwrap_err();

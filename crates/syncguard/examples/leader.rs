@@ -16,8 +16,8 @@
 use std::time::Duration;
 use std::{env, io, process};
 
-use syncguard::CancellationToken;
 use syncguard::recipes::{Election, Term};
+use syncguard::{CancellationToken, LockConfig};
 use tokio::signal::ctrl_c;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::interval;
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let backend = syncguard::connect(url.as_deref().unwrap_or("memory:")).await?;
     let me = process::id();
 
-    let election = Election::new(backend, "leader:reports").with_ttl(TTL);
+    let election = Election::new(backend, LockConfig::new("leader:reports").with_ttl(TTL));
     election.with_shutdown(shutdown()?).run(async |term| lead(me, term).await).await?;
 
     println!("{me} is done");

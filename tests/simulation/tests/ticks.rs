@@ -228,8 +228,8 @@ impl Process {
         let process = self.clone();
         let clock = move || UNIX_EPOCH + Duration::from_millis(process.millis());
         let missed = if attempts == 1 { Missed::Skip } else { Missed::Each };
-        let ticks = Ticks::new(self.connection.clone(), KEY, Schedule::every(PERIOD).unwrap())
-            .with_ttl(TTL)
+        let config = LockConfig::new(KEY).with_ttl(TTL);
+        let ticks = Ticks::new(self.connection.clone(), config, Schedule::every(PERIOD).unwrap())
             .with_attempts(attempts)
             .with_missed(missed)
             .with_clock(Arc::new(clock));

@@ -82,10 +82,10 @@ impl Recipes {
     /// Records the time that was left when the work was told to stop, unless the process did not run for half of the
     /// notice: no library can tell such a process in time.
     async fn election(&self, mut random: Random) -> Result<()> {
-        let election = Election::new(self.backend.clone(), LEADER)
-            .with_ttl(self.ttl)
-            .with_shutdown(self.stop.clone())
-            .with_grace(Duration::from_millis(50));
+        let election =
+            Election::new(self.backend.clone(), LockConfig::new(LEADER).with_ttl(self.ttl))
+                .with_shutdown(self.stop.clone())
+                .with_grace(Duration::from_millis(50));
         let (handle, stop) = (election.handle(), self.stop.clone());
         tokio::spawn(async move {
             while !stop.is_cancelled() {
@@ -110,9 +110,11 @@ impl Recipes {
         let key = DOWNLOADS.to_owned();
         self.recorder.note(Entry::Semaphore { key, permits: u64::from(permits) });
         let patient = AcquisitionOptions::new().with_timeout(Duration::from_secs(20));
-        let semaphore = Semaphore::new(self.backend.clone(), DOWNLOADS, permits)?
-            .with_ttl(self.ttl)
-            .with_acquisition(patient);
+        let semaphore = Semaphore::new(
+            self.backend.clone(),
+            LockConfig::new(DOWNLOADS).with_ttl(self.ttl).with_acquisition(patient),
+            permits,
+        );
         let mut tasks = JoinSet::new();
         for task in 0..4_u64 {
             let (semaphore, stop) = (semaphore.clone(), self.stop.clone());
@@ -200,9 +202,11 @@ impl Recipes {
 
     /// A task for each of these reads and writes. Some processes use a smaller number of slots than others.
     async fn uses(&self, key: &'static str, slots: u32, randoms: Vec<Random>) -> Result<()> {
-        let lock = RwLock::new(self.backend.clone(), key, slots)?
-            .with_ttl(self.ttl)
-            .with_wait_up_to(Duration::from_secs(20));
+        let lock = RwLock::new(
+            self.backend.clone(),
+            LockConfig::new(key).with_ttl(self.ttl).with_wait_up_to(Duration::from_secs(20)),
+            slots,
+        );
         let mut tasks = JoinSet::new();
         for mut random in randoms {
             let (lock, recorder, stop) = (lock.clone(), self.recorder.clone(), self.stop.clone());
@@ -233,8 +237,8 @@ impl Recipes {
             let key = format!("tick-{number}");
             let (attempts, missed) =
                 if number < SCHEDULES / 2 { (1, Missed::Skip) } else { (ATTEMPTS, Missed::Each) };
-            let ticks = Ticks::new(self.backend.clone(), key.as_str(), Schedule::every(EACH)?)
-                .with_ttl(self.ttl)
+            let config = LockConfig::new(key.as_str()).with_ttl(self.ttl);
+            let ticks = Ticks::new(self.backend.clone(), config, Schedule::every(EACH)?)
                 .with_attempts(attempts)
                 .with_missed(missed)
                 .with_shutdown(self.stop.clone())

@@ -251,8 +251,8 @@ async fn waiters_poll_where_the_server_remembers_too_little() -> Result<()> {
             let waiting = waiting.clone();
             waiters.spawn(async move { lock(&waiting, config, async |_| ()).await });
         }
-        let permits = Semaphore::new(waiting.clone(), format!("s{table}"), SLOTS)?;
-        let permits = permits.with_wait_up_to(SOON);
+        let config = LockConfig::new(format!("s{table}")).with_wait_up_to(SOON);
+        let permits = Semaphore::new(waiting.clone(), config, SLOTS);
         waiters.spawn(async move { permits.acquire().await?.release().await.map(drop) });
         tokio::time::sleep(WINDOW).await;
         let asked = raw.calls("evalsha").await - before;

@@ -122,18 +122,12 @@ async fn take_permit(
     permits: u32,
 ) -> Result<Guard, Failure> {
     let key = request.config.key()?;
-    let mut semaphore = Semaphore::new(backend.clone(), key.clone(), permits)?
-        .with_ttl(request.config.ttl())
-        .with_acquisition(request.config.acquisition())
-        .with_auto_extend(request.config.auto_extend().unwrap_or_default());
-    if let Some(min_hold) = request.config.min_hold() {
-        semaphore = semaphore.with_min_hold(min_hold);
-    }
+    let semaphore = Semaphore::new(backend.clone(), request.config.clone(), permits);
     permit_mismatch::check(backend, key, permits).await?;
     let permit = if request.waits() {
         semaphore.acquire().await.map_err(|error| timed_out(error, request))?
     } else {
-        semaphore.try_acquire().await?.ok_or_else(|| {
+        semaphore.try_acquire().await?.acquired().ok_or_else(|| {
             conflict(format!(
                 "all {permits} permits are held by other processes; --wait DURATION waits for one"
             ))
@@ -148,17 +142,15 @@ async fn take_part(
     request: &LockRequest,
     Sharing { writes, slots }: Sharing,
 ) -> Result<Guard, Failure> {
-    let lock = RwLock::new(backend.clone(), request.config.key()?.clone(), slots)?
-        .with_ttl(request.config.ttl())
-        .with_wait_up_to(request.config.acquisition().timeout);
+    let lock = RwLock::new(backend.clone(), request.config.clone(), slots);
     let late = |error| timed_out(error, request);
     let reader = |read: ReadGuard<_>| Guard::new(read.held(), Some(read.slot()), read.release());
     let writer = |write: WriteGuard<_>| Guard::new(write.held(), None, write.release());
     let guard = match (writes, request.waits()) {
         (false, true) => Some(reader(lock.read().await.map_err(late)?)),
         (true, true) => Some(writer(lock.write().await.map_err(late)?)),
-        (false, false) => lock.try_read().await?.map(reader),
-        (true, false) => lock.try_write().await?.map(writer),
+        (false, false) => lock.try_read().await?.acquired().map(reader),
+        (true, false) => lock.try_write().await?.acquired().map(writer),
     };
     guard.ok_or_else(|| conflict("other processes hold the lock; --wait DURATION waits for it"))
 }

@@ -7,7 +7,7 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use syncguard::recipes::{Tick, TickOutcome, Ticks};
-use syncguard::{CancellationToken, DynBackend, LockError, ReleaseResult};
+use syncguard::{CancellationToken, DynBackend, LockConfig, LockError, ReleaseResult};
 use tokio::sync::{mpsc, oneshot};
 
 use super::acquire::{connect, finish_releases};
@@ -57,8 +57,8 @@ pub(super) async fn run(
         ControlFlow::Break(status) => return Ok(status),
     };
     let shutdown = CancellationToken::new();
-    let mut ticks = Ticks::new(backend.clone(), options.key.as_str(), schedule)
-        .with_ttl(options.ttl)
+    let config = LockConfig::new(options.key.as_str()).with_ttl(options.ttl);
+    let mut ticks = Ticks::new(backend.clone(), config, schedule)
         .with_attempts(given.attempts)
         .with_retry_after(given.retry_after)
         .with_missed(given.missed.into())

@@ -5,8 +5,8 @@ use std::thread;
 
 use anyhow::{Context as _, Result, ensure};
 use expect_test::expect_file;
-use syncguard::CancellationToken;
 use syncguard::recipes::{Election, ElectionHandle, Term};
+use syncguard::{CancellationToken, LockConfig};
 use syncguard_test_services::wait;
 use tokio::runtime::Builder;
 
@@ -61,12 +61,13 @@ fn lead(
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let backend = syncguard::connect(url).await?;
-        let election = |key| Election::new(backend.clone(), key).with_shutdown(shutdown.clone());
         let elections = [
-            election("recipe:term"),
-            election("recipe:noted").with_note("run 4711"),
-            election("recipe:unnamed").with_holder("").with_note(""),
+            LockConfig::new("recipe:term"),
+            LockConfig::new("recipe:noted").with_note("run 4711"),
+            LockConfig::new("recipe:unnamed").without_holder(),
         ];
+        let elections = elections
+            .map(|config| Election::new(backend.clone(), config).with_shutdown(shutdown.clone()));
         handles.send(elections.each_ref().map(Election::handle))?;
         let [one, two, three] = elections.map(|election| election.run(work));
         tokio::try_join!(one, two, three)?;

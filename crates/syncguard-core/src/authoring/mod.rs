@@ -11,6 +11,7 @@
 //! | [`hash_key`] | the hash of a key or a name for logs and errors |
 //! | [`is_clearable`] | when the record of an expired lock may be deleted |
 //! | [`bound_holder`], [`has_holder`], [`holder_in`], [`holder_text`] | holders in a column that other clients do not know |
+//! | [`as_recipe`], [`RideOut`] | the settings of a recipe's locks; failures of the store that a call rides out |
 //! | [`try_acquire_in_window`], [`release_as`] | recipes whose fences mean something; what a release leaves behind |
 //! | [`RecipeQueue`], [`open_watch`], [`owes_a_pause`], [`unanswered`] | recipes whose waiters want several locks, or any of them |
 //! | [`checked_timeout`], [`answer_patience`], [`ABANDONED_AFTER`], [`pause`] | timeouts of options; when an answer is missing; random pauses |
@@ -68,7 +69,8 @@ pub use crate::backend::LockInventory;
 pub use crate::client::outage_log::OutageLog;
 pub use crate::client::queue::{QueuePlace, RecipeQueue, owes_a_pause};
 pub use crate::locking::{
-    Parting, TriedInWindow, open_watch, release_as, try_acquire_in_window, unanswered,
+    Parting, RideOut, TriedInWindow, as_recipe, open_watch, release_as, try_acquire_in_window,
+    unanswered,
 };
 pub use crate::util::{
     ABANDONED_AFTER, answer_patience, catch_callback_panic, checked_timeout, pause,

@@ -1,6 +1,5 @@
 //! Taking a lock: waiting for it, or one attempt.
 
-use std::fmt;
 use std::future::Future;
 
 use super::attempt::{Attempt, Tried};
@@ -135,7 +134,10 @@ async fn wait<'a, B: LockBackend>(
 /// # Cancel safety
 ///
 /// Safe: dropping the future leaves no lock behind.
-pub async fn try_acquire<B, C>(backend: &B, config: C) -> Result<TryAcquired<B>, LockError>
+pub async fn try_acquire<B, C>(
+    backend: &B,
+    config: C,
+) -> Result<TryAcquired<LockGuard<B>>, LockError>
 where
     B: LockBackend,
     C: Into<LockConfig>,
@@ -151,43 +153,43 @@ where
     observed.end(result, TryAcquired::is_acquired)
 }
 
-/// The answer of [`try_acquire`].
+/// The answer of a call that does not wait: of [`try_acquire`] with a [`LockGuard`], of recipes with their guards.
+#[derive(Debug)]
 #[must_use = "an acquired lock is given back as soon as its guard is dropped"]
-pub enum TryAcquired<B: LockBackend> {
-    /// The lock was free. It is held while the guard lives and is valid.
-    Acquired(LockGuard<B>),
-    /// Another holder has the lock, or other callers of this process wait for it.
+pub enum TryAcquired<G> {
+    /// It was free. It is held while the guard lives and is valid.
+    Acquired(G),
+    /// Another holder has it, or other callers of this process wait for it.
     Busy(Contention),
 }
 
-impl<B: LockBackend> TryAcquired<B> {
-    /// The guard, if the lock was free.
+impl<G> TryAcquired<G> {
+    /// The guard, if it was free.
     #[must_use = "an acquired lock is given back as soon as its guard is dropped"]
-    pub fn acquired(self) -> Option<LockGuard<B>> {
+    pub fn acquired(self) -> Option<G> {
         match self {
             Self::Acquired(guard) => Some(guard),
             Self::Busy(_) => None,
         }
     }
 
-    /// Whether the lock was free and is held now.
+    /// The same answer with another guard.
+    pub fn map<H>(self, guard: impl FnOnce(G) -> H) -> TryAcquired<H> {
+        match self {
+            Self::Acquired(own) => TryAcquired::Acquired(guard(own)),
+            Self::Busy(contention) => TryAcquired::Busy(contention),
+        }
+    }
+
+    /// Whether it was free and is held now.
     #[must_use]
     pub const fn is_acquired(&self) -> bool {
         matches!(self, Self::Acquired(_))
     }
 
-    /// Whether another holder has the lock.
+    /// Whether another holder has it.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         matches!(self, Self::Busy(_))
-    }
-}
-
-impl<B: LockBackend> fmt::Debug for TryAcquired<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Acquired(guard) => f.debug_tuple("Acquired").field(guard).finish(),
-            Self::Busy(contention) => f.debug_tuple("Busy").field(contention).finish(),
-        }
     }
 }

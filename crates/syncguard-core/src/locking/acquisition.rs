@@ -4,7 +4,7 @@ use std::time::Duration;
 
 pub use crate::util::pause::Jitter;
 
-use crate::util::checked_timeout;
+use crate::util::{checked_timeout, pause};
 use crate::value::LockError;
 
 /// How the pause between two attempts grows.
@@ -87,6 +87,17 @@ impl AcquisitionOptions {
         const with_jitter(jitter: Jitter);
         /// Sets the limit for all attempts together.
         const with_timeout(timeout: Duration);
+    }
+
+    /// For authors of recipes: the pause before this retry, counted from 1.
+    #[must_use]
+    pub fn pause(&self, retry: u32) -> Duration {
+        let Self { retry_delay: first, jitter, .. } = *self;
+        let failures = match self.backoff {
+            Backoff::Fixed => 1,
+            Backoff::Exponential => retry,
+        };
+        pause::Backoff { first, longest: self.longest_pause(), jitter }.pause(failures)
     }
 
     pub(crate) fn longest_pause(&self) -> Duration {

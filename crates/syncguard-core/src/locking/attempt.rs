@@ -8,7 +8,7 @@ use super::cancellable::{fires, sleep_unless_cancelled};
 use super::config::{LockConfig, Policy};
 use super::guard::{Lease, LockGuard, MinHold, Releasable};
 use super::observed::ObservedAcquisition;
-use super::outage::Outage;
+use super::outage::RideOut;
 use super::pauses::Pauses;
 use crate::backend::LockBackend;
 use crate::cancel;
@@ -70,13 +70,11 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         &self,
         result: &Result<LockGuard<B>, LockError>,
         was_answered: bool,
-        outage: &mut Option<Box<Outage>>,
+        outage: &mut Option<Box<RideOut>>,
     ) -> Option<Duration> {
         let ride_out = self.policy.ride_out;
-        if ride_out.is_zero() || !Outage::has_begun(result.as_ref().err()?) {
-            return None;
-        }
-        outage.get_or_insert_default().pause(was_answered, ride_out)
+        let failure = result.as_ref().err().filter(|_| !ride_out.is_zero())?;
+        outage.get_or_insert_with(|| Box::new(RideOut::new(ride_out))).pause(failure, was_answered)
     }
 
     /// Waits for this long. Returns `Aborted` if the token fires.

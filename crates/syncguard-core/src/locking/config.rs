@@ -198,15 +198,6 @@ macro_rules! policy_methods {
             self.with_holder("").with_note("")
         }
 
-        /// For authors of recipes: the recipe that this lock is part of, such as `election` or `semaphore`. A
-        /// [`LockObserver`](crate::observe::LockObserver) gets this name, and telemetry shows it. It is also the
-        /// [note](Self::with_note) of a lock that has a label and for which no note is set. Default: none.
-        #[must_use]
-        pub fn with_recipe(mut self, name: &'static str) -> Self {
-            self.policy.recipe = Some(name);
-            self
-        }
-
         /// Gives up the acquisition with `Aborted` when the token fires. The token does not affect the work
         /// or the release.
         #[must_use]
@@ -292,6 +283,18 @@ impl LockConfig {
         self.policy.min_hold
     }
 
+    /// For authors of recipes: the holder of the lock on a backend with this state.
+    #[must_use]
+    pub fn holder(&self, client: &ClientState) -> Holder {
+        self.policy.holder(client)
+    }
+
+    /// The token that ends the acquisition, if one is set.
+    #[must_use]
+    pub fn cancellation(&self) -> Option<&CancellationToken> {
+        self.policy.cancellation.as_ref()
+    }
+
     /// Reports the first bad argument of the key and the `with_…` calls. An acquire does the same; a recipe
     /// calls this before it takes anything.
     ///
@@ -308,6 +311,19 @@ impl LockConfig {
     }
 
     policy_methods!();
+}
+
+/// For authors of recipes: the settings of a lock that is part of this recipe, such as `election` or `semaphore`. The lock is
+/// renewed, by the plan of the settings if they have one.
+///
+/// A [`LockObserver`](crate::observe::LockObserver) gets the name, and telemetry shows it. It is also the
+/// [note](LockConfig::with_note) of a lock that has a label and for which no note is set.
+#[must_use]
+pub fn as_recipe(config: impl Into<LockConfig>, recipe: &'static str) -> LockConfig {
+    let mut config = config.into();
+    config.policy.auto_extend.get_or_insert(AutoExtend::new());
+    config.policy.recipe = Some(recipe);
+    config
 }
 
 fn as_key(key: impl IntoKey) -> Result<Key, Box<LockError>> {

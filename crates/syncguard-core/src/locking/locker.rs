@@ -107,7 +107,10 @@ impl<B: LockBackend> Locker<B> {
     /// # Cancel safety
     ///
     /// As [`try_acquire`](crate::try_acquire()).
-    pub async fn try_acquire(&self, key: impl IntoKey) -> Result<TryAcquired<B>, LockError> {
+    pub async fn try_acquire(
+        &self,
+        key: impl IntoKey,
+    ) -> Result<TryAcquired<LockGuard<B>>, LockError> {
         try_acquire(&self.backend, self.config(key)).await
     }
 

@@ -6,30 +6,36 @@ use crate::rt::Instant;
 use crate::util::pause::Backoff;
 use crate::value::{ErrorCode, LockError};
 
-/// The failures in a row of one acquisition.
-#[derive(Default)]
-pub(super) struct Outage {
+/// For authors of recipes: the failures in a row of one call, which [rides them out](crate::LockConfig::with_ride_out) for a
+/// time.
+#[derive(Debug)]
+pub struct RideOut {
+    limit: Duration,
     /// When the first failure was seen.
     since: Option<Instant>,
     failures: u32,
 }
 
-impl Outage {
+impl RideOut {
     const PAUSES: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(1));
 
-    /// Whether to ride out this failure.
-    pub(super) fn has_begun(error: &LockError) -> bool {
-        error.is_retryable() && error.code() != ErrorCode::AcquisitionTimeout
+    /// No failure so far. Zero rides out nothing.
+    #[must_use]
+    pub const fn new(limit: Duration) -> Self {
+        Self { limit, since: None, failures: 0 }
     }
 
-    /// How long to wait after a failure; `None` if the time to ride out is over. `was_answered` says that the
-    /// store has answered since the last failure.
-    pub(super) fn pause(&mut self, was_answered: bool, ride_out: Duration) -> Option<Duration> {
+    /// How long to wait after this failure. `None` if the time to ride out is over, and for a failure that is no outage.
+    /// `was_answered` says that the store has answered since the last failure.
+    pub fn pause(&mut self, failure: &LockError, was_answered: bool) -> Option<Duration> {
+        if !failure.is_retryable() || failure.code() == ErrorCode::AcquisitionTimeout {
+            return None;
+        }
         if was_answered {
-            *self = Self::default();
+            *self = Self::new(self.limit);
         }
         let now = Instant::now();
-        let ends = *self.since.get_or_insert(now) + ride_out;
+        let ends = *self.since.get_or_insert(now) + self.limit;
         self.failures = self.failures.saturating_add(1);
         let pause = Self::PAUSES.pause(self.failures);
         // The last attempt is made at the end of the time to ride out.

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::acquisition::{self, AcquisitionOptions};
-use crate::util::pause::Backoff;
+use super::acquisition::AcquisitionOptions;
 
 /// The pauses between attempts.
 pub(super) struct Pauses<'a> {
@@ -26,22 +25,13 @@ impl<'a> Pauses<'a> {
         if self.retries == self.options.max_retries || left < Duration::from_millis(1) {
             return None;
         }
-        let failures = match self.options.backoff {
-            acquisition::Backoff::Fixed => 1,
-            acquisition::Backoff::Exponential => self.retries.saturating_add(1),
-        };
-        let pause = self.backoff().pause(failures);
+        let pause = self.options.pause(self.retries.saturating_add(1));
         self.retries += 1;
         Some(if pause < left { pause } else { left * 3 / 4 })
     }
 
     /// A pause as long as the first one, which does not count as a retry.
     pub(super) fn first_pause(&self) -> Duration {
-        self.backoff().pause(1)
-    }
-
-    fn backoff(&self) -> Backoff {
-        let AcquisitionOptions { retry_delay, jitter, .. } = *self.options;
-        Backoff { first: retry_delay, longest: self.options.longest_pause(), jitter }
+        self.options.pause(1)
     }
 }

@@ -11,11 +11,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use syncguard_core::authoring::{Parting, checked_timeout};
-use syncguard_core::contract::Holder;
-use syncguard_core::{
-    AutoExtend, CancellationToken, IntoKey, IntoTtl, LockBackend, LockConfig, LockError,
-};
+use syncguard_core::authoring::{Parting, as_recipe, checked_timeout};
+use syncguard_core::{CancellationToken, LockBackend, LockConfig, LockError};
 use tokio::time::{Instant, sleep_until, timeout};
 
 pub use self::handle::ElectionHandle;
@@ -23,6 +20,7 @@ use self::handle::LeaderStatus;
 use self::term::TermState;
 pub use self::term::{Term, TermEnd};
 use crate::outage::{PAUSES, give_back};
+use crate::settings::goes_on;
 
 /// The recipe that observers are told for the lock.
 const RECIPE: &str = "election";
@@ -47,8 +45,6 @@ const RECIPE: &str = "election";
 pub struct Election<B> {
     backend: B,
     config: LockConfig,
-    /// The holder with the label that was set, for the log.
-    holder: Option<Holder>,
     notice: Option<Duration>,
     grace: Duration,
     shutdown: CancellationToken,
@@ -56,13 +52,16 @@ pub struct Election<B> {
 }
 
 impl<B: LockBackend> Election<B> {
-    /// An election among all processes that use this key. Takes a text or a [`Key`](syncguard_core::Key); a bad key is
-    /// reported by [`run`](Self::run).
-    pub fn new(backend: B, key: impl IntoKey) -> Self {
+    /// An election among all processes that use this key. Takes the key, or a [`LockConfig`] with it, for the lock of a term:
+    /// its TTL is how long no process leads after a crash, without the tolerance; its note is `election` unless another one
+    /// is set, and by that the command `syncguard` tells a term from other locks. The lock is renewed.
+    ///
+    /// [`run`](Self::run) reports a bad argument. How long and how often to try is one, and so are a time to ride out and a
+    /// cancellation token: a campaign goes on until the shutdown.
+    pub fn new(backend: B, config: impl Into<LockConfig>) -> Self {
         Self {
             backend,
-            config: LockConfig::new(key).with_auto_extend(AutoExtend::new()).with_recipe(RECIPE),
-            holder: None,
+            config: as_recipe(config, RECIPE),
             notice: None,
             grace: Duration::ZERO,
             shutdown: CancellationToken::new(),
@@ -71,9 +70,6 @@ impl<B: LockBackend> Election<B> {
     }
 
     syncguard_core::setters! {
-        /// How long no process leads after a crash; the tolerance comes on top. A leader renews its lock after a third of
-        /// it. Default: 30 s.
-        with_ttl(ttl: impl IntoTtl) in config;
         /// How long before the lock expires the work is told that its term ends, if the lock cannot be renewed. The work
         /// has half of this time to end by itself, then it is dropped. From 1 ms to half of the TTL. Default: a fifth of the
         /// TTL.
@@ -81,19 +77,8 @@ impl<B: LockBackend> Election<B> {
         /// How long the work may go on after it was told to stop for a resignation or a shutdown, while the lock is still
         /// held. Default: zero, so the work is dropped at once.
         with_grace(grace: Duration);
-        /// A note beside the holder of a term, for people: see [`LockConfig::with_note`]. Default: the note of the backend,
-        /// or else `election`, by which the command `syncguard` tells a term from other locks.
-        with_note(note: impl AsRef<str>) in config;
         /// Ends [`run`](Self::run) when the token fires: the work is told, and the lock is given back.
         with_shutdown(shutdown: CancellationToken);
-    }
-
-    /// Names the candidate, for people: see [`LockConfig::with_holder`].
-    pub fn with_holder(mut self, label: impl AsRef<str>) -> Self {
-        // A bad label is reported by `run`.
-        self.holder = Holder::new(label.as_ref()).ok();
-        self.config = self.config.with_holder(label);
-        self
     }
 
     /// A handle to resign from elsewhere, and to see whether this process leads.
@@ -145,8 +130,7 @@ impl<B: LockBackend> Election<B> {
                 let held = guard.held();
                 let state = Arc::new(TermState::new(self.config.key()?.hash_id(), held.fence()));
                 let term = Term::new(held, notice, Arc::clone(&state));
-                let holder = self.holder.as_ref();
-                state.log_begin(holder.unwrap_or(self.backend.client_state().holder()));
+                state.log_begin(&self.config.holder(self.backend.client_state()));
                 let end = {
                     let _active = self.status.begin_term(&state);
                     let work = pin!(work(term.clone()));
@@ -225,6 +209,7 @@ impl<B: LockBackend> Election<B> {
 
     fn checked_notice(&self) -> Result<Duration, LockError> {
         self.config.check()?;
+        goes_on(&self.config, "an election")?;
         if !self.grace.is_zero() {
             checked_timeout("grace", self.grace)?;
         }

@@ -6,15 +6,17 @@ mod read;
 mod write;
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{select_ok, try_join_all};
+use syncguard_core::authoring::as_recipe;
 use syncguard_core::authoring::pause::random_part;
 use syncguard_core::contract::Holder;
 use syncguard_core::{
-    AutoExtend, ErrorCode, IntoKey, IntoTtl, Key, LockBackend, LockConfig, LockError, LockGuard,
+    Contention, ErrorCode, Key, LockBackend, LockConfig, LockError, LockGuard, TryAcquired,
     acquire, try_acquire,
 };
 use tokio::time::Instant;
@@ -22,6 +24,7 @@ use tokio::time::Instant;
 use self::process::{Process, Slot};
 pub use self::read::ReadGuard;
 pub use self::write::WriteGuard;
+use crate::settings::{counts_no_retries, unless_cancelled};
 use crate::wait_limit::WaitLimit;
 
 /// The recipe that observers are told for these locks.
@@ -36,7 +39,7 @@ const RECIPE: &str = "rw_lock";
 /// # async fn load() {}
 /// # async fn rebuild(_: impl Sized) {}
 /// async fn refresh<B: LockBackend>(backend: B) -> Result<(), LockError> {
-///     let index = RwLock::new(backend, "index", 8)?; // up to 8 processes read at a time
+///     let index = RwLock::new(backend, "index", 8); // up to 8 processes read at a time
 ///     let write = index.write().await?;
 ///     rebuild(write.fence()).await; // nobody reads it meanwhile
 ///     let read = write.downgrade();
@@ -79,7 +82,6 @@ const RECIPE: &str = "rw_lock";
 #[derive(Clone)]
 pub struct RwLock<B: LockBackend> {
     backend: B,
-    key: Key,
     slots: u32,
     /// For the lock of the gate and of each slot, without its key.
     config: LockConfig,
@@ -89,27 +91,32 @@ pub struct RwLock<B: LockBackend> {
 }
 
 impl<B: LockBackend> RwLock<B> {
-    /// The lock that all users of this key share, of which 1 to 64 processes can read at a time.
+    /// The lock that all users of this key share, of which 1 to 64 processes can read at a time. Takes the key, of at most 504
+    /// bytes, or a [`LockConfig`] with it, for the gate and for each slot: its TTL, how long to wait for readers and writers
+    /// in all (requests for free slots do not count), and so on. The locks are renewed.
     ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` for a bad key, a key of more than 504 bytes, and a bad number.
-    pub fn new(backend: B, key: impl IntoKey, slots: u32) -> Result<Self, LockError> {
-        let key = key.into_key()?;
-        keys::check(&key, slots)?;
-        let config =
-            LockConfig::new(key.clone()).with_auto_extend(AutoExtend::new()).with_recipe(RECIPE);
-        let random = random_part(Duration::from_nanos(u64::from(slots))).subsec_nanos();
-        let first = Arc::new(AtomicU32::new(random % slots));
-        Ok(Self { backend, key, slots, config, process: Arc::new(Process::new()), first })
+    /// The first call reports a bad argument. A number of retries is bad, other than 0, and so is a minimum hold: the gate is
+    /// given back at once.
+    pub fn new(backend: B, config: impl Into<LockConfig>, slots: u32) -> Self {
+        let config = as_recipe(config, RECIPE);
+        let spread = slots.max(1);
+        let random = random_part(Duration::from_nanos(spread.into())).subsec_nanos();
+        let first = Arc::new(AtomicU32::new(random % spread));
+        Self { backend, slots, config, process: Arc::new(Process::new()), first }
     }
 
-    syncguard_core::setters! {
-        /// How long a reader or writer blocks others after a crash; the tolerance comes on top. Locks are renewed after a
-        /// third of it. Default: 30 s. A bad TTL is reported when the lock is asked for.
-        with_ttl(ttl: impl IntoTtl) in config;
-        /// How long to wait at most for readers and writers, 1 ms to 100 years. Requests for free slots do not count. Default: 5 s.
-        with_wait_up_to(timeout: Duration) in config;
+    /// The key, if all arguments are good.
+    fn key(&self) -> Result<&Key, LockError> {
+        self.config.check()?;
+        counts_no_retries(&self.config, "a read/write lock")?;
+        if self.config.min_hold().is_some() {
+            return Err(LockError::invalid_argument(
+                "a read/write lock has no minimum hold: its gate is given back at once",
+            ));
+        }
+        let key = self.config.key()?;
+        keys::check(key, self.slots)?;
+        Ok(key)
     }
 
     /// Begins to read. Waits while a writer writes, or waits at the gate.
@@ -129,7 +136,11 @@ impl<B: LockBackend> RwLock<B> {
     ///
     /// Safe: dropping the future leaves no lock behind.
     pub async fn read(&self) -> Result<ReadGuard<B>, LockError> {
-        self.config.check()?;
+        self.key()?;
+        unless_cancelled(&self.config, pin!(self.wait_to_read())).await
+    }
+
+    async fn wait_to_read(&self) -> Result<ReadGuard<B>, LockError> {
         let began = Instant::now();
         // Outside of the loop, so that a reader keeps its place in the queue.
         let mut gate = None;
@@ -147,8 +158,8 @@ impl<B: LockBackend> RwLock<B> {
         }
     }
 
-    /// Begins to read if no writer writes or waits right now; `None` otherwise. A process that begins to read has the gate for
-    /// a moment, and then the answer is `None`, too.
+    /// Begins to read if no writer writes or waits right now. A process that begins to read has the gate for a moment, and then
+    /// the answer is `Busy`, too.
     ///
     /// # Errors
     ///
@@ -157,13 +168,13 @@ impl<B: LockBackend> RwLock<B> {
     /// # Cancel safety
     ///
     /// Safe: dropping the future leaves no lock behind.
-    pub async fn try_read(&self) -> Result<Option<ReadGuard<B>>, LockError> {
-        self.config.check()?;
+    pub async fn try_read(&self) -> Result<TryAcquired<ReadGuard<B>>, LockError> {
+        self.key()?;
         if let Some(share) = self.process.join() {
-            return Ok(Some(ReadGuard::new(share)));
+            return Ok(TryAcquired::Acquired(ReadGuard::new(share)));
         }
         let gate = self.gate(None).await?;
-        Box::pin(self.enter(gate)).await
+        Box::pin(self.enter(gate)).await.map(tried)
     }
 
     /// Begins to write. Waits for the readers and for writers before.
@@ -184,10 +195,11 @@ impl<B: LockBackend> RwLock<B> {
     ///
     /// Safe: dropping the future leaves no lock behind, and lets readers pass.
     pub async fn write(&self) -> Result<WriteGuard<B>, LockError> {
-        Box::pin(self.write_since(Some(Instant::now()))).await?.ok_or_else(gate_lost)
+        let mut write = Box::pin(self.write_since(Some(Instant::now())));
+        unless_cancelled(&self.config, write.as_mut()).await?.ok_or_else(gate_lost)
     }
 
-    /// Begins to write if nobody reads or writes right now; `None` otherwise.
+    /// Begins to write if nobody reads or writes right now.
     ///
     /// # Errors
     ///
@@ -196,8 +208,8 @@ impl<B: LockBackend> RwLock<B> {
     /// # Cancel safety
     ///
     /// Safe: dropping the future leaves no lock behind.
-    pub async fn try_write(&self) -> Result<Option<WriteGuard<B>>, LockError> {
-        Box::pin(self.write_since(None)).await
+    pub async fn try_write(&self) -> Result<TryAcquired<WriteGuard<B>>, LockError> {
+        Box::pin(self.write_since(None)).await.map(tried)
     }
 
     /// `began` is `None` for a caller that does not wait.
@@ -205,7 +217,7 @@ impl<B: LockBackend> RwLock<B> {
         &self,
         began: Option<Instant>,
     ) -> Result<Option<WriteGuard<B>>, LockError> {
-        self.config.check()?;
+        self.key()?;
         self.process.refuse_upgrade()?;
         let _waiting = Arc::clone(&self.process.writers);
         let Some((gate, limit)) = self.gate(began).await? else { return Ok(None) };
@@ -253,7 +265,7 @@ impl<B: LockBackend> RwLock<B> {
             )
         })?;
         let counter = keys::announcing(self.slots)?;
-        inventory.raise_counter(keys::gate(&self.key)?, counter).await.map(drop)
+        inventory.raise_counter(keys::gate(self.config.key()?)?, counter).await.map(drop)
     }
 
     /// One of the slots. If all are taken, it waits for the first that becomes free, and gives back the others that it was
@@ -263,8 +275,11 @@ impl<B: LockBackend> RwLock<B> {
         let mut sent = Instant::now();
         for slot in (0..self.slots).map(|offset| (first + offset) % self.slots) {
             sent = Instant::now();
-            if let Some(taken) = self.slot(slot, None).await? {
-                return Ok(Some(taken));
+            match self.slot(slot, None).await {
+                Ok(None) => {}
+                // The waits ride it out.
+                Err(_) if limit.is_some() && !self.config.ride_out().is_zero() => break,
+                taken => return taken,
             }
         }
         let Some(limit) = limit else { return Ok(None) };
@@ -279,11 +294,15 @@ impl<B: LockBackend> RwLock<B> {
         slot: u32,
         limit: Limit,
     ) -> Result<Option<(u32, LockGuard<B>)>, LockError> {
-        let config = self.config.clone().with_key(keys::slot(&self.key, slot)?);
+        let config = self.config.clone().with_key(keys::slot(self.config.key()?, slot)?);
         let sent = Instant::now();
         // Boxed: otherwise the driver's future would be part of every caller's future.
-        if let Some(guard) = Box::pin(try_acquire(&self.backend, config)).await?.acquired() {
-            return Ok(Some((slot, guard)));
+        match Box::pin(try_acquire(&self.backend, config)).await {
+            Ok(TryAcquired::Acquired(guard)) => return Ok(Some((slot, guard))),
+            Ok(TryAcquired::Busy(_)) => {}
+            // The wait rides it out.
+            Err(_) if limit.is_some() && !self.config.ride_out().is_zero() => {}
+            Err(error) => return Err(error),
         }
         let Some(limit) = limit else { return Ok(None) };
         let limit = WaitLimit { last_answer: sent.elapsed(), ..limit };
@@ -295,7 +314,7 @@ impl<B: LockBackend> RwLock<B> {
         slot: u32,
         limit: WaitLimit,
     ) -> Result<(u32, LockGuard<B>), LockError> {
-        let key = keys::slot(&self.key, slot)?;
+        let key = keys::slot(self.config.key()?, slot)?;
         let still_held = |holder: Option<&Holder>| {
             let message = format!(
                 "the lock of a slot was still held; the limit for all of the waiting is {:?} (with_wait_up_to)",
@@ -318,7 +337,7 @@ impl<B: LockBackend> RwLock<B> {
         &self,
         began: Option<Instant>,
     ) -> Result<Option<(LockGuard<B>, Limit)>, LockError> {
-        let config = self.config.clone().with_key(keys::gate(&self.key)?);
+        let config = self.config.clone().with_key(keys::gate(self.config.key()?)?);
         let Some(began) = began else {
             let gate = Box::pin(try_acquire(&self.backend, config)).await?.acquired();
             return Ok(gate.map(|gate| (gate, None)));
@@ -334,6 +353,11 @@ impl<B: LockBackend> RwLock<B> {
 /// `None` for a caller that does not wait.
 type Limit = Option<WaitLimit>;
 
+/// The answer for a caller that does not wait: what has the gate or a slot may end at any time.
+fn tried<G>(guard: Option<G>) -> TryAcquired<G> {
+    guard.map_or(TryAcquired::Busy(Contention::unknown()), TryAcquired::Acquired)
+}
+
 fn gate_lost() -> LockError {
     LockError::new(
         ErrorCode::ServiceUnavailable,
@@ -345,9 +369,8 @@ impl<B: LockBackend> fmt::Debug for RwLock<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RwLock")
             .field("backend", &self.backend.capabilities().backend)
-            .field("key", &self.key)
+            .field("config", &self.config)
             .field("slots", &self.slots)
-            .field("ttl", &self.config.ttl())
             .finish_non_exhaustive()
     }
 }

@@ -3,30 +3,40 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use syncguard_core::authoring::pause::Backoff;
-use syncguard_core::authoring::{answer_patience, unanswered};
+use syncguard_core::authoring::{RideOut, answer_patience, unanswered};
 use syncguard_core::contract::TIME_STEP;
 use syncguard_core::{ErrorCode, LockBackend, LockError, TryAcquired, try_acquire};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::Semaphore;
 use super::permit::Permit;
 use super::release_hook::ReleaseHook;
-use super::slots::Claim;
+use super::slots::{Claim, Slots};
 
 pub(super) struct Call<'a, B> {
     semaphore: &'a Semaphore<B>,
+    slots: &'a Arc<Slots>,
     began: Instant,
     limit: Duration,
     /// Whether the caller asks again later, so that it need not ask for slots that are known to be held.
     waits: bool,
     /// The longest time that an answer took; `None` before the first answer.
     longest_answer: Option<Duration>,
+    outage: RideOut,
+    /// Whether the store has answered since its last failure.
+    was_answered: bool,
 }
 
 impl<'a, B: LockBackend> Call<'a, B> {
-    pub(super) fn new(semaphore: &'a Semaphore<B>, limit: Duration, waits: bool) -> Self {
-        Self { semaphore, began: Instant::now(), limit, waits, longest_answer: None }
+    pub(super) fn new(
+        semaphore: &'a Semaphore<B>,
+        slots: &'a Arc<Slots>,
+        limit: Duration,
+        waits: bool,
+    ) -> Self {
+        let outage = RideOut::new(semaphore.config.ride_out());
+        let (began, longest_answer) = (Instant::now(), None);
+        Self { semaphore, slots, began, limit, waits, longest_answer, outage, was_answered: false }
     }
 
     fn left(&self) -> Duration {
@@ -35,20 +45,18 @@ impl<'a, B: LockBackend> Call<'a, B> {
 
     /// Takes a permit, and waits for it if the caller waits.
     pub(super) async fn acquire(&mut self) -> Result<Permit<B>, LockError> {
-        let Semaphore { backend, slots, config } = self.semaphore;
+        let Self { semaphore: Semaphore { backend, config, .. }, slots, .. } = *self;
         let is_behind = slots.queue.has_waiters() || (self.waits && slots.queue.owes_a_pause());
-        if !is_behind && let Some(permit) = self.try_slots().await? {
+        if !is_behind && let Some(permit) = self.try_through_outage().await? {
             return Ok(permit);
         }
         if !self.waits {
             return Err(self.all_held());
         }
         let options = config.acquisition();
-        let longest = options.max_retry_delay.max(options.retry_delay);
-        let pauses = Backoff::new(options.retry_delay, longest);
         let (mut polls, mut place) = (1, slots.queue.enter());
         while place.may_ask(self.left()).await {
-            if let Some(permit) = self.try_slots().await? {
+            if let Some(permit) = self.try_through_outage().await? {
                 return Ok(permit);
             }
             let others = slots.of_others();
@@ -56,7 +64,7 @@ impl<'a, B: LockBackend> Call<'a, B> {
                 slots.mark_maybe_free(number);
                 slots.changed.notify_one();
             }
-            let (now, pause) = (Instant::now(), pauses.pause(polls));
+            let (now, pause) = (Instant::now(), options.pause(polls));
             let until_free = slots.next_free().map(|at| at.saturating_duration_since(now));
             let woken = place.sleep(pause.min(until_free.unwrap_or(pause)).min(self.left()));
             let watcher = place.watch();
@@ -78,29 +86,47 @@ impl<'a, B: LockBackend> Call<'a, B> {
         Err(self.all_held())
     }
 
+    /// Tries each slot once, and again after a failure that is ridden out. An outage is no wait.
+    async fn try_through_outage(&mut self) -> Result<Option<Permit<B>>, LockError> {
+        loop {
+            let error = match self.try_slots().await {
+                Err(error) => error,
+                tried => return tried,
+            };
+            let was_answered = std::mem::take(&mut self.was_answered);
+            let Some(pause) = self.outage.pause(&error, was_answered) else { return Err(error) };
+            let began = Instant::now();
+            sleep(pause).await;
+            self.limit = self.limit.saturating_add(began.elapsed());
+        }
+    }
+
     /// Tries each slot once.
     pub(super) async fn try_slots(&mut self) -> Result<Option<Permit<B>>, LockError> {
         let mut tried = Vec::new();
-        while let Some(claim) = self.semaphore.slots.claim(!self.waits, &tried) {
+        while let Some(claim) = self.slots.claim(!self.waits, &tried) {
             tried.push(claim.number);
             let sent = Instant::now();
             let answer = timeout(self.left(), self.try_slot(claim)).await;
             let (took, longest) = (sent.elapsed(), &mut self.longest_answer);
             match answer {
-                Ok(Ok(None)) => *longest = (*longest).max(Some(took)),
+                Ok(Ok(None)) => {
+                    *longest = (*longest).max(Some(took));
+                    self.was_answered = true;
+                }
                 Ok(tried) => return tried,
                 // The limit is over, and the store answers.
                 Err(_) if longest.is_some_and(|longest| took <= answer_patience(longest)) => {
                     return Err(self.all_held());
                 }
-                Err(_) => return Err(unanswered(&self.semaphore.slots.key, self.limit)),
+                Err(_) => return Err(unanswered(&self.slots.key, self.limit)),
             }
         }
         Ok(None)
     }
 
     async fn try_slot(&self, claim: Claim) -> Result<Option<Permit<B>>, LockError> {
-        let Semaphore { backend, slots, config } = self.semaphore;
+        let Self { semaphore: Semaphore { backend, config, .. }, slots, .. } = *self;
         let lock = config.clone().with_key(slots.key_of(claim.number)?);
         let (backend, slots) = (backend.clone(), Arc::clone(slots));
         let slot = ReleaseHook { backend, slots, number: claim.number };
@@ -121,9 +147,9 @@ impl<'a, B: LockBackend> Call<'a, B> {
     }
 
     fn all_held(&self) -> LockError {
-        let Self { semaphore, limit, .. } = self;
+        let Self { semaphore, slots, limit, .. } = self;
         let message =
             format!("all {} permits were still held; the limit is {limit:?}", semaphore.permits());
-        LockError::new(ErrorCode::AcquisitionTimeout, message).with_key(&semaphore.slots.key)
+        LockError::new(ErrorCode::AcquisitionTimeout, message).with_key(&slots.key)
     }
 }

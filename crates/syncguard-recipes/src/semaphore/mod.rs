@@ -7,16 +7,17 @@ mod slot_watcher;
 mod slots;
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use syncguard_core::{
-    AcquisitionOptions, AutoExtend, IntoKey, IntoTtl, LockBackend, LockConfig, LockError,
-};
+use syncguard_core::authoring::as_recipe;
+use syncguard_core::{Contention, LockBackend, LockConfig, LockError, TryAcquired};
 
 use self::call::Call;
 pub use self::permit::Permit;
 use self::slots::Slots;
+use crate::settings::unless_cancelled;
 
 /// At most N permits at a time, over all processes. Each permit is one of N slots, and each slot is a lock of its
 /// own with its own fence.
@@ -32,7 +33,7 @@ use self::slots::Slots;
 ///     permit.release().await.map(drop)
 /// }
 ///
-/// fn configure<B: LockBackend>(backend: B) -> Result<Semaphore<B>, LockError> {
+/// fn configure<B: LockBackend>(backend: B) -> Semaphore<B> {
 ///     Semaphore::new(backend, "downloads", 10)
 /// }
 /// ```
@@ -55,46 +56,29 @@ use self::slots::Slots;
 #[derive(Clone)]
 pub struct Semaphore<B> {
     backend: B,
-    slots: Arc<Slots>,
+    /// An error is reported by the first call.
+    slots: Result<Arc<Slots>, Box<LockError>>,
     /// For the lock of each slot, without the slot's key.
     config: LockConfig,
 }
 
 impl<B: LockBackend> Semaphore<B> {
-    /// The semaphore that all users of this key share, with 1 to 1024 permits.
+    /// The semaphore that all users of this key share, with 1 to 1024 permits. Takes the key, of at most 500 bytes, or a
+    /// [`LockConfig`] with it, for each permit: its TTL, how long [`acquire`](Self::acquire) waits, with pauses between polls
+    /// where there are no signals, the longest hold, and so on. A permit is renewed.
     ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` for a bad key, a key of more than 500 bytes, and a bad number.
-    pub fn new(backend: B, key: impl IntoKey, permits: u32) -> Result<Self, LockError> {
-        let key = key.into_key()?;
-        let config = LockConfig::new(key.clone())
-            .with_auto_extend(AutoExtend::new())
-            .with_recipe("semaphore");
-        let slots = Arc::new(Slots::new(backend.client_state(), key, permits)?);
-        Ok(Self { backend, slots, config })
+    /// The first call reports a bad argument. A number of retries is bad, other than 0, with which `acquire` does not wait:
+    /// the slots share the tries.
+    pub fn new(backend: B, config: impl Into<LockConfig>, permits: u32) -> Self {
+        let config = as_recipe(config, "semaphore");
+        let slots = Slots::new(backend.client_state(), &config, permits);
+        Self { backend, slots: slots.map(Arc::new).map_err(Box::new), config }
     }
 
-    syncguard_core::setters! {
-        /// How long a permit stays taken after a crash; the tolerance comes on top. Permits are renewed after a third of
-        /// it. Default: 30 s. A bad TTL is reported when a permit is asked for.
-        with_ttl(ttl: impl IntoTtl) in config;
-        /// How long [`acquire`](Self::acquire) waits at most while all permits are held, 1 ms to 100 years. Default: 5 s.
-        with_wait_up_to(timeout: Duration) in config;
-        /// How long [`acquire`](Self::acquire) waits, and the pauses between polls without signals. Default: 5 s, and pauses
-        /// of 100 to 500 ms. Retries are not counted, but with 0 retries `acquire` does not wait.
-        with_acquisition(acquisition: AcquisitionOptions) in config;
-        /// How permits are kept alive, and the longest hold. Default: no limit on the hold.
-        with_auto_extend(plan: AutoExtend) in config;
-        /// Keeps a permit for at least this long after it was granted, 1 ms to 100 years, also if it is given back earlier:
-        /// see [`LockConfig::with_min_hold`]. Default: off.
-        with_min_hold(min_hold: Duration) in config;
-    }
-
-    /// The number of permits in this process's view.
+    /// The number of permits in this process's view; zero if it was bad.
     #[must_use]
     pub fn permits(&self) -> u32 {
-        self.slots.permits()
+        self.slots.as_ref().map_or(0, |slots| slots.permits())
     }
 
     /// Changes the number of permits for all clones in this process. No permit is lost by that: see
@@ -104,14 +88,18 @@ impl<B: LockBackend> Semaphore<B> {
     ///
     /// `InvalidArgument` for a bad number; 1 to 1024 are allowed.
     pub fn set_permits(&self, permits: u32) -> Result<(), LockError> {
-        self.slots.set_permits(permits)
+        self.slots()?.set_permits(permits)
     }
 
-    /// Takes a permit if there is one right now; `None` if there is none.
+    fn slots(&self) -> Result<&Arc<Slots>, LockError> {
+        self.slots.as_ref().map_err(|error| LockError::clone(error))
+    }
+
+    /// Takes a permit if there is one right now.
     ///
     /// The call tries one slot after the other, the likeliest first: one round trip if the slot that this process gave back
     /// last is free, at most as many as there are slots. It does not overtake: while other callers of this process
-    /// wait, the answer is `None` without asking the store. Waiters whose futures are not polled do not count after two
+    /// wait, the answer is `Busy` without asking the store. Waiters whose futures are not polled do not count after two
     /// seconds.
     ///
     /// # Errors
@@ -121,12 +109,13 @@ impl<B: LockBackend> Semaphore<B> {
     /// # Cancel safety
     ///
     /// Safe: dropping the future leaves no lock behind.
-    pub async fn try_acquire(&self) -> Result<Option<Permit<B>>, LockError> {
-        self.config.check()?;
-        if self.slots.queue.has_waiters() {
-            return Ok(None);
+    pub async fn try_acquire(&self) -> Result<TryAcquired<Permit<B>>, LockError> {
+        let slots = self.slots()?;
+        if slots.queue.has_waiters() {
+            return Ok(TryAcquired::Busy(Contention::unknown()));
         }
-        Call::new(self, Duration::MAX, false).try_slots().await
+        let permit = Call::new(self, slots, Duration::MAX, false).try_slots().await?;
+        Ok(permit.map_or_else(|| TryAcquired::Busy(slots.contention()), TryAcquired::Acquired))
     }
 
     /// Takes a permit. Waits in the queue while all permits are held.
@@ -139,16 +128,17 @@ impl<B: LockBackend> Semaphore<B> {
     ///
     /// - `AcquisitionTimeout` when the time limit is over and all permits were held.
     /// - `NetworkTimeout` when the store did not answer in time.
-    /// - `InvalidArgument` for a bad setting, before anything is sent.
-    /// - The store's failures, at once.
+    /// - `Aborted` when the configuration's token fires.
+    /// - `InvalidArgument` for a bad argument, before anything is sent.
+    /// - The store's failures, at once or after the time to [ride out](LockConfig::with_ride_out).
     ///
     /// # Cancel safety
     ///
     /// Safe: dropping the future leaves no lock behind and gives up its place in the queue.
     pub async fn acquire(&self) -> Result<Permit<B>, LockError> {
-        self.config.check()?;
-        let options = self.config.acquisition();
-        Call::new(self, options.timeout, options.max_retries > 0).acquire().await
+        let (slots, options) = (self.slots()?, self.config.acquisition());
+        let mut call = Call::new(self, slots, options.timeout, options.max_retries > 0);
+        unless_cancelled(&self.config, pin!(call.acquire())).await
     }
 }
 
@@ -156,9 +146,8 @@ impl<B: LockBackend> fmt::Debug for Semaphore<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Semaphore")
             .field("backend", &self.backend.capabilities().backend)
-            .field("key", &self.slots.key)
+            .field("config", &self.config)
             .field("permits", &self.permits())
-            .field("ttl", &self.config.ttl())
             .finish_non_exhaustive()
     }
 }

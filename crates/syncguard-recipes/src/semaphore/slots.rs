@@ -8,11 +8,12 @@ use syncguard_core::authoring::pause::{Backoff, random_part};
 use syncguard_core::authoring::{ABANDONED_AFTER, RecipeQueue};
 use syncguard_core::contract::TIME_TOLERANCE;
 use syncguard_core::shared::ClientState;
-use syncguard_core::{Key, LockError};
+use syncguard_core::{Contention, Key, LockConfig, LockError};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use super::slot_watcher::SlotWatcher;
+use crate::settings::counts_no_retries;
 
 /// The most permits that a semaphore may have.
 const MAX_PERMITS: u32 = 1024;
@@ -82,7 +83,14 @@ pub(super) struct Claim {
 }
 
 impl Slots {
-    pub(super) fn new(client: &ClientState, key: Key, permits: u32) -> Result<Self, LockError> {
+    pub(super) fn new(
+        client: &ClientState,
+        config: &LockConfig,
+        permits: u32,
+    ) -> Result<Self, LockError> {
+        config.check()?;
+        counts_no_retries(config, "a semaphore")?;
+        let key = config.key()?.clone();
         let length = key.expose().len();
         if length > MAX_KEY_BYTES {
             return Err(LockError::invalid_argument(format!(
@@ -199,6 +207,12 @@ impl Slots {
     pub(super) fn next_free(&self) -> Option<Instant> {
         let state = self.state();
         state.slots.iter().take(state.permits).filter_map(|slot| slot.held_until()).min()
+    }
+
+    /// The answer for a caller that does not wait.
+    pub(super) fn contention(&self) -> Contention {
+        let left = |at: Instant| at.saturating_duration_since(Instant::now());
+        self.next_free().map(left).map_or(Contention::unknown(), Contention::free_within)
     }
 
     /// Sets a slot if it is so. Returns whether it was.

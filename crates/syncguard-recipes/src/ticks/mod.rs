@@ -13,12 +13,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use syncguard_core::authoring::checked_timeout;
 use syncguard_core::authoring::pause::Backoff;
+use syncguard_core::authoring::{as_recipe, checked_timeout};
 use syncguard_core::inventory::Inventory;
 use syncguard_core::{
-    AutoExtend, CancellationToken, Fence, IntoKey, IntoTtl, Jitter, LockBackend, LockConfig,
-    LockError, Timestamp,
+    CancellationToken, Fence, Jitter, LockBackend, LockConfig, LockError, Timestamp,
 };
 
 use self::clock::Clock;
@@ -29,6 +28,7 @@ pub use self::schedule::Schedule;
 pub use self::status::{StartedTick, TickStatus};
 use self::tick::MOST_ATTEMPTS;
 pub use self::tick::Tick;
+use crate::settings::goes_on;
 
 /// The recipe that observers are told for these locks.
 const RECIPE: &str = "ticks";
@@ -79,12 +79,17 @@ pub struct Ticks<B> {
 }
 
 impl<B: LockBackend> Ticks<B> {
-    /// The ticks of this schedule, among all processes that use this key. Takes a text or a
-    /// [`Key`](syncguard_core::Key); a bad key is reported by [`run`](Self::run).
-    pub fn new(backend: B, key: impl IntoKey, schedule: Schedule) -> Self {
+    /// The ticks of this schedule, among all processes that use this key. Takes the key, or a [`LockConfig`] with it, for the
+    /// lock of a tick: after a crash, the next tick or attempt waits for up to its TTL and the
+    /// [tolerance](syncguard_core::contract::TIME_TOLERANCE); its note is `ticks` unless another one is set, and by that the
+    /// command `syncguard` tells a tick from other locks. The lock is renewed as long as the work runs.
+    ///
+    /// [`run`](Self::run) reports a bad argument. How long and how often to try is one, and so are a time to ride out, a
+    /// cancellation token and a minimum hold: a schedule goes on until the shutdown, and its counter outlasts each tick.
+    pub fn new(backend: B, config: impl Into<LockConfig>, schedule: Schedule) -> Self {
         Self {
             backend,
-            config: LockConfig::new(key).with_auto_extend(AutoExtend::new()).with_recipe(RECIPE),
+            config: as_recipe(config, RECIPE),
             schedule,
             attempts: 1,
             retry_after: Duration::from_secs(5),
@@ -96,15 +101,6 @@ impl<B: LockBackend> Ticks<B> {
     }
 
     syncguard_core::setters! {
-        /// How long the lock of a tick lives without a renewal. The lock is renewed as long as the work runs. After a crash,
-        /// the next tick or attempt waits for up to this time and the
-        /// [tolerance](syncguard_core::contract::TIME_TOLERANCE). Default: 30 s.
-        with_ttl(ttl: impl IntoTtl) in config;
-        /// Names the holder of a tick, for people: see [`LockConfig::with_holder`].
-        with_holder(label: impl AsRef<str>) in config;
-        /// A note beside the holder, for people: see [`LockConfig::with_note`]. Default: the note of the backend, or else
-        /// `ticks`, by which the command `syncguard` tells a tick from other locks.
-        with_note(note: impl AsRef<str>) in config;
         /// How many attempts a tick has in all, 1 to 999. Default: 1, so that a tick runs at most once.
         ///
         /// With more, an attempt whose process died, whose lock was lost or that was [given up](Tick::give_up) is followed by
@@ -158,6 +154,12 @@ impl<B: LockBackend> Ticks<B> {
     /// Reports the first bad setting.
     fn check(&self) -> Result<(), LockError> {
         self.config.check()?;
+        goes_on(&self.config, "a schedule")?;
+        if self.config.min_hold().is_some() {
+            return Err(LockError::invalid_argument(
+                "a tick has no minimum hold: the counter of its key outlasts it",
+            ));
+        }
         if !(1..=MOST_ATTEMPTS).contains(&self.attempts) {
             return Err(LockError::invalid_argument(format!(
                 "a tick has {} attempts; 1 to {MOST_ATTEMPTS} are allowed",

@@ -10,7 +10,7 @@ mod waiting;
 use std::sync::Arc;
 use std::time::Duration;
 
-use syncguard_core::{CancellationToken, DynBackend, Fence, LockError};
+use syncguard_core::{CancellationToken, DynBackend, Fence, LockConfig, LockError};
 use syncguard_history::{Answer, Call, Random, Recorder, Recording};
 use syncguard_recipes::RwLock;
 use tokio::time::sleep;
@@ -37,8 +37,8 @@ type Backend = Recording<FlawedQueue<DynBackend>>;
 pub(crate) fn readers_and_writers(backend: &Backend, random: &mut Random) -> [RwLock<Backend>; 2] {
     uses::KEYS.map(|key| {
         let slots = u32::try_from(1 + random.below(MOST_SLOTS)).unwrap_or(1);
-        let lock = RwLock::new(backend.clone(), key, slots).expect("a good key");
-        lock.with_ttl(TTL).with_wait_up_to(Duration::from_secs(3))
+        let config = LockConfig::new(key).with_ttl(TTL).with_wait_up_to(Duration::from_secs(3));
+        RwLock::new(backend.clone(), config, slots)
     })
 }
 

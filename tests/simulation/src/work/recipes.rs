@@ -15,9 +15,8 @@ impl Worker {
         let is_wrong = self.member == 0 && self.flaw == Some(Flaw::OnePermitMore);
         let permits = PERMITS + u32::from(is_wrong);
         let options = AcquisitionOptions::new().with_timeout(Duration::from_secs(2));
-        let semaphore = Semaphore::new(self.backend.clone(), SEMAPHORE, permits)?
-            .with_ttl(TTL)
-            .with_acquisition(options);
+        let config = LockConfig::new(SEMAPHORE).with_ttl(TTL).with_acquisition(options);
+        let semaphore = Semaphore::new(self.backend.clone(), config, permits);
         let permit = semaphore.acquire().await?;
         tokio::select! {
             biased;
@@ -50,8 +49,7 @@ impl Worker {
     /// Takes part in an election for a while, and leads if it wins.
     pub(super) async fn lead(&mut self) -> Result<(), LockError> {
         let shutdown = self.stop.child_token();
-        let election = Election::new(self.backend.clone(), "leader")
-            .with_ttl(TTL)
+        let election = Election::new(self.backend.clone(), LockConfig::new("leader").with_ttl(TTL))
             .with_grace(Duration::from_millis(20))
             .with_shutdown(shutdown.clone());
         let recorder = self.recorder.clone();

@@ -33,13 +33,13 @@ impl Worker {
         let clock = move || UNIX_EPOCH + Duration::from_millis(link.schedule() + ahead);
         let clock: Arc<dyn Fn() -> SystemTime + Send + Sync> = Arc::new(clock);
         let schedule = Schedule::every(Duration::from_secs(PERIOD))?;
-        let ticks = Ticks::new(self.backend.clone(), key.as_str(), schedule)
-            .with_ttl(TTL)
-            .with_attempts(attempts)
-            .with_missed(missed)
-            .with_max_lateness(Duration::from_secs(5))
-            .with_clock(clock)
-            .with_shutdown(shutdown.clone());
+        let ticks =
+            Ticks::new(self.backend.clone(), LockConfig::new(key.as_str()).with_ttl(TTL), schedule)
+                .with_attempts(attempts)
+                .with_missed(missed)
+                .with_max_lateness(Duration::from_secs(5))
+                .with_clock(clock)
+                .with_shutdown(shutdown.clone());
         let recorder = self.recorder.clone();
         let (takes, fails) = (self.random.millis(0, 200), self.random.percent(20));
         let run = ticks.run(async |tick| {
