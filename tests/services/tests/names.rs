@@ -81,12 +81,6 @@ const NOT_IN: &[(&str, &str, &[Store], &str)] = &[
         "its row says: anything whose versions are new after every write",
     ),
     (
-        "how_it_is_tested.md",
-        "real in the simulation",
-        &[Sqlite],
-        "the simulation leaves it out, and says why",
-    ),
-    (
         "from_typescript.md",
         "| | |",
         &[Etcd, Sqlite],
