@@ -86,7 +86,6 @@ const NOT_IN: &[(&str, &str, &[Store], &str)] = &[
         &[Etcd, Sqlite],
         "the TypeScript library has no backend for it",
     ),
-    ("production.md", "how to turn it on", &[Sqlite], "a file has no connection to encrypt"),
     (
         "several_keys.md",
         "take them",
