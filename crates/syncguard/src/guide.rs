@@ -193,6 +193,3 @@ pub mod testing {}
 
 #[doc = include_str!("guide/how_it_is_tested.md")]
 pub mod how_it_is_tested {}
-
-#[doc = include_str!("guide/design.md")]
-pub mod design {}
