@@ -86,12 +86,6 @@ const NOT_IN: &[(&str, &str, &[Store], &str)] = &[
         &[Etcd, Sqlite],
         "the TypeScript library has no backend for it",
     ),
-    (
-        "several_keys.md",
-        "take them",
-        &[Etcd],
-        "not measured yet: `cargo xtask bench recipes` has it",
-    ),
     ("waiting.md", "hand-over", &[Etcd, Sqlite], "`cargo xtask bench waiting` does not measure it"),
 ];
 
