@@ -1,4 +1,4 @@
-//! The lock of `vectors/records.json`, whose records the guide's page "The stored records" shows.
+//! The lock of `vectors/records.json`, whose records the page `vectors/records.md` shows.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value as Json;

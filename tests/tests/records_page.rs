@@ -1,4 +1,4 @@
-//! The guide's page "The stored records", the vectors, and the code say the same. The tests `interop` of each store compare
+//! The page of the stored records, the vectors, and the code say the same. The tests `interop` of each store compare
 //! the vectors with the records that its server has.
 
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use syncguard::sqlite::SqliteBackend;
 use syncguard::{Fence, Key, Ttl};
 use syncguard_tests::example_record::{self, number, stored, text, vectors};
 
-const PAGE: &str = include_str!("../../crates/syncguard/src/guide/records.md");
+const PAGE: &str = include_str!("../../crates/syncguard-core/vectors/records.md");
 
 /// The stores in the order of the page: the title of the section, the name in the vectors, the folder of the
 /// statements.

@@ -136,7 +136,7 @@ macro_rules! __for_each_case {
                 a_lookup_shows_the_holder_of_the_lock_or_none:
                     "A lookup and a listing show the holder that the lock was taken with, also after an extend. A store may keep no holders, but it never shows that of an earlier lock.",
                 no_look_shows_the_holder_of_another_lock:
-                    "Whoever takes and releases a key at the same time, a lookup and a listing never show the holder of another lock than the one that they describe.",
+                    "While other callers take and release a key, a lookup and a listing show the holder of the very lock that they describe.",
                 an_extend_keeps_the_time_of_acquisition:
                     "The time of acquisition stays what it was when the lock is extended.",
                 looking_changes_nothing:
@@ -284,7 +284,7 @@ macro_rules! __for_each_case {
                 a_release_of_another_key_says_nothing_of_this_one:
                     "Releases of other keys do not keep a watch from hearing that of its own.",
                 no_release_is_lost_between_a_refusal_and_the_wait:
-                    "Whoever is refused, begins to listen and looks again hears of every release, at whatever moment it comes.",
+                    "A caller that is refused, begins to listen and looks again hears of every release, at whatever moment it comes.",
             }
             inventory Inventory {
                 a_listing_shows_every_live_lock:

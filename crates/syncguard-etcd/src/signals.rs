@@ -1,7 +1,7 @@
 //! Signals: a stream of watches reports that a lock was deleted, while waiters wait for it.
 //!
-//! Without a leader the member ends the stream; without that wish, the watches of a member that is cut off would be silent
-//! for ever. A watch begins at the present revision, so a compaction never passes it by.
+//! The stream asks for a leader, so a member without one ends it. Otherwise the watches of a member that is cut off would be
+//! silent for ever. A watch begins at the present revision, so a compaction never passes it by.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -102,7 +102,7 @@ impl LockBackend for LosesGrants {
     forward!(0: release, extend, is_locked, lookup, watch, inventory, capabilities, client_state);
 }
 
-/// A value of the counter that no tick of this schedule has left, and a clock that stays ahead: one line each.
+/// A counter that no tick of this schedule has left is logged once, and so is a clock that stays ahead.
 #[tokio::test(start_paused = true)]
 async fn odd_counters_and_a_clock_that_is_ahead_are_logged_once() {
     let (log, _subscriber) = LogLines::collect();

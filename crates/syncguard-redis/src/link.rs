@@ -17,7 +17,7 @@ use crate::service::{Servers, Service};
 /// One connection of a backend, on a cluster one client.
 ///
 /// A call that finds it lost looks for another one, in its own runtime, and so do calls whose answers say that the
-/// server is the wrong one. One look goes on at a time, for all callers, and goes on after they have given up.
+/// server is the wrong one. One search goes on at a time, for all callers, and does not end when they give up.
 pub(crate) struct Link {
     state: Mutex<State>,
     /// `None` for a client of the program, which keeps its connection by itself.

@@ -150,17 +150,20 @@ pub mod other_languages {}
 #[cfg_attr(not(doctest), doc = shown!("", "guide/custom_store.rs"))]
 pub mod custom_backend {}
 
-#[doc = include_str!("guide/records.md")]
-pub mod records {}
-
 #[doc = include_str!("guide/from_set_nx.md")]
 pub mod from_set_nx {}
 
 #[doc = include_str!("guide/from_redlock.md")]
 pub mod from_redlock {}
 
+#[doc = include_str!("guide/from_redsync.md")]
+pub mod from_redsync {}
+
 #[doc = include_str!("guide/from_redisson.md")]
 pub mod from_redisson {}
+
+#[doc = include_str!("guide/from_shedlock.md")]
+pub mod from_shedlock {}
 
 #[doc = include_str!("guide/from_advisory_locks.md")]
 pub mod from_advisory_locks {}
@@ -170,6 +173,9 @@ pub mod from_mysql {}
 
 #[doc = include_str!("guide/from_kubernetes.md")]
 pub mod from_kubernetes {}
+
+#[doc = include_str!("guide/from_client_go.md")]
+pub mod from_client_go {}
 
 #[doc = include_str!("guide/from_dynamodb.md")]
 pub mod from_dynamodb {}
@@ -185,11 +191,5 @@ pub mod from_typescript {}
 #[doc = shown!("## The lock has expired, and the store is slow", "../tests/own_code/late.rs")]
 pub mod testing {}
 
-#[doc = include_str!("guide/tried_again.md")]
-pub mod tried_again {}
-
 #[doc = include_str!("guide/how_it_is_tested.md")]
 pub mod how_it_is_tested {}
-
-#[doc = include_str!("guide/design.md")]
-pub mod design {}

@@ -81,23 +81,10 @@ const NOT_IN: &[(&str, &str, &[Store], &str)] = &[
         "its row says: anything whose versions are new after every write",
     ),
     (
-        "how_it_is_tested.md",
-        "real in the simulation",
-        &[Sqlite],
-        "the simulation leaves it out, and says why",
-    ),
-    (
         "from_typescript.md",
         "| | |",
         &[Etcd, Sqlite],
         "the TypeScript library has no backend for it",
-    ),
-    ("production.md", "how to turn it on", &[Sqlite], "a file has no connection to encrypt"),
-    (
-        "several_keys.md",
-        "take them",
-        &[Etcd],
-        "not measured yet: `cargo xtask bench recipes` has it",
     ),
     ("waiting.md", "hand-over", &[Etcd, Sqlite], "`cargo xtask bench waiting` does not measure it"),
 ];

@@ -1,4 +1,4 @@
-//! Answers that not every other test of all stores asks for.
+//! Answers that no other test compares on all stores.
 
 use std::time::Duration;
 

@@ -69,8 +69,8 @@ pub(super) fn last_due(schedule: &Schedule, now: Timestamp, grace: Duration) -> 
     schedule.last_until(Timestamp::from_millis(now.as_millis().checked_sub(grace)?).ok()?)
 }
 
-/// Whether the tick that was due has not begun, or is not done. Of the ticks before the last one that began, the store
-/// knows nothing.
+/// Whether the tick that was due has not begun, or is not done. The store remembers only
+/// the last tick that began.
 fn is_overdue(last: Option<StartedTick>, due: Timestamp) -> bool {
     last.is_none_or(|last| {
         last.scheduled_at < due || last.scheduled_at == due && last.attempts.is_some()

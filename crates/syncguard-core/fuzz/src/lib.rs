@@ -66,7 +66,7 @@ pub fn check_key(text: &str) {
     let _ = hash_key_triple32(text);
 }
 
-/// A lock id is 22 base64url characters, and any 22 of them are one.
+/// Each text of 22 base64url characters is a lock id, and no other text is one.
 pub fn check_lock_id(text: &str) {
     let legal = text.len() == LockId::LENGTH
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');

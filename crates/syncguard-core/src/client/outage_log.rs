@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::rt::{Instant, Mutex};
 
-/// After a minute, what was logged is logged again: a longer time would hide a second outage in the same hour, a shorter one
+/// An outage that lasts is logged again after a minute: a longer time would hide a second outage in the same hour, a shorter one
 /// would fill the log of a fleet.
 const LOG_AGAIN: Duration = Duration::from_secs(60);
 

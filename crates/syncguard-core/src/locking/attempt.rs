@@ -24,7 +24,7 @@ use crate::rt::{self, Instant, Spawner};
 use crate::value::FenceToken as _;
 use crate::value::{ErrorCode, Key, LockError, LockId};
 
-/// The longest time for a request that only helps: a watch, which must not delay polls, and the name of the holder, which
+/// The longest time for an optional request: a watch, which must not delay polls, and the name of the holder, which
 /// must not delay an error. Within it, most stores answer twice even if they are far away.
 pub(super) const ASIDE: Duration = Duration::from_millis(250);
 

@@ -19,7 +19,7 @@ pub(super) enum End {
     /// The server answered, and a request may still be on its way. The request could end the session's next
     /// statement, or stop its wait for a standby. A request for a session that has ended has no effect.
     Cancelled,
-    /// The connection is gone, or has to go.
+    /// The connection is lost, or this process has to close it.
     Lost,
 }
 

@@ -182,7 +182,7 @@ impl Writer {
                 return Vec::new();
             }
         };
-        // One snapshot serves all operations. If SQLite gives none, each operation reads by itself.
+        // One snapshot serves all operations. If SQLite gives none, each operation has a snapshot of its own.
         let _snapshot = (batch.len() > 1).then(|| self.connection.unchecked_transaction());
         let store = Store(&self.connection);
         let read = |mut operation: Box<dyn Queued>| match operation.read(store, &now) {

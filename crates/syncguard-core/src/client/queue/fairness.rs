@@ -3,7 +3,7 @@
 //! A process hands a key on from one waiter to the next faster than a rival can ask for it. So a process keeps a key to
 //! itself for one turn, and then leaves it free until a rival takes it, for [`PAUSE`] at the most. A turn lasts [`TURN`]
 //! once a rival was seen. Each pause in which no rival comes doubles the turn, up to [`LONGEST_TURN`], and after five of
-//! those the pause is a [`LONG_PAUSE`].
+//! the longest turns the pause is a [`LONG_PAUSE`].
 //!
 //! While a client that only polls was seen within [`MEMORY`], all processes leave the key free for the whole [`PAUSE`]
 //! after each turn, whichever of them had it.
