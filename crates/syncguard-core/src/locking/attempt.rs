@@ -68,12 +68,12 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
     /// How long to wait before the next attempt, if this result is a failure that is ridden out.
     pub(super) fn pause_in_outage(
         &self,
-        result: &Result<LockGuard<B>, LockError>,
+        error: &LockError,
         was_answered: bool,
         outage: &mut Option<Box<Outage>>,
     ) -> Option<Duration> {
         let ride_out = self.policy.ride_out;
-        if ride_out.is_zero() || !Outage::has_begun(result.as_ref().err()?) {
+        if ride_out.is_zero() || !Outage::has_begun(error) {
             return None;
         }
         outage.get_or_insert_default().pause(was_answered, ride_out)
@@ -194,7 +194,6 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
                 None => LocalHolder::unqueued(self.queues(), self.key, until, now),
             }
         });
-        // Boxed, because a guard is moved more often than its lease is used.
         let lock = Releasable {
             backend: self.backend.clone(),
             key: self.key.clone(),
@@ -206,7 +205,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             min_hold: None,
             counter: None,
         };
-        let mut lease = Box::new(Lease::new(lock, policy.ttl, self.spawner.clone()));
+        let mut lease = Lease::new(lock, policy.ttl, self.spawner.clone());
         if is_late {
             // No holder can rely on this lease any more. The drop releases it.
             drop(lease);

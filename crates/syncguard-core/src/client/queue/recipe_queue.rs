@@ -97,7 +97,7 @@ impl<W> QueuePlace<W> {
             if pause.time <= left / 2 {
                 self.0.on_no_rival(pause);
             }
-            self.0.on_attempt(Instant::now());
+            let _ = self.0.on_attempt(Instant::now());
         }
         !left.is_zero()
     }
