@@ -11,7 +11,7 @@ use syncguard_core::shared::{ClientState, ReleaseSource};
 use syncguard_core::{
     AutoExtend, ErrorCode, LockConfig, LossReason, ReleaseResult, acquire, try_acquire,
 };
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Handle};
 use tokio::time::{Instant, advance, sleep, timeout};
 
 const KEY: &str = "guarded";
@@ -238,6 +238,24 @@ async fn auto_extend_keeps_a_lock_far_beyond_its_ttl() {
     sleep(ms(5_000)).await;
     assert_eq!(backend.extends(), extends, "no renewal after the release");
     assert_eq!(backend.releases(), 1);
+}
+
+/// The kernel tells when the machine was asleep, so that the task need not look.
+#[cfg(target_os = "linux")]
+#[tokio::test(start_paused = true)]
+async fn a_holder_sleeps_from_one_renewal_to_the_next() {
+    let parks = async || {
+        let before = Handle::current().metrics().worker_park_count(0);
+        sleep(ms(300_000)).await;
+        Handle::current().metrics().worker_park_count(0) - before
+    };
+    let without = parks().await;
+    let backend = FaultyBackend::new();
+    let guard = acquire(&backend, config(1_000_000).with_auto_extend(AutoExtend::new())).await;
+    // A timer far away wakes the runtime a few times.
+    let with = parks().await;
+    assert!(with <= without + 4, "{with} times, and {without} without a lock");
+    assert!(guard.unwrap().release().await.unwrap().is_released());
 }
 
 #[tokio::test(start_paused = true)]

@@ -595,6 +595,29 @@ async fn a_flood_of_signals_makes_no_flood_of_requests() {
     waiting.abort();
 }
 
+/// While signals work, the head asks each five seconds and once before its limit, also with waiters behind it. In place of
+/// one of these polls, it opens a new watch, which looks at the key.
+#[tokio::test(start_paused = true)]
+async fn a_head_that_is_told_of_the_release_seldom_asks() {
+    for (limit, behind, asked) in [(5_000, 0, 2..=2), (60_000, 0, 12..=13), (60_000, 3, 12..=14)] {
+        let (mut store, _signals) = NeverGrants::with_signals();
+        store.ends_at = Some(Instant::now() + LONG);
+        let config = || LockConfig::new(KEY).with_wait_up_to(ms(limit));
+        let started = Instant::now();
+        let head = trying(&store, config());
+        settle().await;
+        let queued: Vec<_> = (0..behind).map(|_| trying(&store, config())).collect();
+        let error = head.await.unwrap().unwrap_err();
+        assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
+        assert!(started.elapsed().abs_diff(ms(limit)) < ms(3), "{:?}", started.elapsed());
+        let times = store.asked();
+        assert!(asked.contains(&times), "{times} times in {limit} ms, {behind} behind");
+        for waiter in queued {
+            assert_eq!(waiter.await.unwrap().unwrap_err().code(), ErrorCode::AcquisitionTimeout);
+        }
+    }
+}
+
 /// A store can stop sending signals without a sign of it, such as Redis after `FLUSHDB`.
 #[tokio::test(start_paused = true)]
 async fn a_poll_replaces_an_old_watch() {

@@ -11,8 +11,9 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use syncguard_core::authoring::StorageLimits;
 use syncguard_core::authoring::hash_key;
 use syncguard_core::authoring::make_storage_key;
+use syncguard_core::contract::{AcquireRequest, ReleaseRequest};
 use syncguard_core::{
-    AutoExtend, Key, LockBackend, LockConfig, LockGuard, Locker, acquire, try_acquire,
+    AutoExtend, Key, LockBackend, LockConfig, LockGuard, Locker, Ttl, acquire, try_acquire,
 };
 use syncguard_memory::MemoryBackend;
 
@@ -45,6 +46,9 @@ fn guards_and_keys_stay_small() {
     });
 
     let key = Key::new("payment:0123456789").unwrap();
+    let (guarded, bare) = runtime.block_on(allocations_per_cycle(&key));
+    println!("allocations of acquire and release: {guarded}, {bare} of them in the memory backend");
+    assert!(guarded <= bare + 3, "{guarded} allocations, {bare} of them in the backend");
     assert_eq!(allocations(|| hash_key(key.expose())), 0);
     assert_eq!(
         allocations(|| make_storage_key("app", &key, StorageLimits::new(1000, 26)).unwrap()),
@@ -88,14 +92,32 @@ async fn bytes_per_waiter<F: Future>(
     size_of::<F>() + heap
 }
 
+/// An acquire and a release with a guard, and by requests to the backend alone.
+async fn allocations_per_cycle(key: &Key) -> (usize, usize) {
+    let backend = MemoryBackend::new();
+    let mut counted = (0, 0);
+    // The first round fills the tables that stay.
+    for _ in 0..3 {
+        let region = Region::new(ALLOCATOR);
+        let guard = acquire(&backend, LockConfig::new(key.clone())).await.unwrap();
+        assert!(guard.release().await.unwrap().is_released());
+        counted.0 = region.change().allocations;
+        let region = Region::new(ALLOCATOR);
+        let request = AcquireRequest::new(key.clone(), Ttl::DEFAULT).unwrap();
+        let release = ReleaseRequest::new(request.lock_id).with_key_hint(key.clone());
+        assert!(backend.acquire(request).await.unwrap().is_acquired());
+        assert!(backend.release(release).await.unwrap().is_released());
+        counted.1 = region.change().allocations;
+    }
+    counted
+}
+
 /// Memory of the backend for each lock, which does not belong to the guard.
 async fn bytes_of_stored_locks() -> usize {
     let backend = MemoryBackend::new();
     let region = Region::new(ALLOCATOR);
     for n in 0..GUARDS {
-        let request =
-            syncguard_core::contract::AcquireRequest::new(key(n), syncguard_core::Ttl::DEFAULT)
-                .unwrap();
+        let request = AcquireRequest::new(key(n), Ttl::DEFAULT).unwrap();
         assert!(backend.acquire(request).await.unwrap().is_acquired());
     }
     live_bytes(&region) / GUARDS

@@ -264,8 +264,8 @@ async fn a_release_elsewhere_is_heard_or_else_found_by_looking() {
         let waiting = waiter(&semaphore(&other, 2));
         sleep(ms(60_000)).await;
         let looks = other.counts.commands();
-        // Without signals each slot is polled twice a second; with signals, one slot is polled.
-        assert!(looks < if without_signals { 400 } else { 250 }, "{looks}");
+        // Without signals each slot is polled twice a second; with signals, each five seconds.
+        assert!(looks < if without_signals { 400 } else { 40 }, "{looks}");
         let [first, second] = permits;
         let released = Instant::now();
         drop(first);
@@ -427,7 +427,7 @@ async fn each_slot_is_polled() {
         let _ = others.remove(released).release().await.unwrap();
         let started = Instant::now();
         drop(waiter.await.unwrap().unwrap());
-        assert!(started.elapsed() <= ms(1_600), "{:?}", started.elapsed());
+        assert!(started.elapsed() <= ms(5_100), "{:?}", started.elapsed());
         drop((own, others));
     }
 }

@@ -18,14 +18,14 @@ use crate::fork;
 use crate::operation::Operation;
 use crate::settings::Settings;
 use crate::signals::Watches;
-use crate::writer::{Progress, Queued, QueuedOperation, Writer};
+use crate::writer::{Letter, Progress, Queued, QueuedOperation, Writer};
 
 /// The state that the clones of a backend share. The thread ends when this is dropped.
 pub(crate) struct Inner {
     pub(crate) settings: Settings,
     pub(crate) durability: DurabilityReport,
     pub(crate) watches: Watches,
-    outbox: Sender<Box<dyn Queued>>,
+    outbox: Arc<Sender<Letter>>,
     /// True while another process holds the write lock.
     is_blocked: Arc<AtomicBool>,
 }
@@ -36,6 +36,8 @@ impl Inner {
         let timeout = settings.operation_timeout;
         let deadline = uptime().saturating_add(timeout);
         let (outbox, inbox) = mpsc::channel();
+        let outbox = Arc::new(outbox);
+        let to_itself = Arc::downgrade(&outbox);
         let is_blocked = Arc::new(AtomicBool::new(false));
         let (reply, opened) = oneshot::channel();
         let watches = Watches::default();
@@ -51,7 +53,7 @@ impl Inner {
                 Err(error) => (None, Err(error)),
             };
             if let (Ok(()), Some(store)) = (reply.send(result), store) {
-                Writer::new(store, inbox, thread_is_blocked, thread_watches).run();
+                Writer::new(store, inbox, to_itself, thread_is_blocked, thread_watches).run();
             }
         };
         thread::Builder::new().name("syncguard-sqlite".to_owned()).spawn(work).map_err(
@@ -114,8 +116,8 @@ impl Inner {
             answer: None,
         });
         // If the thread has ended, this drops the operation, which closes the channel of its answer.
-        let outbox = self.outbox.clone();
-        let send = move || drop(outbox.send(queued));
+        let outbox = Arc::clone(&self.outbox);
+        let send = move || drop(outbox.send(Some(queued)));
         match &self.settings.gate {
             None => send(),
             Some(gate) => (gate.0)(Box::new(send)),
@@ -166,7 +168,7 @@ mod tests {
         assert_eq!(error.code(), ErrorCode::NetworkTimeout);
         assert_eq!(error.is_outcome_unknown(), has_begun.load(Ordering::Acquire));
         // The thread is gone.
-        inner.outbox = mpsc::channel().0;
+        inner.outbox = mpsc::channel().0.into();
         for _ in 0..2 {
             let error = inner.run(read(), Caller::new(None)).await.unwrap_err();
             assert_eq!(error.code(), ErrorCode::Internal);

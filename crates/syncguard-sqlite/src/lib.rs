@@ -117,6 +117,7 @@
 
 mod acquire;
 mod backend;
+mod changes;
 mod clock;
 mod config;
 mod connect;

@@ -2,7 +2,7 @@
 
 use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use syncguard_core::LockError;
 
@@ -33,6 +33,12 @@ impl OpenFiles {
         let files = Self([database, beside("-wal")?, beside("-shm")?]);
         files.check()?;
         Ok(files)
+    }
+
+    /// The path of the log.
+    pub(crate) fn log(&self) -> &Path {
+        let Self([_, (log, _), _]) = self;
+        log
     }
 
     /// Checks that the files are still in their places, and returns the size of the log. If a file is not,

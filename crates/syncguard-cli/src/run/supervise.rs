@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
 use syncguard::{Held, LossReason};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::allowance::{SLACK, allowed_time};
 use super::group::{Rest, RunsAsAnother};
@@ -51,10 +51,8 @@ pub(super) async fn supervise(
         is_refusal_told: false,
     };
     let mut lost = std::pin::pin!(held.lost());
-    // The watchdog gets several allowances within the validity of one renewal.
-    let mut allowances =
-        interval((held.valid_for() / 8).clamp(Duration::from_millis(20), Duration::from_secs(5)));
-    allowances.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let ttl = held.valid_for();
+    let mut allowance = std::pin::pin!(sleep(Duration::ZERO));
     let status = loop {
         tokio::select! {
             biased;
@@ -62,7 +60,10 @@ pub(super) async fn supervise(
             reason = &mut lost, if !supervision.was_lost() => supervision.handle_loss(reason, &mut job).await,
             event = signals.next() => supervision.handle_event(&event, &mut job),
             () = sleep_until(supervision.deadline()), if supervision.is_kill_planned() => supervision.kill(&job),
-            _ = allowances.tick() => supervision.renew_allowance(&mut job).await,
+            () = &mut allowance => {
+                supervision.renew_allowance(&mut job).await;
+                allowance.as_mut().reset(Instant::now() + until_renewed(held, ttl));
+            }
         }
     };
     // After a pause of the machine, the end of the command and that of the lock are seen at once.
@@ -88,6 +89,11 @@ pub(super) async fn supervise(
         valid_until,
         was_asked_to_end: supervision.was_asked_to_end,
     })
+}
+
+/// The time until a renewal should have been confirmed, and a little more. Renewals come after a third of the TTL.
+fn until_renewed(held: &Held, ttl: Duration) -> Duration {
+    held.valid_for().saturating_sub(ttl / 3 * 2) + (ttl / 24).max(Duration::from_millis(20))
 }
 
 struct Supervision<'a> {

@@ -66,22 +66,24 @@ where
         // Boxed, because few waiters see an outage.
         let mut outage = None;
         loop {
-            let result = if attempt.policy.acquisition.max_retries == 0 {
+            // The guard leaves the future at once: a name for the result would keep room for it.
+            let error = match if attempt.policy.acquisition.max_retries == 0 {
                 Box::pin(attempt.once_within_limit(&mut observed)).await
             } else {
                 wait(&attempt, &mut observed).await
+            } {
+                Ok(guard) => return observed.end(Ok(guard), |_| true),
+                Err(error) => error,
             };
             let was_answered = std::mem::take(&mut observed.was_answered);
-            let Some(pause) = attempt.pause_in_outage(&result, was_answered, &mut outage) else {
-                let result = match result {
-                    Err(error) if error.code() == ErrorCode::AcquisitionTimeout => {
-                        Err(Box::pin(attempt.with_holder(error)).await)
-                    }
-                    result => result,
+            let Some(pause) = attempt.pause_in_outage(&error, was_answered, &mut outage) else {
+                let error = match error.code() {
+                    ErrorCode::AcquisitionTimeout => Box::pin(attempt.with_holder(error)).await,
+                    _ => error,
                 };
-                return observed.end(result, |_| true);
+                return observed.end(Err(error), |_| true);
             };
-            drop(result);
+            drop(error);
             if let Err(aborted) = Box::pin(attempt.sleep(pause)).await {
                 return observed.end(Err(aborted), |_| true);
             }
@@ -101,9 +103,12 @@ async fn wait<'a, B: LockBackend>(
 ) -> Result<LockGuard<B>, LockError> {
     let now = Instant::now();
     let deadline = now + attempt.policy.acquisition.timeout;
-    let (mut ticket, has_queued) = Ticket::enter(attempt.queues(), attempt.key, now);
-    let turn = attempt.wait_to_be_head(&mut ticket, deadline).await?;
-    Box::pin(Head::run(attempt, observed, ticket, turn, has_queued, deadline)).await
+    let (mut ticket, turn) = Ticket::enter(attempt.queues(), attempt.key, now);
+    let (turn, head_since) = match turn {
+        Some(turn) => (turn, Some(now)),
+        None => (attempt.wait_to_be_head(&mut ticket, deadline).await?, None),
+    };
+    Box::pin(Head::run(attempt, observed, ticket, turn, head_since, deadline)).await
 }
 
 /// Takes a lock if it is free right now.

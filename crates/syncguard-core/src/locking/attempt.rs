@@ -68,13 +68,15 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
     /// How long to wait before the next attempt, if this result is a failure that is ridden out.
     pub(super) fn pause_in_outage(
         &self,
-        result: &Result<LockGuard<B>, LockError>,
+        error: &LockError,
         was_answered: bool,
         outage: &mut Option<Box<RideOut>>,
     ) -> Option<Duration> {
         let ride_out = self.policy.ride_out;
-        let failure = result.as_ref().err().filter(|_| !ride_out.is_zero())?;
-        outage.get_or_insert_with(|| Box::new(RideOut::new(ride_out))).pause(failure, was_answered)
+        if ride_out.is_zero() {
+            return None;
+        }
+        outage.get_or_insert_with(|| Box::new(RideOut::new(ride_out))).pause(error, was_answered)
     }
 
     /// Waits for this long. Returns `Aborted` if the token fires.
@@ -192,7 +194,6 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
                 None => LocalHolder::unqueued(self.queues(), self.key, until, now),
             }
         });
-        // Boxed, because a guard is moved more often than its lease is used.
         let lock = Releasable {
             backend: self.backend.clone(),
             key: self.key.clone(),
@@ -204,7 +205,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             min_hold: None,
             counter: None,
         };
-        let mut lease = Box::new(Lease::new(lock, policy.ttl, self.spawner.clone()));
+        let mut lease = Lease::new(lock, policy.ttl, self.spawner.clone());
         if is_late {
             // No holder can rely on this lease any more. The drop releases it.
             drop(lease);

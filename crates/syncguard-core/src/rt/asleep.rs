@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How often a sleep checks for time that the machine was asleep, so that it ends at most this late.
+/// How often a sleep checks for time that the machine was asleep, if nothing tells it: so it ends at most this late.
 #[cfg_attr(test, expect(dead_code, reason = "the model's clock never sleeps"))]
 pub(crate) const SUSPEND_CHECK: Duration = Duration::from_secs(5);
 
@@ -39,6 +39,15 @@ pub(crate) mod simulated {
     pub(super) fn asleep() -> Option<Duration> {
         ASLEEP.get()
     }
+}
+
+/// Whether a simulation lets the machine of this thread sleep.
+#[cfg(all(target_os = "linux", not(test)))]
+pub(super) fn is_simulated() -> bool {
+    #[cfg(feature = "test-util")]
+    return simulated::asleep().is_some();
+    #[cfg(not(feature = "test-util"))]
+    false
 }
 
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]

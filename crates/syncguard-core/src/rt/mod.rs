@@ -6,6 +6,8 @@
 pub(crate) mod asleep;
 #[cfg(test)]
 pub(crate) mod model;
+#[cfg(all(target_os = "linux", not(test)))]
+mod resumed;
 #[cfg(not(test))]
 mod tokio_rt;
 

@@ -10,6 +10,8 @@ use std::time::Duration;
 use tokio::runtime::{Handle, Id};
 pub(crate) use tokio::task::yield_now;
 
+#[cfg(target_os = "linux")]
+use super::asleep::is_simulated;
 use super::asleep::{SUSPEND_CHECK, awake_and_asleep};
 
 /// A point in time by tokio's clock, which a test can pause, plus the time asleep, if the system can tell.
@@ -40,12 +42,24 @@ pub(crate) fn sleep_awake(time: Duration) -> impl Future<Output = ()> {
     tokio::time::sleep(time)
 }
 
-/// Waits for a point in time; at most [`SUSPEND_CHECK`] longer if the machine was asleep meanwhile.
+/// Waits for a point in time. If the machine was asleep meanwhile, the wait ends at once on Linux, and at most
+/// [`SUSPEND_CHECK`] late elsewhere.
 pub(crate) async fn sleep_until(deadline: Instant) {
     loop {
+        #[cfg(target_os = "linux")]
+        let resumed = super::resumed::RESUMED.notified();
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return;
+        }
+        #[cfg(target_os = "linux")]
+        if left > SUSPEND_CHECK && !is_simulated() && super::resumed::is_told() {
+            tokio::select! {
+                biased;
+                () = resumed => {}
+                () = tokio::time::sleep(left) => {}
+            }
+            continue;
         }
         tokio::time::sleep(left.min(SUSPEND_CHECK)).await;
     }

@@ -54,7 +54,7 @@ impl<'a, B: LockBackend> Call<'a, B> {
             return Err(self.all_held());
         }
         let options = config.acquisition();
-        let (mut polls, mut place) = (1, slots.queue.enter());
+        let (mut polls, mut polled_at, mut place) = (1, Instant::now(), slots.queue.enter());
         while place.may_ask(self.left()).await {
             if let Some(permit) = self.try_through_outage().await? {
                 return Ok(permit);
@@ -64,9 +64,12 @@ impl<'a, B: LockBackend> Call<'a, B> {
                 slots.mark_maybe_free(number);
                 slots.changed.notify_one();
             }
-            let (now, pause) = (Instant::now(), options.pause(polls));
+            let pause = place.watch().pause(options.pause(polls));
+            let now = Instant::now();
+            let until_poll = pause.saturating_sub(now.saturating_duration_since(polled_at));
             let until_free = slots.next_free().map(|at| at.saturating_duration_since(now));
-            let woken = place.sleep(pause.min(until_free.unwrap_or(pause)).min(self.left()));
+            let woken =
+                place.sleep(until_poll.min(until_free.unwrap_or(until_poll)).min(self.left()));
             let watcher = place.watch();
             let signal = async {
                 slots.hears().await;
@@ -78,8 +81,8 @@ impl<'a, B: LockBackend> Call<'a, B> {
                 number = signal => slots.on_signal(number),
                 () = woken => {}
             }
-            if now.elapsed() >= pause {
-                polls += 1;
+            if now.elapsed() >= until_poll {
+                (polls, polled_at) = (polls + 1, Instant::now());
                 slots.poll(watcher.on_poll());
             }
         }

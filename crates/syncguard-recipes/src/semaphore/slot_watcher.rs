@@ -11,6 +11,10 @@ use syncguard_core::authoring::open_watch;
 use syncguard_core::contract::KeyWatch;
 use syncguard_core::{AcquisitionOptions, Key, LockBackend};
 
+/// The longest time between two polls while the store has signals for all slots: what a signal that is lost costs if there
+/// are few slots.
+const QUIET: Duration = Duration::from_secs(5);
+
 /// Watches the slots that other processes hold. Each head hands it over to the next one.
 #[derive(Default)]
 pub(super) struct SlotWatcher {
@@ -52,9 +56,14 @@ impl SlotWatcher {
         may_be_free
     }
 
+    /// The pause between two polls, which is this one where signals are missing.
+    pub(super) fn pause(&self, usual: Duration) -> Duration {
+        if self.without_signals.is_empty() { usual.max(QUIET) } else { usual }
+    }
+
     /// A poll is due: the store is asked for signals again where it had none. Returns how many slots the poll tries.
     pub(super) fn on_poll(&mut self) -> usize {
-        let slots = if self.without_signals.is_empty() { 1 } else { 4 };
+        let slots = if self.without_signals.is_empty() { 12 } else { 4 };
         for number in self.without_signals.drain(..) {
             self.asked.remove(&number);
         }

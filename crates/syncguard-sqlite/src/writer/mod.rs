@@ -14,17 +14,19 @@ mod queued;
 mod sync_level;
 
 use std::cell::Cell;
-use std::sync::Arc;
+use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
-use syncguard_core::LockError;
 use syncguard_core::authoring::pause::Backoff;
+use syncguard_core::{Jitter, LockError};
 
 use self::batch::{Batch, answer, fail, partition, roll_back};
 use self::sync_level::SyncLevel;
+use crate::changes::Changes;
 use crate::clock::{Clock, uptime};
 use crate::connect::OpenStore;
 use crate::error::{busy, classify, is_busy, is_full, late};
@@ -44,18 +46,34 @@ const MAX_BATCH: usize = 256;
 /// log has more than this many bytes, the thread empties it itself.
 const MAX_LOG_BYTES: u64 = 16 << 20;
 
-/// While keys are watched, the thread checks this often whether another process has changed the file. A
-/// check reads two words of shared memory.
+/// While keys are watched, the thread checks this often whether another process has changed the file, if the system does
+/// not tell. A check reads two words of shared memory.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The pauses between checks if the system tells of changes: after it has told, the change is not yet in the file.
+const TOLD: Backoff = Backoff {
+    first: Duration::from_millis(5),
+    longest: Duration::from_secs(2),
+    jitter: Jitter::None,
+};
+
+/// After this many checks in vain the pause has its full length.
+const LONG_AFTER: u32 = 10;
+
+/// An operation, or word that another process may have changed the file.
+pub(crate) type Letter = Option<Box<dyn Queued>>;
 
 pub(crate) struct Writer {
     connection: Connection,
     files: OpenFiles,
     clock: Clock,
-    inbox: Receiver<Box<dyn Queued>>,
+    inbox: Receiver<Letter>,
+    outbox: Weak<Sender<Letter>>,
     /// True while another process holds the write lock.
     is_blocked: Arc<AtomicBool>,
     watches: Watches,
+    /// While keys are watched: what tells of changes, or why nothing does.
+    changes: Option<io::Result<Changes>>,
     sync_level: SyncLevel,
     /// The number of the file's pages after the last grant.
     pages: Cell<i64>,
@@ -73,50 +91,81 @@ enum Written {
 impl Writer {
     pub(crate) fn new(
         store: OpenStore,
-        inbox: Receiver<Box<dyn Queued>>,
+        inbox: Receiver<Letter>,
+        outbox: Weak<Sender<Letter>>,
         is_blocked: Arc<AtomicBool>,
         watches: Watches,
     ) -> Self {
         let OpenStore { connection, files, clock, synchronous, .. } = store;
         let sync_level = SyncLevel::new(synchronous, clock.knows_boot());
         let pages = Cell::new(pages(&connection));
-        Self { connection, files, clock, inbox, is_blocked, watches, sync_level, pages }
+        let changes = None;
+        Self {
+            connection,
+            files,
+            clock,
+            inbox,
+            outbox,
+            is_blocked,
+            watches,
+            changes,
+            sync_level,
+            pages,
+        }
     }
 
     /// Runs until the senders of the channel are dropped.
-    pub(crate) fn run(self) {
-        let mut version = None;
+    pub(crate) fn run(mut self) {
+        let (mut version, mut in_vain) = (None, 0);
         loop {
-            match self.receive() {
-                Ok(first) => {
+            let mut before = version;
+            match self.receive(in_vain) {
+                Ok(Some(first)) => {
                     let mut batch = vec![first];
                     self.add_waiting(&mut batch);
                     self.serve(batch);
                     // `data_version` does not change for our own writes, so check the watches anyway.
-                    version = None;
+                    before = None;
                 }
-                Err(RecvTimeoutError::Timeout) => {}
+                Ok(None) => in_vain = 0,
+                Err(RecvTimeoutError::Timeout) => in_vain += 1,
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            version = self.watches.poll(&self.connection, &self.files, &self.clock, version);
+            version = self.watches.poll(&self.connection, &self.files, &self.clock, before);
+            match version {
+                // Nobody watches.
+                None => in_vain = 0,
+                // The system has told nothing, as for the writes of another kernel.
+                Some(_) if in_vain > LONG_AFTER && before.is_some() && version != before => {
+                    self.changes = Some(Err(ErrorKind::Unsupported.into()));
+                }
+                Some(_) => {}
+            }
         }
     }
 
-    /// Waits for an operation; only until the next poll if keys are watched.
+    /// Waits for an operation; only until the next check if keys are watched.
     ///
     /// A new watch wakes the thread: `watch` adds it, and then sends an operation.
-    fn receive(&self) -> Result<Box<dyn Queued>, RecvTimeoutError> {
-        if self.watches.any_left() {
-            self.inbox.recv_timeout(POLL_INTERVAL)
-        } else {
-            self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
+    fn receive(&mut self, in_vain: u32) -> Result<Letter, RecvTimeoutError> {
+        if !self.watches.any_left() {
+            self.changes = None;
+            return self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected);
         }
+        let changes = self.changes.get_or_insert_with(|| {
+            let outbox = Weak::clone(&self.outbox);
+            Changes::of(self.files.log(), move || {
+                let _ = outbox.upgrade().map(|outbox| outbox.send(None));
+            })
+        });
+        let pause = if changes.is_ok() { TOLD.pause(in_vain + 1) } else { POLL_INTERVAL };
+        self.inbox.recv_timeout(pause)
     }
 
     /// Adds the operations that wait in the channel.
     fn add_waiting(&self, batch: &mut Batch) {
         let room = MAX_BATCH.saturating_sub(batch.len());
-        batch.extend(self.inbox.try_iter().take(room));
+        batch.extend(self.inbox.try_iter().flatten().take(room));
     }
 
     fn serve(&self, batch: Batch) {
@@ -158,7 +207,7 @@ impl Writer {
         let mut batch = Vec::new();
         match self.inbox.recv_timeout(pause) {
             Ok(first) => {
-                batch.push(first);
+                batch.extend(first);
                 self.add_waiting(&mut batch);
             }
             Err(RecvTimeoutError::Timeout) => {}
@@ -427,11 +476,11 @@ mod tests {
             reply,
             answer: None,
         };
-        let (sender, inbox) = channel::<Box<dyn Queued>>();
-        sender.send(Box::new(operation)).unwrap();
+        let (sender, inbox) = channel::<Letter>();
+        sender.send(Some(Box::new(operation))).unwrap();
         drop(sender);
         let flag = Arc::clone(&is_blocked);
-        let writer = Writer::new(open(), inbox, flag, Watches::default());
+        let writer = Writer::new(open(), inbox, Weak::new(), flag, Watches::default());
         // Another process kept the file locked, before the last batch.
         is_blocked.store(true, Ordering::Release);
         writer.serve(Vec::new());

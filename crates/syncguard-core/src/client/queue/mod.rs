@@ -18,6 +18,7 @@ mod shuttle_tests;
 mod ticket;
 mod wait_queue;
 
+pub(crate) use self::fairness::Pause;
 pub(crate) use self::local_holder::LocalHolder;
 pub(crate) use self::queues::WaitQueues;
 pub use self::recipe_queue::{QueuePlace, RecipeQueue, owes_a_pause};

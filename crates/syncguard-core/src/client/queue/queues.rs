@@ -25,6 +25,8 @@ struct Registry<W> {
     idle: VecDeque<Arc<KeyQueue<W>>>,
     /// The number of unused queues.
     unused: usize,
+    /// The queue that was forgotten last: its memory serves the next one.
+    spare: Option<Arc<KeyQueue<W>>>,
     is_single_process: bool,
 }
 
@@ -39,8 +41,8 @@ struct State<W> {
 impl<W> WaitQueues<W> {
     /// If these locks are those of a single process, because no other process can reach them, no head leaves a key free.
     pub(crate) fn new(is_single_process: bool) -> Self {
-        let (queues, idle) = (HashMap::new(), VecDeque::new());
-        Self(Arc::new(Mutex::new(Registry { queues, idle, unused: 0, is_single_process })))
+        let (queues, idle, spare) = (HashMap::new(), VecDeque::new(), None);
+        Self(Arc::new(Mutex::new(Registry { queues, idle, unused: 0, spare, is_single_process })))
     }
 
     /// Other queues for the same store.
@@ -68,7 +70,7 @@ impl<W> WaitQueues<W> {
         let queue = match registry.queues.get(key) {
             Some(queue) => Arc::clone(queue),
             None => {
-                let queue = Arc::new(KeyQueue::new(key, registry.is_single_process));
+                let queue = registry.new_queue(key);
                 registry.queues.insert(key.clone(), Arc::clone(&queue));
                 queue
             }
@@ -110,7 +112,7 @@ impl<W> WaitQueues<W> {
         }
         state.forget_at = state.queue.fairness.forget_at();
         if state.forget_at.is_none() {
-            registry.queues.remove(&queue.key);
+            registry.spare = registry.queues.remove(&queue.key);
             return;
         }
         registry.unused += 1;
@@ -167,7 +169,7 @@ impl<W> Registry<W> {
                 }
                 Some(_) => {
                     self.unused -= 1;
-                    self.queues.remove(&first.key);
+                    self.spare = self.queues.remove(&first.key);
                 }
                 None => {}
             }
@@ -176,6 +178,17 @@ impl<W> Registry<W> {
             *slot = self.idle.pop_front();
         }
         forgotten
+    }
+
+    fn new_queue(&mut self, key: &Key) -> Arc<KeyQueue<W>> {
+        let queue = KeyQueue::new(key, self.is_single_process);
+        if let Some(mut spare) = self.spare.take()
+            && let Some(place) = Arc::get_mut(&mut spare)
+        {
+            *place = queue;
+            return spare;
+        }
+        Arc::new(queue)
     }
 
     /// Whether this is still the queue of its key, and was not forgotten.

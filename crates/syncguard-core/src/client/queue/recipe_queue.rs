@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::fairness::Fairness;
 use super::queues::WaitQueues;
 use super::ticket::Ticket;
+use super::wait_queue::CHECK_INTERVAL;
 use crate::client::ClientState;
 use crate::rt::{self, Instant};
 use crate::value::Key;
@@ -97,7 +98,7 @@ impl<W> QueuePlace<W> {
             if pause.time <= left / 2 {
                 self.0.on_no_rival(pause);
             }
-            self.0.on_attempt(Instant::now());
+            let _ = self.0.on_attempt(Instant::now());
         }
         !left.is_zero()
     }
@@ -110,14 +111,14 @@ impl<W> QueuePlace<W> {
         self.0.watch.get_or_insert_default()
     }
 
-    /// The head begins to sleep: resolves after `time`, or earlier if there is something to do.
+    /// The head begins to sleep: resolves after `time`, or earlier if there is something to do. With waiters behind it, the
+    /// head sleeps for half a second at the most, so that they see whether it is polled.
     ///
     /// # Cancel safety
     ///
     /// Safe.
     pub fn sleep(&self, time: Duration) -> impl Future<Output = ()> + use<W> {
-        let until = rt::after(time);
-        let waiting = self.0.start_waiting(until, until);
+        let waiting = self.0.start_waiting(rt::after(time), rt::after(CHECK_INTERVAL));
         async move {
             // Without a place, the head is passed over, and does not sleep.
             let Some((notify, until)) = waiting else { return };

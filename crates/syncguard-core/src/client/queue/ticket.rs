@@ -24,12 +24,12 @@ pub(crate) struct Ticket<W = KeyWatch> {
 }
 
 impl<W> Ticket<W> {
-    /// Enters the queue. Also returns whether this waiter stands behind another.
-    pub(crate) fn enter(queues: &WaitQueues<W>, key: &Key, now: Instant) -> (Self, bool) {
+    /// Enters the queue. Also returns the turn of a waiter that is the head; `None` behind others.
+    pub(crate) fn enter(queues: &WaitQueues<W>, key: &Key, now: Instant) -> (Self, Option<Turn>) {
         let (queue, (number, turn)) = queues.enter(key, now, |queue| Self::join(queue, now));
         let (queues, key) = (queues.clone(), key.clone());
-        let is_behind = matches!(turn, Turn::Wait { .. });
-        (Self { queues, key, queue, number, watch: None, has_left: false }, is_behind)
+        let turn = Some(turn).filter(|turn| !matches!(turn, Turn::Wait { .. }));
+        (Self { queues, key, queue, number, watch: None, has_left: false }, turn)
     }
 
     fn join(queue: &mut WaitQueue<W>, now: Instant) -> (Number, Turn) {
@@ -79,9 +79,12 @@ impl<W> Ticket<W> {
         }
     }
 
-    /// The head is about to ask the store.
-    pub(crate) fn on_attempt(&self, now: Instant) {
-        self.queue(|queue| queue.on_attempt(self.number, now));
+    /// The head is about to ask the store. Returns whether a rival was seen with the key since this process had it.
+    pub(crate) fn on_attempt(&self, now: Instant) -> bool {
+        self.queue(|queue| {
+            queue.on_attempt(self.number, now);
+            queue.fairness.has_lost()
+        })
     }
 
     /// The store has answered that a rival has the lock.

@@ -9,7 +9,7 @@ use crate::rt;
 
 /// Releases a lock. The release runs to its end even if the caller drops the future, and then reports its error.
 pub(super) async fn release<B: LockBackend>(
-    lease: Box<Lease<B>>,
+    lease: Lease<B>,
     source: ReleaseSource,
 ) -> ReleaseOutcome {
     let unfinished = lease.lock.client_state.clean_up().unfinished();

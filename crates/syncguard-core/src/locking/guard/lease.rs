@@ -180,7 +180,7 @@ impl<B: LockBackend> Lease<B> {
     /// Releases the lock within the dispose timeout, or lets it expire at the end of its minimum hold. A
     /// release that fails is repeated in the background. After the work of [`lock`](crate::lock()), the error is reported
     /// here, because the caller gets the result of the work.
-    pub(crate) async fn release(mut self: Box<Self>, source: ReleaseSource) -> ReleaseOutcome {
+    pub(crate) async fn release(mut self, source: ReleaseSource) -> ReleaseOutcome {
         let (result, woke_waiter) = self.lock.send().await;
         self.is_released = true;
         let failed = result.is_err().then(|| {

@@ -61,14 +61,14 @@ pub struct LockGuard<B: LockBackend> {
 
 /// The owner of the lease.
 enum LeaseOwner<B: LockBackend> {
-    Guard(Box<Lease<B>>),
+    Guard(Lease<B>),
     Renewer(Arc<RenewerChannel<B>>),
 }
 
 impl<B: LockBackend> LockGuard<B> {
     /// A guard of a lock whose acquire was sent at `sent`.
     pub(crate) fn new(
-        lease: Box<Lease<B>>,
+        lease: Lease<B>,
         acquired: Acquired<B::Fence>,
         sent: Instant,
         policy: &Policy,
@@ -91,7 +91,7 @@ impl<B: LockBackend> LockGuard<B> {
                 let channel =
                     Arc::new(RenewerChannel::new(lease.lock.client_state.clean_up().clone()));
                 let spawner = lease.spawner.clone();
-                let renewer = Renewer::new(lease, validity, Arc::clone(&channel), sent);
+                let renewer = Renewer::new(Box::new(lease), validity, Arc::clone(&channel), sent);
                 spawner.spawn(Box::new(renewer).run());
                 LeaseOwner::Renewer(channel)
             }
@@ -191,7 +191,7 @@ impl<B: LockBackend> LockGuard<B> {
         source: ReleaseSource,
     ) -> Result<ReleaseOutcome, LockError> {
         let expires_at = self.expires_at();
-        let release = |mut lease: Box<Lease<B>>| {
+        let release = |mut lease: Lease<B>| {
             lease.part(parting, expires_at);
             release(lease, source)
         };
@@ -203,7 +203,7 @@ impl<B: LockBackend> LockGuard<B> {
                 match (outcome.await, channel.take_lease()) {
                     (Ok(outcome), _) => Ok(outcome),
                     // The renewer has ended and left the lease.
-                    (Err(_), Some(lease)) => Ok(release(lease).await),
+                    (Err(_), Some(lease)) => Ok(release(*lease).await),
                     (Err(_), None) => Err(renewer_gone()),
                 }
             }

@@ -78,14 +78,14 @@ enum Asked<B: LockBackend> {
 }
 
 impl<'a, B: LockBackend> Head<'a, B> {
-    /// Contends until the lock is granted, or a limit is reached. `has_queued` says that this waiter stood
-    /// behind other waiters before.
+    /// Contends until the lock is granted, or a limit is reached. `came` is the present time for a waiter that stood behind
+    /// no other.
     pub(super) fn run(
         attempt: &'a Attempt<'a, B>,
         observed: &'a mut ObservedAcquisition<'_>,
         ticket: Ticket,
         turn: Turn,
-        has_queued: bool,
+        came: Option<Instant>,
         deadline: Instant,
     ) -> impl Future<Output = Result<LockGuard<B>, LockError>> + Send {
         let mut this = Self {
@@ -102,39 +102,53 @@ impl<'a, B: LockBackend> Head<'a, B> {
         };
         // Made outside, so that the future holds it only once.
         async move {
-            if has_queued || !matches!(turn, Turn::Ask) {
+            let mut now = came.unwrap_or_else(Instant::now);
+            if came.is_none() || !matches!(turn, Turn::Ask) {
                 // If no time is left for an own answer, the answers to earlier heads count.
-                this.answers.last_is_contention = this.ticket.is_contended(Instant::now());
+                this.answers.last_is_contention = this.ticket.is_contended(now);
             }
             observed.on_head();
             if let Turn::Held(until) = turn {
                 this.set_local_holder(until);
                 Box::pin(this.wait()).await?;
+                now = Instant::now();
             }
             loop {
-                if !Box::pin(this.leave_free()).await? {
-                    match this.ask(observed).await? {
+                let mut is_taken = false;
+                if let Some(pause) = this.pause(now) {
+                    is_taken = Box::pin(this.leave_free(pause, now)).await?;
+                    now = Instant::now();
+                }
+                if !is_taken {
+                    match this.ask(observed, now).await? {
                         Asked::Granted(guard) => return Ok(guard),
-                        Asked::MayBeFree => continue,
+                        Asked::MayBeFree => {
+                            now = Instant::now();
+                            continue;
+                        }
                         Asked::Busy => {}
                     }
                 }
                 Box::pin(this.wait()).await?;
+                now = Instant::now();
             }
         }
     }
 
-    /// One attempt in the store.
-    async fn ask(&mut self, observed: &mut ObservedAcquisition<'_>) -> Result<Asked<B>, LockError> {
+    /// One attempt in the store, at this time.
+    async fn ask(
+        &mut self,
+        observed: &mut ObservedAcquisition<'_>,
+        sent: Instant,
+    ) -> Result<Asked<B>, LockError> {
         let lock_id = observed.next_attempt();
         self.answers.attempts = observed.attempts();
         if let Some(watch) = &mut self.ticket.watch {
             // This attempt answers all earlier signals.
             watch.forget();
         }
-        let sent = Instant::now();
-        self.ticket.on_attempt(sent);
-        let (tried, may_be_free) = if self.ticket.has_lost() && self.wants_watch() {
+        let has_lost = self.ticket.on_attempt(sent);
+        let (tried, may_be_free) = if has_lost && self.wants_watch() {
             Box::pin(self.try_and_watch(lock_id, sent)).await?
         } else {
             // A dropped attempt cleans up after itself: see `LockBackend::acquire`.
@@ -201,7 +215,12 @@ impl<'a, B: LockBackend> Head<'a, B> {
                 Woken::Expiry => break,
                 Woken::Poll => {
                     self.has_signals = true;
-                    self.ticket.watch.take_if(|watch| watch.is_old());
+                    let is_told = self.is_told();
+                    let old = self.ticket.watch.take_if(|watch| watch.is_old());
+                    // A new watch begins with a look at the key.
+                    if old.is_some() && is_told {
+                        continue;
+                    }
                     break;
                 }
                 Woken::Queue | Woken::Signal => {}
@@ -231,7 +250,8 @@ impl<'a, B: LockBackend> Head<'a, B> {
         let now = Instant::now();
         let left = self.deadline.saturating_duration_since(now);
         let Some(pause) = self.pauses.next(left) else { return Err(self.timeout_error()) };
-        let pause = if self.trusts_signals() { pause.max(QUIET.min(left * 3 / 4)) } else { pause };
+        let is_told = self.is_told();
+        let pause = if is_told { self.quiet(pause, left) } else { pause };
         let mut wake_at = now + pause;
         match self.holder {
             Holder::Rival { polls: Some(true) } => {
@@ -249,29 +269,39 @@ impl<'a, B: LockBackend> Head<'a, B> {
             with_queued = with_queued.min(self.pauses.first_pause());
         }
         let wake_at = free_at.unwrap_or(wake_at);
-        let Some((notify, wakes_at)) = self.ticket.start_waiting(wake_at, now + with_queued) else {
-            self.pauses.uncount();
-            return Ok(Woken::Queue);
-        };
         let token = self.token();
-        let watch = &mut self.ticket.watch;
-        let woken = async {
-            let signal = async {
-                match watch {
-                    Some(watch) => watch.changed().await,
-                    None => std::future::pending().await,
+        let (woken, wakes_at) = loop {
+            let queued = rt::after(with_queued);
+            let Some((notify, wakes_at)) = self.ticket.start_waiting(wake_at, queued) else {
+                self.pauses.uncount();
+                return Ok(Woken::Queue);
+            };
+            let watch = &mut self.ticket.watch;
+            let woken = async {
+                let signal = async {
+                    match watch {
+                        Some(watch) => watch.changed().await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    biased;
+                    () = notify.notified() => Woken::Queue,
+                    () = signal => Woken::Signal,
+                    () = sleep_until(wakes_at) => {
+                        if free_at == Some(wakes_at) { Woken::Expiry } else { Woken::Poll }
+                    }
                 }
             };
-            tokio::select! {
-                biased;
-                () = notify.notified() => Woken::Queue,
-                () = signal => Woken::Signal,
-                () = sleep_until(wakes_at) => {
-                    if free_at == Some(wakes_at) { Woken::Expiry } else { Woken::Poll }
-                }
+            let woken = unless_cancelled(token, woken).await?;
+            // The waiters behind have seen that this head is polled. The store has nothing to say yet.
+            if woken != Woken::Poll || !is_told || wakes_at >= wake_at {
+                break (woken, wakes_at);
             }
         };
-        let woken = unless_cancelled(token, woken).await?;
+        if woken == Woken::Poll && self.deadline <= wakes_at {
+            return Err(self.timeout_error());
+        }
         // A pause before the first attempt is not a retry.
         if woken != Woken::Poll || is_early || wakes_at < wake_at || self.answers.attempts == 0 {
             self.pauses.uncount();
@@ -279,8 +309,20 @@ impl<'a, B: LockBackend> Head<'a, B> {
         Ok(woken)
     }
 
+    /// How long a head that is told of the release sleeps. Its last poll comes one pause before the limit, and then only a
+    /// signal has it ask.
+    fn quiet(&self, pause: Duration, left: Duration) -> Duration {
+        let quiet = pause.max(QUIET);
+        if quiet < left {
+            return quiet;
+        }
+        let last = self.pauses.first_pause();
+        let pause = left.saturating_sub(last);
+        if pause > last { pause } else { left }
+    }
+
     /// Whether a signal will tell of the release, and the expiry of the lock is known. Polls that are counted go on.
-    fn trusts_signals(&self) -> bool {
+    fn is_told(&self) -> bool {
         self.holder == Holder::Rival { polls: Some(false) }
             && self.free_at.is_some()
             && self.ticket.watch.as_ref().is_some_and(|watch| !watch.is_over())

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Head, Holder, Woken};
 use crate::backend::LockBackend;
+use crate::client::queue::Pause;
 use crate::contract::request::IsLockedRequest;
 use crate::locking::cancellable::{sleep_unless_cancelled, unless_cancelled};
 use crate::rt::{self, Instant};
@@ -16,13 +17,18 @@ use crate::value::LockError;
 const HOLD_BACK: Duration = Duration::from_millis(3);
 
 impl<B: LockBackend> Head<'_, B> {
-    /// Leaves a key that was just released free for rivals, if it is time. Returns whether a rival has taken it.
-    pub(super) async fn leave_free(&mut self) -> Result<bool, LockError> {
+    /// The pause that a key that was just released is left free for, if it is time for that.
+    pub(super) fn pause(&self, now: Instant) -> Option<Pause> {
         let is_released = matches!(self.woken, Woken::Queue | Woken::Signal);
-        let began = Instant::now();
-        let Some(pause) = self.ticket.pause(began).filter(|_| is_released) else {
-            return Ok(false);
-        };
+        if is_released { self.ticket.pause(now) } else { None }
+    }
+
+    /// Leaves the key free for rivals from now on. Returns whether a rival has taken it.
+    pub(super) async fn leave_free(
+        &mut self,
+        pause: Pause,
+        began: Instant,
+    ) -> Result<bool, LockError> {
         // The last part of the limit is left for the attempt. A later head makes the whole pause.
         let left = self.deadline.saturating_duration_since(began) / 2;
         let ends = began + pause.time.min(left);
