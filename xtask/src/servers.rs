@@ -8,8 +8,6 @@ use clap::Args;
 use syncguard_test_services::catalogue::{self, RELEASES, Release};
 use syncguard_test_services::{fetch, install};
 
-use crate::cargo::target;
-
 #[derive(Args)]
 pub(crate) struct Options {
     /// A release such as `redis=8.2.3`, or `redis` for each release of it, or `all`
@@ -44,7 +42,7 @@ pub(crate) fn named(names: &[String]) -> Result<Vec<&'static Release>> {
 /// The folder of a release's programs, or `None` for the system's.
 pub(crate) fn fetch(release: &Release) -> Result<Option<PathBuf>> {
     install::allow();
-    fetch::fetch(release, &target().join("servers"))
+    fetch::fetch(release, &fetch::root()?)
 }
 
 /// True on Debian 12: the list has servers of it, and of the release after it.
