@@ -14,14 +14,16 @@ use sha2::{Digest as _, Sha256};
 use crate::catalogue::{self, Package, Release, Source};
 use crate::install::{self, Program};
 
+/// True on the system of the list's servers.
+pub const IS_POSSIBLE: bool = cfg!(all(target_os = "linux", target_arch = "x86_64"));
+
 /// The folder of the programs of a release below `root`, to which it is fetched first if it is missing. `None` if they
 /// are the distribution's.
 pub fn fetch(release: &Release, root: &Path) -> Result<Option<PathBuf>> {
     let how = || {
         format!("{} is missing: `cargo xtask fetch {}` cannot get it", release.id(), release.id())
     };
-    let on_list = cfg!(all(target_os = "linux", target_arch = "x86_64"));
-    ensure!(on_list, "the servers of the list are for Linux on x86-64");
+    ensure!(IS_POSSIBLE, "the servers of the list are for Linux on x86-64");
     if let Source::Distribution = release.source {
         let program = install::require(&release.distribution())?;
         check_version(release, &program)?;
