@@ -92,3 +92,13 @@ seen() {
         exit 1
     fi
 }
+
+# A crate from crates.io, as NAME VERSION, unpacked into the folder crates/VERSION.
+crate() {
+    mkdir -p "$folder/crates/$2/src"
+    touch "$folder/crates/$2/src/lib.rs"
+    printf '[package]\nname = "unpacks"\nversion = "0.0.0"\nedition = "2021"\n[dependencies]\n%s = "=%s"\n' "$1" "$2" \
+        >"$folder/crates/$2/Cargo.toml"
+    (cd "$folder/crates/$2" && cargo vendor --quiet vendor >/dev/null)
+    is_version "$1" "$2" "$(sed -n 's/^version = "\(.*\)"/\1/p' "$folder/crates/$2/vendor/$1/Cargo.toml" | head -n 1)"
+}

@@ -22,4 +22,5 @@ mod records_page;
 mod redis;
 mod sqlite;
 mod support;
+mod upgrades;
 mod urls;

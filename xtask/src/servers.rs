@@ -1,14 +1,14 @@
 //! `cargo xtask fetch`: releases of servers in the target folder, for `cargo xtask test --servers`.
 
+use std::env;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use syncguard_test_services::catalogue::{self, RELEASES, Release};
+use syncguard_test_services::catalogue::{self, RELEASES, Release, Source};
 use syncguard_test_services::{fetch, install};
-
-use crate::cargo::target;
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -44,7 +44,22 @@ pub(crate) fn named(names: &[String]) -> Result<Vec<&'static Release>> {
 /// The folder of a release's programs, or `None` for the system's.
 pub(crate) fn fetch(release: &Release) -> Result<Option<PathBuf>> {
     install::allow();
-    fetch::fetch(release, &target().join("servers"))
+    fetch::fetch(release, &fetch::root()?)
+}
+
+/// The folders of the newest servers that cargo itself can get, which tests take unless other ones are chosen: the form is
+/// that of `PATH`.
+pub(crate) fn newest() -> Result<Option<OsString>> {
+    if env::var_os(install::SERVERS).is_some() || !fetch::IS_POSSIBLE {
+        return Ok(None);
+    }
+    let is_newest = |release: &&Release| {
+        catalogue::named(release.name).last().is_some_and(|last| last.version == release.version)
+    };
+    let by_cargo = |release: &&Release| matches!(release.source, Source::Crate(_));
+    let releases = RELEASES.iter().filter(is_newest).filter(by_cargo);
+    let folders = releases.filter_map(|release| fetch(release).transpose());
+    Ok(Some(env::join_paths(folders.collect::<Result<Vec<_>>>()?)?))
 }
 
 /// True on Debian 12: the list has servers of it, and of the release after it.

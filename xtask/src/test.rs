@@ -65,6 +65,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     }
     let is_partial = options.shipped || !options.names.is_empty() || !options.package.is_empty();
     let mut tests = tests(options, &options.package, &options.names);
+    tests.envs(servers::newest()?.map(|folders| (install::SERVERS, folders)));
     if options.full {
         // The core and its tests are published, so they cannot use an unpublished package.
         tests.env("SYNCGUARD_TESTS", "full").env("SYNCGUARD_SHUTTLE_TIMES", "8");

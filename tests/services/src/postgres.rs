@@ -4,6 +4,7 @@ mod config;
 mod pgbouncer;
 mod pgpool;
 mod server;
+mod upgrade;
 
 pub use config::{Authentication, PostgresBuilder};
 pub use pgbouncer::{PgBouncer, PoolMode};
@@ -36,6 +37,11 @@ const PSQL: Program = Program { names: &["psql"], ..INITDB };
 /// A program of the PostgreSQL installation in use.
 pub fn program(name: &str) -> Result<PathBuf> {
     Ok(install::require(&INITDB)?.with_file_name(name))
+}
+
+/// A program in this folder, or of the installation in use.
+fn program_in(folder: Option<&Path>, name: &str) -> Result<PathBuf> {
+    folder.map_or_else(|| program(name), |folder| Ok(folder.join(name)))
 }
 
 /// PostgreSQL and PgBouncer refuse to be root.

@@ -59,7 +59,7 @@ mod long {
         let secret = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(secret.path(), "any bytes").expect("a secret");
         let file = secret.path().display();
-        let token = format!("--auth-token=jwt,priv-key={file},sign-method=HS256,ttl=10s");
+        let token = format!("--auth-token=jwt,priv-key={file},sign-method=HS256,ttl=2s");
         passes(Etcd::with_users(kept(EtcdCluster::builder().flag(token), 1)), AT_ONCE).await;
     }
 }

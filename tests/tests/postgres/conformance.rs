@@ -32,7 +32,9 @@ mod long {
     use super::{Postgres, passes, shared};
 
     async fn through_pgbouncer(mode: PoolMode, unprepared: bool) {
-        let pooler = PgBouncer::start(shared(), mode).expect("a PgBouncer");
+        // On a busy machine, connections end late, and with the default of 100 clients new ones are refused.
+        let config = ["max_client_conn = 1000", "default_pool_size = 100"];
+        let pooler = PgBouncer::start_with(shared(), mode, &config).expect("a PgBouncer");
         if unprepared || mode == PoolMode::Session || pooler.keeps_prepared().expect("settings") {
             passes(Postgres::new(pooler.port(), 3, unprepared)).await;
         }

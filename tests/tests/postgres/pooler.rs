@@ -103,44 +103,38 @@ async fn connecting_ends_when_the_server_behind_hangs() -> Result<()> {
 /// for each try, and it ends when the server goes on.
 #[tokio::test]
 async fn late_acquires_behind_a_pooler_are_a_few_warnings() -> Result<()> {
-    const CROWD: usize = 200;
+    const CROWD: usize = 1_000;
     let warnings = Warnings::new();
     let _here = tracing::subscriber::set_default(warnings.clone());
     let mut server = PostgresServer::start()?;
     let pooler = PgBouncer::start(&server, PoolMode::Transaction)?;
-    let short = Duration::from_millis(200);
+    // The crowd fails once, after this time. The clean-up has it for each statement, on however busy a machine.
+    let bound = Duration::from_secs(5);
     let options = PostgresOptions::new()
         .with_unprepared_statements(true)
-        .with_statement_timeout(short)
-        .with_pool_wait_timeout(short);
+        .with_statement_timeout(bound)
+        .with_pool_wait_timeout(bound);
     let backend = PostgresBackend::connect_with(&pooler.url(), options).await?;
     backend.setup_schema().await?;
-    // The server's time is known from the first answer on. A slow machine may not answer within the short timeout.
+    // The server's time is known from the first answer on.
     until("an answer", async || Ok(backend.acquire(request("first", MINUTE)).await.is_ok()))
         .await?;
     let before = warnings.count();
 
     server.pause()?;
-    let (mut failed, mut unknown) = (0, 0);
-    while failed < 1_000 {
-        let mut crowd = JoinSet::new();
-        for number in 0..CROWD {
-            let backend = backend.clone();
-            let request = request(&format!("k{failed}-{number}"), MINUTE);
-            crowd.spawn(async move { backend.acquire(request).await.map(drop) });
-        }
-        for result in crowd.join_all().await {
-            let error = result.unwrap_err();
-            failed += 1;
-            unknown += usize::from(error.is_outcome_unknown());
-        }
+    let mut crowd = JoinSet::new();
+    for number in 0..CROWD {
+        let (backend, request) = (backend.clone(), request(&format!("k{number}"), MINUTE));
+        crowd.spawn(async move { backend.acquire(request).await.map(drop) });
     }
-    ensure!(unknown >= 5, "{unknown} of {failed} were sent");
+    let errors = crowd.join_all().await.into_iter().map(Result::unwrap_err);
+    let unknown = errors.filter(LockError::is_outcome_unknown).count();
+    ensure!(unknown >= 5, "{unknown} of {CROWD} were sent");
     server.resume()?;
     let clean_up = backend.client_state().clean_up();
     until("the clean-up", async || Ok(clean_up.waiting() == 0)).await?;
     let said = warnings.count() - before;
-    ensure!(said <= 20, "{said} warnings of {failed} failed acquires, {unknown} of them unknown");
+    ensure!(said <= 20, "{said} warnings of {CROWD} failed acquires, {unknown} of them unknown");
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! The options of a server.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 
 use super::PostgresServer;
@@ -9,6 +11,7 @@ use super::PostgresServer;
 pub struct PostgresBuilder {
     pub(super) authentication: Authentication,
     extra: Vec<String>,
+    pub(super) programs: Option<PathBuf>,
 }
 
 /// The authentication of clients.
@@ -37,6 +40,12 @@ impl PostgresBuilder {
     pub fn authentication(mut self, authentication: Authentication) -> Self {
         self.authentication = authentication;
         self
+    }
+
+    /// Runs the programs in this folder, or those of the installation in use.
+    #[must_use]
+    pub fn programs(self, programs: Option<PathBuf>) -> Self {
+        Self { programs, ..self }
     }
 
     /// Adds a line to `postgresql.conf`.

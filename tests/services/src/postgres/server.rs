@@ -1,5 +1,6 @@
 //! A PostgreSQL server.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,9 @@ use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use super::{Authentication, PostgresBuilder, USER, drop_root, hand_over, private_file, program};
+use super::{
+    Authentication, PostgresBuilder, USER, drop_root, hand_over, private_file, program, program_in,
+};
 use crate::process::ServerProcess;
 use crate::{ports, scratch};
 
@@ -19,9 +22,11 @@ use crate::{ports, scratch};
 #[derive(Debug)]
 pub struct PostgresServer {
     process: Option<ServerProcess>,
-    port: u16,
+    pub(super) port: u16,
     authentication: Authentication,
-    folder: TempDir,
+    /// Its programs, if they are not those of the installation in use.
+    pub(super) programs: Option<PathBuf>,
+    pub(super) folder: TempDir,
 }
 
 impl PostgresServer {
@@ -103,10 +108,11 @@ impl PostgresServer {
             process: None,
             port: ports::free()?,
             authentication: self.authentication,
+            programs: self.programs.clone(),
             folder: scratch::folder("postgres-standby")?,
         };
         hand_over(standby.folder.path())?;
-        let mut copy = Command::new(program("pg_basebackup")?);
+        let mut copy = Command::new(program_in(self.programs.as_deref(), "pg_basebackup")?);
         copy.args(["--write-recovery-conf", "--checkpoint=fast", "-h", "127.0.0.1", "-U", USER]);
         copy.args(["-p", &self.port.to_string()]).arg("-D").arg(standby.data());
         run(copy, standby.folder.path())?;
@@ -126,30 +132,31 @@ impl PostgresServer {
             process: None,
             port: ports::free()?,
             authentication: options.authentication,
+            programs: options.programs.clone(),
             folder: scratch::folder("postgres")?,
         };
         hand_over(server.folder.path())?;
-        server.create_cluster()?;
-        File::options()
-            .append(true)
-            .open(server.data().join("postgresql.conf"))?
-            .write_all(options.render(server.port).as_bytes())?;
+        server.create_cluster(&options.render(server.port))?;
         server.launch()?;
         Ok(server)
     }
 
-    fn create_cluster(&self) -> Result<()> {
+    /// The files of a new server, with these settings.
+    pub(super) fn create_cluster(&self, settings: &str) -> Result<()> {
         let mut copy = Command::new("cp");
-        copy.arg("-R").arg(template()?).arg(self.data());
+        copy.arg("-R").arg(template(self.programs.as_deref())?).arg(self.data());
         run(copy, self.folder.path())?;
         let method = self.authentication.method();
         let of = |what| format!("host {what} all 127.0.0.1/32 {method}\n");
-        let rule = of("all") + &of("replication");
-        private_file(&self.data().join("pg_hba.conf"), &rule)
+        // Only pg_upgrade makes a socket.
+        let rule = of("all") + &of("replication") + "local all all trust\n";
+        private_file(&self.data().join("pg_hba.conf"), &rule)?;
+        let mut file = File::options().append(true).open(self.data().join("postgresql.conf"))?;
+        Ok(file.write_all(settings.as_bytes())?)
     }
 
-    fn launch(&mut self) -> Result<()> {
-        let mut command = Command::new(program("postgres")?);
+    pub(super) fn launch(&mut self) -> Result<()> {
+        let mut command = Command::new(program_in(self.programs.as_deref(), "postgres")?);
         command.arg("-D").arg(self.data());
         drop_root(&mut command, self.folder.path())?;
         let log = self.folder.path().join("server.log");
@@ -160,7 +167,7 @@ impl PostgresServer {
         Ok(())
     }
 
-    fn data(&self) -> PathBuf {
+    pub(super) fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 }
@@ -174,19 +181,22 @@ impl Drop for PostgresServer {
     }
 }
 
-/// The files of a new database cluster, for all servers of this process: `initdb` takes three times as long as a copy.
-fn template() -> Result<PathBuf> {
-    static TEMPLATE: Mutex<Option<TempDir>> = Mutex::new(None);
-    let mut template = TEMPLATE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(folder) = &*template {
+/// The files of a new database cluster, for all servers of this process with these programs: `initdb` takes three times
+/// as long as a copy.
+fn template(programs: Option<&Path>) -> Result<PathBuf> {
+    static TEMPLATES: Mutex<Option<HashMap<PathBuf, TempDir>>> = Mutex::new(None);
+    let initdb = program_in(programs, "initdb")?;
+    let mut templates = TEMPLATES.lock().unwrap_or_else(PoisonError::into_inner);
+    let templates = templates.get_or_insert_default();
+    if let Some(folder) = templates.get(&initdb) {
         return Ok(folder.path().join("data"));
     }
     let folder = scratch::folder("postgres-template")?;
     hand_over(folder.path())?;
     let (password, data) = (folder.path().join("password"), folder.path().join("data"));
     private_file(&password, PostgresServer::PASSWORD)?;
-    let mut initdb = Command::new(program("initdb")?);
-    initdb
+    let mut command = Command::new(&initdb);
+    command
         .args(["--no-sync", "--encoding=UTF8", "--locale=C"])
         .args(["--username", USER, "--auth-local=trust"])
         // Before 14, this makes the server keep passwords for SCRAM.
@@ -195,18 +205,19 @@ fn template() -> Result<PathBuf> {
         .arg(&password)
         .arg("--pgdata")
         .arg(&data);
-    run(initdb, folder.path())?;
-    *template = Some(folder);
+    run(command, folder.path())?;
+    templates.insert(initdb, folder);
     Ok(data)
 }
 
 /// Runs a program as the server's user.
-fn run(mut command: Command, folder: &Path) -> Result<()> {
+pub(super) fn run(mut command: Command, folder: &Path) -> Result<()> {
     drop_root(&mut command, folder)?;
     let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
     ensure!(
         output.status.success(),
-        "{command:?} failed: {}",
+        "{command:?} failed: {}{}",
+        String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr).trim_end()
     );
     Ok(())

@@ -1,5 +1,6 @@
 //! A cluster of masters.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -17,7 +18,7 @@ pub struct RedisCluster {
 impl RedisCluster {
     /// Starts `masters` servers (three or more) and waits until each of them reports a healthy cluster.
     pub fn start(masters: u16) -> Result<Self> {
-        Self::start_nodes(masters, masters)
+        Self::start_nodes(masters, &vec![None; usize::from(masters)])
     }
 
     /// Starts `masters` servers (three or more), and a replica for each of them.
@@ -25,7 +26,7 @@ impl RedisCluster {
     /// The first half of [`nodes`](Self::nodes) are the masters, the other half their replicas, in the same
     /// order.
     pub fn start_with_replicas(masters: u16) -> Result<Self> {
-        let cluster = Self::start_nodes(masters, 2 * masters)?;
+        let cluster = Self::start_nodes(masters, &vec![None; 2 * usize::from(masters)])?;
         let (masters, replicas) = cluster.nodes.split_at(usize::from(masters));
         for (master, replica) in masters.iter().zip(replicas) {
             let id = id(master)?;
@@ -49,10 +50,12 @@ impl RedisCluster {
         Ok(cluster)
     }
 
-    fn start_nodes(masters: u16, nodes: u16) -> Result<Self> {
+    /// Starts a node of each of these [programs](super::RedisBuilder::programs). The first `masters` (three or more) share
+    /// the slots, and the others have none.
+    pub fn start_nodes(masters: u16, programs: &[Option<PathBuf>]) -> Result<Self> {
         ensure!(masters >= 3, "a Redis cluster has three masters or more");
-        let nodes = (0..nodes)
-            .map(|_| RedisServer::builder().cluster(true).start())
+        let nodes = (programs.iter())
+            .map(|programs| RedisServer::builder().cluster(true).programs(programs.clone()).start())
             .collect::<Result<Vec<_>>>()?;
         let cluster = Self { nodes };
         cluster.share_slots(masters)?;
@@ -83,6 +86,22 @@ impl RedisCluster {
         to.cli(&["CLUSTER", "SETSLOT", &slot, "NODE", &id])?;
         from.cli(&["CLUSTER", "SETSLOT", &slot, "NODE", &id])?;
         Ok(())
+    }
+
+    /// Moves these slots as one, as Valkey 9 can.
+    pub fn move_at_once(
+        &self,
+        slots: (u16, u16),
+        from: &RedisServer,
+        to: &RedisServer,
+    ) -> Result<()> {
+        let (first, last) = (slots.0.to_string(), slots.1.to_string());
+        from.cli(&["CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", &first, &last, "NODE", &id(to)?])?;
+        wait::until("the slots to move", TIMEOUT, || {
+            let moves = from.cli(&["CLUSTER", "GETSLOTMIGRATIONS"])?;
+            ensure!(!moves.contains("failed"), "{moves}");
+            Ok(moves.contains("success"))
+        })
     }
 
     /// Waits until all other running nodes see this node as a master.

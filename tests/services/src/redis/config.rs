@@ -1,5 +1,7 @@
 //! The options of a server.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 
 use super::RedisServer;
@@ -11,6 +13,7 @@ pub struct RedisBuilder {
     snapshots: bool,
     pub(super) is_replica: bool,
     cluster: bool,
+    pub(super) programs: Option<PathBuf>,
     lines: Vec<String>,
 }
 
@@ -32,6 +35,12 @@ impl RedisBuilder {
     pub fn password(self, password: &str) -> Self {
         let line = format!("requirepass {password}");
         Self { password: Some(password.to_owned()), ..self }.config(&line)
+    }
+
+    /// Runs the programs in this folder, or those of the system.
+    #[must_use]
+    pub fn programs(self, programs: Option<PathBuf>) -> Self {
+        Self { programs, ..self }
     }
 
     /// Keeps an append-only file.

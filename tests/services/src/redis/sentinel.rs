@@ -35,7 +35,8 @@ impl Sentinel {
             lines.push(format!("sentinel auth-pass {name} {password}"));
         }
         let config = lines.join("\n") + "\n";
-        let server = RedisServer::start_configured(folder, port, &config, &["--sentinel"], None)?;
+        let server =
+            RedisServer::start_configured(folder, port, &config, &["--sentinel"], None, None)?;
         let sentinel = Self { server, master_password: master.password().map(str::to_owned) };
         sentinel.wait_for_report("status=ok,")?;
         Ok(sentinel)

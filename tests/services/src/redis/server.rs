@@ -22,6 +22,8 @@ pub struct RedisServer {
     port: u16,
     password: Option<String>,
     arguments: &'static [&'static str],
+    /// Its programs, if they are not those of the system.
+    programs: Option<PathBuf>,
     folder: TempDir,
 }
 
@@ -87,6 +89,19 @@ impl RedisServer {
         self.launch()
     }
 
+    /// Starts another release with the same port and folder in the place of this server.
+    pub fn upgrade(&mut self, programs: Option<PathBuf>) -> Result<()> {
+        self.programs = programs;
+        self.restart()
+    }
+
+    /// Makes a replica the master without the loss of a write, and this server its replica.
+    pub fn fail_over_to(&self, replica: &Self) -> Result<()> {
+        let port = replica.port.to_string();
+        self.cli(&["FAILOVER", "TO", "127.0.0.1", &port, "TIMEOUT", "20000"])?;
+        replica.wait_for_info("replication", "role:master")
+    }
+
     /// Returns true if the server runs and is not stopped.
     pub(super) fn is_awake(&self) -> bool {
         self.process.is_some() && !self.is_paused
@@ -130,7 +145,9 @@ impl RedisServer {
         let port = ports::free()?;
         let path = folder.path().to_str().context("the temporary folder's name is not UTF-8")?;
         let config = options.render(port, path);
-        let server = Self::start_configured(folder, port, &config, &[], options.password.clone())?;
+        let password = options.password.clone();
+        let programs = options.programs.clone();
+        let server = Self::start_configured(folder, port, &config, &[], password, programs)?;
         if options.is_replica {
             server.wait_for_info("replication", "master_link_status:up")?;
         }
@@ -145,9 +162,10 @@ impl RedisServer {
         config: &str,
         arguments: &'static [&'static str],
         password: Option<String>,
+        programs: Option<PathBuf>,
     ) -> Result<Self> {
-        let mut server =
-            Self { process: None, is_paused: false, port, password, arguments, folder };
+        let (process, is_paused) = (None, false);
+        let mut server = Self { process, is_paused, port, password, arguments, programs, folder };
         fs::write(server.config_file(), config)?;
         server.launch()?;
         Ok(server)
@@ -163,7 +181,7 @@ impl RedisServer {
     }
 
     fn launch(&mut self) -> Result<()> {
-        let mut command = Command::new(install::require(&SERVER)?);
+        let mut command = Command::new(install::require_in(self.programs.as_deref(), &SERVER)?);
         command.arg(self.config_file()).args(self.arguments);
         let log = self.folder.path().join("server.log");
         let mut process = ServerProcess::spawn("redis-server", command, &log)?;
