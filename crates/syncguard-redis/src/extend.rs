@@ -1,5 +1,7 @@
 //! Extending locks.
 
+use std::sync::Arc;
+
 use fred::types::Value;
 use syncguard_core::contract::ExtendRequest;
 use syncguard_core::{ExtendResult, LockError, NotHeld, Timestamp};
@@ -47,21 +49,23 @@ async fn attempt(
     Ok(result)
 }
 
-/// Extends locks of this section by one script, in the order of the requests: their new expiries, and `None` for each
+/// Extends locks of the section of this number by one script, in the order of the requests: their new expiries, and `None` for each
 /// lock that stays as it is, for whatever reason. [`extend`] says more about it.
 ///
 /// There are at least two requests, for different locks. A lock without a key hint stays as it is.
-#[expect(dead_code, reason = "renewals that go together are to call it")]
 pub(crate) async fn extend_many(
-    inner: &Inner,
-    section: &Section,
-    requests: &[ExtendRequest],
+    inner: Arc<Inner>,
+    section: usize,
+    requests: Vec<ExtendRequest>,
 ) -> Result<Vec<Option<Timestamp>>, LockError> {
+    let Some(section) = inner.layout.sections().get(section) else {
+        return Ok(Vec::new());
+    };
     inner.refuse_cluster_node().await?;
-    let Answer { value, replicated, sent, .. } = send(inner, section, requests).await?;
+    let Answer { value, replicated, sent, .. } = send(&inner, section, &requests).await?;
     let extended = reply::all_extended(value, requests.len())?;
     if let Some((Some(expires_at), request)) =
-        extended.iter().zip(requests).find(|one| one.0.is_some())
+        extended.iter().zip(&requests).find(|one| one.0.is_some())
     {
         inner.learn_from_expiry(section.target(), sent, *expires_at, request.ttl);
         replicated.map_err(LockError::with_unknown_outcome)?;

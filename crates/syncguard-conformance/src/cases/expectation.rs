@@ -169,9 +169,11 @@ pub(crate) async fn each_extend_of_a_batch_has_an_answer_of_its_own(
     let answers = at_once(&clients, asked.len(), |number, client| {
         // A TTL of its own shows whose answer it is.
         let (ttl, (lock_id, expected)) = (seconds_of(number) + 3 * LONG, asked[number]);
-        async move { client.extend_with_others(lock_id, ttl, expected).await }
+        async move { Ok((number, client.extend_with_others(lock_id, ttl, expected).await?)) }
     });
-    let answers = answers.await?;
+    let mut answers = answers.await?;
+    answers.sort_unstable_by_key(|(number, _)| *number);
+    let answers: Vec<_> = answers.into_iter().map(|(_, answer)| answer).collect();
     ensure_eq!(
         answers[0],
         ExtendResult::Mismatch { expires_at: stored },
