@@ -172,6 +172,17 @@ impl Client {
         answer("extend", self.backend.extend(request).await)
     }
 
+    /// As [`extend_expecting`](Self::extend_expecting), together with others of the same moment.
+    pub(crate) async fn extend_with_others(
+        &self,
+        lock_id: LockId,
+        ttl: Duration,
+        expected: Timestamp,
+    ) -> Checked<ExtendResult> {
+        let request = ExtendRequest::new(lock_id, ttl)?.with_expected_expiry(expected);
+        answer("extend", self.backend.extend(request.with_others(true)).await)
+    }
+
     /// Extends a lock that must be live, and returns its new expiry.
     pub(crate) async fn extended(&self, lock_id: LockId, ttl: Duration) -> Checked<Timestamp> {
         match self.extend(lock_id, ttl).await? {

@@ -173,6 +173,8 @@ macro_rules! __for_each_case {
                     "An extend of a lock that is not live answers NotHeld, whatever it expects.",
                 the_expectation_counts_within_the_tolerance:
                     "Until the tolerance after its expiry is over, a lock is extended if its expiry is expected, and else left as it is.",
+                each_extend_of_a_batch_has_an_answer_of_its_own:
+                    "Extends that may go together at one moment are answered each by itself: of live locks, of one lock twice, of an extended, a released, an expired and an unknown one, and of another holder's.",
                 of_many_extends_with_one_expectation_one_applies:
                     "Of many extends with the same expectation at the same time exactly one is carried out; the others answer Mismatch with its expiry.",
                 a_guard_goes_on_from_the_stored_expiry:

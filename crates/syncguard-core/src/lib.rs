@@ -4,17 +4,17 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use syncguard_core::{Fence, LockBackend, LockConfig, LockError, lock};
+//! use syncguard_core::{Fence, LockBackend, LockConfig, LockError, run};
 //!
-//! # async fn charge(_: Fence) {}
+//! # async fn charge(_: Fence) -> Result<(), LockError> { Ok(()) }
 //! /// With any store that the program uses.
 //! async fn pay(backend: &impl LockBackend<Fence = Fence>) -> Result<(), LockError> {
 //!     let payment = LockConfig::new("payment:123").with_ttl(Duration::from_secs(10));
-//!     lock(backend, payment, async |held| charge(held.fence()).await).await
+//!     run(backend, payment, async |held| charge(held.fence()).await).await
 //! }
 //! ```
 //!
-//! - **Users** run work under a [`lock()`], hold a [`LockGuard`], or configure a [`Locker`] once.
+//! - **Users** [`run`](crate::run()) work under a lock, hold a [`LockGuard`], or configure a [`Locker`] once.
 //!   They depend on the `syncguard` facade or on one backend crate, which re-exports this one.
 //! - **Authors of backends** implement [`LockBackend`]. The module [`authoring`] has the parts that every backend
 //!   needs, and the `syncguard-conformance` crate proves the result.

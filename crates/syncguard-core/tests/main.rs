@@ -14,6 +14,7 @@ mod min_hold;
 mod observer;
 mod properties;
 mod redaction;
+mod renewals;
 mod signals;
 mod store_clock;
 mod vectors;

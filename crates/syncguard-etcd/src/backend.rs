@@ -134,6 +134,11 @@ impl LockBackend for EtcdBackend {
     }
 
     async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        let inner = Arc::clone(&self.0);
+        let extend_many = move |requests| extend::extend_many(Arc::clone(&inner), requests);
+        if let Some(result) = self.0.extends.extend(0, &request, extend_many).await {
+            return result;
+        }
         let token = request.cancellation.clone();
         cancel::finish(token.as_ref(), extend::extend(Arc::clone(&self.0), request)).await
     }

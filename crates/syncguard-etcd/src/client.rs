@@ -275,7 +275,7 @@ mod tests {
     impl Service for Falters {
         fn txn(&self, _: Request<TxnRequest>) -> Calling<Result<TxnResponse, Status>> {
             let falters = !self.1.swap(true, Ordering::Relaxed);
-            let found = ResponseOp { range: Some(RangeResponse::default()) };
+            let found = ResponseOp { range: Some(RangeResponse::default()), txn: None };
             let answer = TxnResponse { responses: vec![found], ..TxnResponse::default() };
             let answer = if falters { Err(self.0.clone()) } else { Ok(answer) };
             Box::pin(async { answer })

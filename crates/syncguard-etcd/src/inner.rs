@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use syncguard_core::authoring::cancel::ExtendBatches;
 use syncguard_core::authoring::pause::Backoff;
 use syncguard_core::authoring::signals::SignalHub;
 use syncguard_core::authoring::{Attempt, Attempts, Fault, Recent, Retries, StoreClock, StoreTime};
@@ -46,6 +47,7 @@ pub(crate) struct Inner {
     /// never in here, since a condition that fails is a write for etcd.
     pub(crate) free: Recent<Key, Fence>,
     pub(crate) probe: Arc<ClockProbe>,
+    pub(crate) extends: ExtendBatches,
     pub(crate) options: EtcdOptions,
     pub(crate) client_state: ClientState,
     pub(crate) signals: SignalHub,
@@ -71,6 +73,7 @@ impl Inner {
             probe: Arc::new(ClockProbe::new(members, clock, timeout, is_on)),
             client,
             layout,
+            extends: ExtendBatches::default(),
             locks: Recent::new(options.remembered_locks),
             free: Recent::new(options.remembered_locks),
             client_state: std::mem::take(&mut options.client).client_state()?,

@@ -69,6 +69,12 @@ impl Change {
         self.0
     }
 
+    /// Several changes as one step, each under its own conditions.
+    pub(crate) fn each(changes: impl IntoIterator<Item = Self>) -> TxnRequest {
+        let success = changes.into_iter().map(|change| op(Request::Txn(change.0))).collect();
+        TxnRequest { success, ..TxnRequest::default() }
+    }
+
     fn when(mut self, name: &str, target: i32, value: Target) -> Self {
         self.0.compare.push(Compare { target, key: name.into(), target_union: Some(value) });
         self
@@ -104,6 +110,11 @@ pub(crate) fn range(answer: TxnResponse) -> Result<RangeResponse, LockError> {
 
 fn missing() -> LockError {
     error::unintelligible("a record is missing in it")
+}
+
+/// Whether each of several changes was carried out.
+pub(crate) fn carried_out(answer: TxnResponse) -> impl Iterator<Item = bool> {
+    answer.responses.into_iter().map(|response| response.txn.is_some_and(|txn| txn.succeeded))
 }
 
 /// The revision at which a change was carried out.

@@ -59,12 +59,13 @@ messages! {
     }
 
     RequestOp {
-        request: Option<Request> = [oneof = "Request", tags = "1, 2, 3"],
+        request: Option<Request> = [oneof = "Request", tags = "1, 2, 3, 4"],
     }
 
     /// Changes have answers too, without anything in them that locks need.
     ResponseOp {
         range: Option<RangeResponse> = [message, optional, tag = "1"],
+        txn: Option<TxnResponse> = [message, optional, tag = "4"],
     }
 
     /// A condition of a transaction: always an equality here, which is `result` 0.
@@ -157,6 +158,9 @@ pub enum Request {
     Put(PutRequest),
     #[prost(message, tag = "3")]
     DeleteRange(DeleteRangeRequest),
+    /// A transaction in another: its conditions are compared before anything is written.
+    #[prost(message, tag = "4")]
+    Txn(TxnRequest),
 }
 
 pub const MOD_REVISION: i32 = 2;

@@ -1,11 +1,12 @@
 //! The PostgreSQL backend.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use deadpool_postgres::Pool;
 use syncguard_core::authoring::cancel::{self, Caller};
-use syncguard_core::authoring::cancel::{Settle, Settled, Unsettled};
+use syncguard_core::authoring::cancel::{ExtendBatches, Settle, Settled, Unsettled};
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
     LookupRequest, ReleaseRequest, TimeAuthority, WatchRequest,
@@ -23,7 +24,7 @@ use crate::check_fence::CheckFenceError;
 use crate::config::PostgresOptions;
 use crate::connect::{Connectors, connectors, make_pool};
 use crate::durability::DurabilityReport;
-use crate::extend::extend;
+use crate::extend::{extend, extend_many};
 use crate::inner::Inner;
 use crate::is_locked::is_locked;
 use crate::lookup::lookup;
@@ -78,6 +79,8 @@ impl PostgresBackend {
             checked: OnceCell::new(),
             lacks_holders: Mutex::default(),
             resent_acquires: ResentAcquires::default(),
+            extends: ExtendBatches::default(),
+            extends_alone: AtomicBool::new(false),
         }))
     }
 
@@ -312,6 +315,13 @@ impl LockBackend for PostgresBackend {
     }
 
     async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        if !self.0.extends_alone.load(Ordering::Relaxed) {
+            let inner = Arc::clone(&self.0);
+            let extend_many = move |requests| extend_many(Arc::clone(&inner), requests);
+            if let Some(result) = self.0.extends.extend(0, &request, extend_many).await {
+                return result;
+            }
+        }
         let token = request.cancellation.clone();
         cancel::finish(token.as_ref(), extend(Arc::clone(&self.0), request)).await
     }

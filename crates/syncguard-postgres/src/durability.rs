@@ -1,5 +1,7 @@
 //! Checks if the database can forget what it has confirmed, and if others can change it.
 
+use std::sync::atomic::Ordering;
+
 use syncguard_core::LockError;
 use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::contract::SignalStatus;
@@ -121,6 +123,8 @@ impl Inner {
             (off("fsync")?, DurabilityRisk::FsyncOff),
             (off("full_page_writes")?, DurabilityRisk::FullPageWritesOff),
         ];
+        let superfluous_index: Option<String> = column(&row, "superfluous_index")?;
+        self.extends_alone.store(superfluous_index.is_some(), Ordering::Relaxed);
         let words: Option<Vec<String>> = column(&row, "hazards")?;
         let risks = found.into_iter().filter_map(|(found, risk)| found.then_some(risk));
         let risks = risks.chain(DurabilityRisk::of_words(&words.unwrap_or_default())).collect();
@@ -134,7 +138,7 @@ impl Inner {
                 risks,
                 signals: self.signals.status(),
                 open_schema: column(&row, "open_schema")?,
-                superfluous_index: column(&row, "superfluous_index")?,
+                superfluous_index,
             },
             tables: TableState {
                 word: text("state")?,

@@ -1,5 +1,6 @@
 //! Extends a lock.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,11 +9,11 @@ use syncguard_core::contract::ExtendRequest;
 use syncguard_core::{ErrorCode, ExtendResult, LockError, Timestamp};
 use tokio_postgres::Row;
 
-use crate::error::{Phase, statement_timed_out};
+use crate::error::{Failure, Phase, statement_timed_out};
 use crate::inner::Inner;
-use crate::pool::{Lane, Param};
+use crate::pool::{Answer, Lane, Param, millis};
 use crate::record::{Record, column, written_time};
-use crate::statements::EXTENDED;
+use crate::statements::{EXTENDED, Statement};
 
 /// Extends a lock. If its connection is lost, the outcome is unknown, and the extend is not sent again: a first
 /// sending that arrives late would undo a later extend.
@@ -24,20 +25,55 @@ pub(crate) async fn extend(
     let expected = request.expected_expiry;
     let parameters =
         [Param::Text(request.lock_id.expose()), Param::from(request.ttl), Param::expiry(expected)];
-    let answer = inner
-        .query(Lane::Holder, &caller, &inner.statements.extend, &parameters)
+    let answer = send(&inner, Lane::Extend, &caller, &inner.statements.extend, &parameters)
         .await
         .map_err(|error| error.with_lock_id(request.lock_id))?;
-    // The answer came after the deadline, as to a process that stood still: nobody may rely on it, see extend.sql.
-    let latest = inner.pool.clock().deadline(Duration::ZERO);
-    if answer.deadline.is_some_and(|deadline| latest > Some(deadline)) {
-        let error = statement_timed_out(Phase::After { writes: true });
-        return Err(error.with_lock_id(request.lock_id));
-    }
     match &answer.row {
         None => Ok(ExtendResult::NotHeld(Record::not_held(None))),
         Some(row) => decide(row, expected),
     }
+}
+
+/// Extends locks by one statement; `None` for a lock that the statement has left as it was.
+pub(crate) async fn extend_many(
+    inner: Arc<Inner>,
+    requests: Vec<ExtendRequest>,
+) -> Result<Vec<Option<Timestamp>>, LockError> {
+    let ids: Vec<&str> = requests.iter().map(|request| request.lock_id.expose()).collect();
+    let ttls: Vec<i64> = requests.iter().map(|request| millis(request.ttl.as_millis())).collect();
+    // Each extend of a batch has an expected expiry.
+    let expected = requests.iter().map(|request| request.expected_expiry.map(Timestamp::as_millis));
+    let expected: Vec<i64> = expected.map(|at| at.map_or(0, millis)).collect();
+    let parameters = [Param::Texts(&ids), Param::Numbers(&ttls), Param::Numbers(&expected)];
+    let (caller, statement) = (Caller::new(None), &inner.statements.extend_many);
+    let answer = send(&inner, Lane::Holder, &caller, statement, &parameters).await?;
+    let rows: Vec<&Row> = answer.row.iter().chain(&answer.more).collect();
+    if rows.len() != requests.len() {
+        return Err(Failure::misdirected(Phase::After { writes: true }).error);
+    }
+    let mut extended = HashMap::new();
+    for row in rows {
+        if let Some(expires_at) = column::<Option<i64>>(row, EXTENDED)? {
+            extended.insert(column::<&str>(row, "asked")?, written_time(expires_at)?);
+        }
+    }
+    Ok(ids.iter().map(|id| extended.get(id).copied()).collect())
+}
+
+async fn send(
+    inner: &Inner,
+    lane: Lane,
+    caller: &Caller,
+    statement: &Statement,
+    parameters: &[Param<'_>],
+) -> Result<Answer, LockError> {
+    let answer = inner.query(lane, caller, statement, parameters).await?;
+    // The answer came after the deadline, as to a process that stood still: nobody may rely on it, see extend.sql.
+    let latest = inner.pool.clock().deadline(Duration::ZERO);
+    if answer.deadline.is_some_and(|deadline| latest > Some(deadline)) {
+        return Err(statement_timed_out(Phase::After { writes: true }));
+    }
+    Ok(answer)
 }
 
 fn decide(row: &Row, expected: Option<Timestamp>) -> Result<ExtendResult, LockError> {

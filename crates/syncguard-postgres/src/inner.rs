@@ -1,10 +1,11 @@
 //! The state that all operations share.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use syncguard_core::LockError;
-use syncguard_core::authoring::cancel::Caller;
+use syncguard_core::authoring::cancel::{Caller, ExtendBatches};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
@@ -22,7 +23,10 @@ pub(crate) struct Inner {
     /// Set after the database and the tables have passed the check.
     pub(crate) checked: OnceCell<()>,
     pub(crate) resent_acquires: ResentAcquires,
+    pub(crate) extends: ExtendBatches,
     pub(crate) signals: Arc<Signals>,
+    /// True if the lock table has an index on the expiry, with which a batch of extends is slower than one by one.
+    pub(crate) extends_alone: AtomicBool,
     /// When the lock table was last found without the column for holders, if it lacks it.
     pub(crate) lacks_holders: Mutex<Option<Instant>>,
 }

@@ -29,6 +29,8 @@ pub(crate) struct StatementPool {
     /// Connections that contenders may take. Contenders queue here, not at the pool, and leave one
     /// connection to holders that want to extend or release their lock.
     contenders: Arc<Semaphore>,
+    /// Connections for extends that go alone. Many of them at once leave some for all other callers.
+    extends: Arc<Semaphore>,
     busy: Arc<BusyConnections>,
     pool_wait: Duration,
     statement: Duration,
@@ -44,6 +46,8 @@ pub(crate) struct StatementPool {
 pub(crate) enum Lane {
     /// A caller that wants a lock, or only looks at locks.
     Contender,
+    /// A holder that extends one lock.
+    Extend,
     /// A holder.
     Holder,
 }
@@ -66,11 +70,15 @@ pub(crate) struct Answer {
 impl StatementPool {
     pub(crate) fn new(pool: Pool, settings: &Settings) -> Self {
         let connections = pool.status().max_size;
-        let contenders = connections.saturating_sub(1).clamp(1, Semaphore::MAX_PERMITS);
+        let turns = |kept| {
+            let turns = connections.saturating_sub(kept).clamp(1, Semaphore::MAX_PERMITS);
+            Arc::new(Semaphore::new(turns))
+        };
         Self {
             elsewhere: Elsewhere::new(pool.clone(), Signals::new(settings)),
             pool,
-            contenders: Arc::new(Semaphore::new(contenders)),
+            contenders: turns(1),
+            extends: turns((connections / 4).max(1)),
             busy: Arc::new(BusyConnections::new(settings.cancel.clone())),
             pool_wait: settings.pool_wait,
             statement: settings.statement,
@@ -178,9 +186,14 @@ impl StatementPool {
         parameters: &[Param<'_>],
     ) -> Result<Answer, Failure> {
         let wait_ends = Instant::now() + self.pool_wait;
-        let turn = match lane {
+        let turns = match lane {
             Lane::Holder => None,
-            Lane::Contender => timeout_at(wait_ends, Arc::clone(&self.contenders).acquire_owned())
+            Lane::Extend => Some(&self.extends),
+            Lane::Contender => Some(&self.contenders),
+        };
+        let turn = match turns {
+            None => None,
+            Some(turns) => timeout_at(wait_ends, Arc::clone(turns).acquire_owned())
                 .await
                 .map_err(|_| self.exhausted())?
                 .ok(),
@@ -301,10 +314,14 @@ impl StatementPool {
     }
 }
 
-/// True if the row belongs to a statement about this lock id.
+/// True if the row belongs to a statement about this lock id, or about several.
 fn answers(row: &Row, lock_id: Option<&Param<'_>>) -> bool {
     let said: Option<&str> = row.try_get("asked").unwrap_or_default();
-    matches!((said, lock_id), (Some(said), Some(Param::Text(asked))) if said == *asked)
+    match (said, lock_id) {
+        (Some(said), Some(Param::Text(asked))) => said == *asked,
+        (Some(said), Some(Param::Texts(asked))) => asked.contains(&said),
+        _ => false,
+    }
 }
 
 fn no_time() -> LockError {
@@ -317,6 +334,8 @@ pub(crate) enum Param<'a> {
     Text(&'a str),
     Millis(i64),
     Number(i64),
+    Texts(&'a [&'a str]),
+    Numbers(&'a [i64]),
     /// NULL.
     Nothing,
 }
@@ -324,18 +343,19 @@ pub(crate) enum Param<'a> {
 impl Param<'_> {
     /// A point in time, or NULL.
     pub(crate) fn expiry(at: Option<Timestamp>) -> Self {
-        // 2^53 - 1 at most.
-        at.map_or(Self::Nothing, |at| {
-            Self::Millis(i64::try_from(at.as_millis()).unwrap_or(i64::MAX))
-        })
+        at.map_or(Self::Nothing, |at| Self::Millis(millis(at.as_millis())))
     }
 }
 
 impl From<Ttl> for Param<'_> {
     fn from(ttl: Ttl) -> Self {
-        // 100 years at most.
-        Self::Millis(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX))
+        Self::Millis(millis(ttl.as_millis()))
     }
+}
+
+/// A time or a TTL for a statement: 2^53 - 1 at most.
+pub(crate) fn millis(of: u64) -> i64 {
+    i64::try_from(of).unwrap_or(i64::MAX)
 }
 
 impl fmt::Debug for Param<'_> {
@@ -353,12 +373,14 @@ impl ToSql for Param<'_> {
         match self {
             Self::Text(text) => text.to_sql(kind, buffer),
             Self::Millis(number) | Self::Number(number) => number.to_sql(kind, buffer),
+            Self::Texts(texts) => texts.to_sql(kind, buffer),
+            Self::Numbers(numbers) => numbers.to_sql(kind, buffer),
             Self::Nothing => Ok(IsNull::Yes),
         }
     }
 
     fn accepts(kind: &Type) -> bool {
-        matches!(*kind, Type::TEXT | Type::INT8)
+        matches!(*kind, Type::TEXT | Type::INT8 | Type::TEXT_ARRAY | Type::INT8_ARRAY)
     }
 
     to_sql_checked!();

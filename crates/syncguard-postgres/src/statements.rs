@@ -20,7 +20,7 @@ pub(crate) struct Statement {
     /// nothing was written. The column `judged_at_ms` has the server's time when it compared the deadline, if it got that
     /// far.
     pub(crate) written: Option<&'static str>,
-    /// True if the first parameter is a lock id, which the column `asked` of the answer repeats. PgBouncer before
+    /// True if the first parameter is a lock id, or several, and the column `asked` of the answer repeats it. PgBouncer before
     /// 1.21 may pass on the answer to the statement of another client.
     pub(crate) repeats_id: bool,
     /// True if the statement is sent again on another connection after its answer was lost. False for an extend:
@@ -42,6 +42,7 @@ pub(crate) struct Statements {
     pub(crate) release: Statement,
     pub(crate) release_counted: Statement,
     pub(crate) extend: Statement,
+    pub(crate) extend_many: Statement,
     pub(crate) lookup_by_key: Statement,
     pub(crate) lookup_by_lock_id: Statement,
     pub(crate) cleanup: Statement,
@@ -99,6 +100,14 @@ impl Statements {
                 ..writes_in_time(
                     include_str!("sql/extend.sql"),
                     &[Type::TEXT, Type::INT8, Type::INT8, Type::INT8],
+                    EXTENDED,
+                )
+            },
+            extend_many: Statement {
+                is_sent_again: false,
+                ..writes_in_time(
+                    include_str!("sql/extend_many.sql"),
+                    &[Type::TEXT_ARRAY, Type::INT8_ARRAY, Type::INT8_ARRAY, Type::INT8],
                     EXTENDED,
                 )
             },
@@ -285,6 +294,7 @@ mod tests {
             &all.release,
             &all.release_counted,
             &all.extend,
+            &all.extend_many,
             &all.lookup_by_key,
             &all.lookup_by_lock_id,
             &all.cleanup,

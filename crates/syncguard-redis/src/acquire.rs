@@ -58,12 +58,9 @@ fn call(
 ) -> Result<Call, LockError> {
     let names = section.names(&request.key)?;
     let index = section.index_name(&request.lock_id)?;
-    let [ttl, life] = lifetimes(request.ttl);
     let mut arguments = vec![
-        request.lock_id.expose().into(),
-        ttl,
-        life,
-        names::json_inside(request.key.expose()).into_owned().into(),
+        names::head(Some(&request.key), request.lock_id).into(),
+        life(request.ttl),
         millis(deadline),
         for_people(holder).into(),
     ];
@@ -85,12 +82,11 @@ fn for_people(holder: &Holder) -> String {
     holder.fields().map(field).collect::<Vec<_>>().join(",")
 }
 
-/// The TTL and the lifetime of the records, in ms from the moment the script runs.
-pub(crate) fn lifetimes(ttl: Ttl) -> [Value; 2] {
+/// The lifetime of the records, in ms from the moment the script runs.
+pub(crate) fn life(ttl: Ttl) -> Value {
     // Without the tolerance, Redis would drop a lock at its expiry, and rivals would get it too early.
     let life = ttl.as_duration() + TIME_TOLERANCE;
-    let life = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
-    [ttl.as_millis(), life].map(number)
+    number(u64::try_from(life.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Releases a lock that too few replicas have. If the release fails, the clean-up tries it again in the

@@ -260,6 +260,15 @@ impl LockBackend for RedisBackend {
     }
 
     async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        // One script extends the locks of one section.
+        if let Some(section) = self.0.layout.likely(request.key_hint.as_ref()) {
+            let (inner, number) = (Arc::clone(&self.0), section.index);
+            let extend_many =
+                move |requests| extend::extend_many(Arc::clone(&inner), number, requests);
+            if let Some(result) = self.0.extends.extend(number, &request, extend_many).await {
+                return result;
+            }
+        }
         let inner = Arc::clone(&self.0);
         let cancellation = request.cancellation.clone();
         let extend = async move { extend::extend(&inner, &request).await };

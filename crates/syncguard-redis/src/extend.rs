@@ -1,14 +1,17 @@
-//! Extending a lock.
+//! Extending locks.
 
+use std::sync::Arc;
+
+use fred::types::Value;
 use syncguard_core::contract::ExtendRequest;
 use syncguard_core::{ExtendResult, LockError, NotHeld, Timestamp};
 
-use crate::acquire::lifetimes;
+use crate::acquire::life;
 use crate::client::OnLoss;
 use crate::driver::{Call, millis};
 use crate::find_by_id::{self, Found};
 use crate::inner::{Answer, Inner};
-use crate::names::Section;
+use crate::names::{self, Section};
 use crate::{reply, scripts};
 
 /// Sends one extend, bounded by the command timeout. The future may outlive its caller.
@@ -32,26 +35,70 @@ async fn attempt(
     section: &Section,
     request: &ExtendRequest,
 ) -> Result<ExtendResult, LockError> {
-    let call = |deadline: Timestamp| {
-        let [ttl, life] = lifetimes(request.ttl);
-        let expected = request.expected_expiry.map_or_else(|| "".into(), millis);
-        Ok(Call {
-            script: &scripts::EXTEND,
-            keys: find_by_id::names(section, &request.lock_id, request.key_hint.as_ref())?,
-            arguments: vec![request.lock_id.expose().into(), ttl, life, millis(deadline), expected],
-        })
-    };
-    let target = section.target();
-    let answer = inner.write(target, call, inner.wait_replicas, OnLoss::Fail, |_, _| Ok(()));
-    let Answer { value, replicated, sent, .. } = answer.await?.final_answer(|_| false)?;
+    let Answer { value, replicated, sent, .. } =
+        send(inner, section, std::slice::from_ref(request)).await?;
     let (result, time) = reply::extended(value)?;
     if let Some(time) = time {
-        inner.clock(target).learn(sent, time);
+        inner.clock(section.target()).learn(sent, time);
     }
     if let ExtendResult::Extended { expires_at } = result {
-        inner.learn_from_expiry(target, sent, expires_at, request.ttl);
+        inner.learn_from_expiry(section.target(), sent, expires_at, request.ttl);
         // The master has the new expiry, but too few replicas do: the outcome is unknown.
         replicated.map_err(LockError::with_unknown_outcome)?;
     }
     Ok(result)
+}
+
+/// Extends locks of the section of this number by one script, in the order of the requests: their new expiries, and `None` for each
+/// lock that stays as it is, for whatever reason. [`extend`] says more about it.
+///
+/// There are at least two requests, for different locks. A lock without a key hint stays as it is.
+pub(crate) async fn extend_many(
+    inner: Arc<Inner>,
+    section: usize,
+    requests: Vec<ExtendRequest>,
+) -> Result<Vec<Option<Timestamp>>, LockError> {
+    let Some(section) = inner.layout.sections().get(section) else {
+        return Ok(Vec::new());
+    };
+    inner.refuse_cluster_node().await?;
+    let Answer { value, replicated, sent, .. } = send(&inner, section, &requests).await?;
+    let extended = reply::all_extended(value, requests.len())?;
+    if let Some((Some(expires_at), request)) =
+        extended.iter().zip(&requests).find(|one| one.0.is_some())
+    {
+        inner.learn_from_expiry(section.target(), sent, *expires_at, request.ttl);
+        replicated.map_err(LockError::with_unknown_outcome)?;
+    }
+    Ok(extended)
+}
+
+async fn send(
+    inner: &Inner,
+    section: &Section,
+    requests: &[ExtendRequest],
+) -> Result<Answer, LockError> {
+    let call = |deadline: Timestamp| {
+        let mut keys = Vec::with_capacity(2 * requests.len());
+        let mut arguments: Vec<Value> = Vec::with_capacity(1 + 3 * requests.len());
+        arguments.push(millis(deadline));
+        for request in requests {
+            let hint = request.key_hint.as_ref();
+            let mut names = find_by_id::names(section, &request.lock_id, hint)?;
+            if requests.len() > 1
+                && let [index] = names.as_slice()
+            {
+                // No lock has the name of an index entry, so this lock stays as it is.
+                names.push(index.clone());
+            }
+            keys.extend(names);
+            let expected = request.expected_expiry.map_or_else(|| "".into(), millis);
+            let head = names::head(hint, request.lock_id).into();
+            arguments.extend([head, life(request.ttl), expected]);
+        }
+        Ok(Call { script: &scripts::EXTEND, keys, arguments })
+    };
+    let target = section.target();
+    let answer = inner.write(target, call, inner.wait_replicas, OnLoss::Fail, |_, _| Ok(()));
+    answer.await?.final_answer(|_| false)
 }

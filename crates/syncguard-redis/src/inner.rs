@@ -6,6 +6,7 @@ use fred::types::Value;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use syncguard_core::authoring::StoreClock;
+use syncguard_core::authoring::cancel::ExtendBatches;
 use syncguard_core::shared::ClientState;
 use syncguard_core::{ErrorCode, LockError, Timestamp, Ttl};
 use tokio::sync::OnceCell;
@@ -25,6 +26,7 @@ pub(crate) struct Inner {
     /// A clock for each section, because sections may be on different servers.
     clocks: Box<[StoreClock]>,
     pub(crate) client_state: ClientState,
+    pub(crate) extends: ExtendBatches,
     pub(crate) signals: Signals,
     pub(crate) wait_replicas: Option<WaitReplicas>,
     pub(crate) cleanup_in_is_locked: bool,
@@ -77,6 +79,7 @@ impl Inner {
             is_durable: OnceCell::new(),
             is_no_cluster_node: OnceCell::new(),
             client_state,
+            extends: ExtendBatches::default(),
         })
     }
 

@@ -234,6 +234,12 @@ fn index_key(lock_id: &str) -> Result<Key, LockError> {
 /// An arbitrary lock id.
 const SAMPLE_ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 
+/// The head of a lock's record: all before the digits of its fence. Without the key, no record begins with it.
+pub(crate) fn head(key: Option<&Key>, lock_id: LockId) -> String {
+    let key = json_inside(key.map_or("", Key::expose));
+    ["{\"key\":\"", &key, "\",\"lockId\":\"", lock_id.expose(), "\",\"fence\":\""].concat()
+}
+
 /// Escapes a text for the inside of a JSON string.
 pub(crate) fn json_inside(text: &str) -> Cow<'_, str> {
     if !text.bytes().any(|byte| byte < b' ' || matches!(byte, b'"' | b'\\')) {

@@ -8,7 +8,7 @@ use crate::driver::{Call, millis, number};
 use crate::find_by_id::{self, Found};
 use crate::inner::Inner;
 use crate::names::Section;
-use crate::{reply, scripts};
+use crate::{names, reply, scripts};
 
 /// Sends one release, bounded by the command timeout. The future may outlive its caller.
 pub(crate) async fn release(
@@ -39,7 +39,7 @@ pub(crate) async fn attempt(
 ) -> Result<(ReleaseResult, Option<Timestamp>), LockError> {
     let call = |deadline: Timestamp| {
         let mut keys = find_by_id::names(section, &lock_id, hint)?;
-        let mut arguments = vec![lock_id.expose().into(), millis(deadline)];
+        let mut arguments = vec![names::head(hint, lock_id).into(), millis(deadline)];
         if let Some((key, at_least)) = raised {
             keys.push(section.names(key)?.fence.into());
             arguments.push(number(at_least.get()));

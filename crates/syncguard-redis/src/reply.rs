@@ -122,6 +122,17 @@ pub(crate) fn extended(answer: Value) -> Result<(ExtendResult, Option<Timestamp>
     Ok((ExtendResult::NotHeld(not_held), Some(time)))
 }
 
+/// Reads the answer of `extend.lua` about so many locks.
+pub(crate) fn all_extended(
+    answer: Value,
+    count: usize,
+) -> Result<Vec<Option<Timestamp>>, LockError> {
+    match answer {
+        Value::Array(all) if all.len() == count => Ok(all.iter().map(moment).collect()),
+        other => Err(refusal(other)),
+    }
+}
+
 /// Reads `{ reason, time }`.
 fn not_held(answer: &Value) -> Option<(NotHeld, Timestamp)> {
     match pair(answer)? {

@@ -6,25 +6,26 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use syncguard::{LockConfig, lock};
+//! use syncguard::{LockConfig, run};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # async fn charge(_: syncguard::Fence) -> Result<u32, std::io::Error> { Ok(1) }
+//! # async fn charge(_: syncguard::Fence) -> Result<u32, Box<dyn std::error::Error>> { Ok(1) }
 //! let backend = syncguard::connect("memory:").await?;
 //! let payment = LockConfig::new("payment:123").with_ttl(Duration::from_secs(10));
-//! let receipt = lock(&backend, payment, async |held| charge(held.fence()).await).await??;
+//! let receipt = run(&backend, payment, async |held| charge(held.fence()).await).await?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! The first `?` is for the lock, the second for the work's own result, which is returned untouched. `held.fence()` goes along
-//! with every write, for example as `UPDATE … WHERE id = $1 AND fence <= $2`, so that the data refuses a late writer.
+//! The lock is renewed while the work goes on, and the work ends if the lock is lost. `held.fence()` goes along with every
+//! write, for example as `UPDATE … WHERE id = $1 AND fence <= $2`, so that the data refuses a late writer.
 //!
 //! | you want | use |
 //! |---|---|
 //! | a guard, released when it is dropped | [`acquire`], [`try_acquire`] |
-//! | to run work under the lock | [`lock()`] |
+//! | to run work that ends with its lock | [`run`](crate::run()) |
+//! | to run work that must not be cut off | [`lock()`] |
 //! | any of these, configured once | [`Locker`] |
 //!
 //! ```toml

@@ -155,55 +155,60 @@ impl Flaw {
             )],
             Self::NoTolerance => vec![("expires + TOLERANCE > time", "expires > time")],
             Self::RepeatedFence => vec![(
-                "local fence = redis.pcall('INCR', KEYS[2])",
-                "FLAW = (FLAW or 0) + 1\nlocal fence = redis.pcall('INCR', KEYS[2])\n\
-                 if FLAW % 50 == 0 and fence > 1 then fence = redis.pcall('DECR', KEYS[2]) end",
+                "local fence = call('INCR', KEYS[2])",
+                "FLAW = (FLAW or 0) + 1\nlocal fence = call('INCR', KEYS[2])\n\
+                 if FLAW % 50 == 0 and fence > 1 then fence = call('DECR', KEYS[2]) end",
             )],
             Self::EndlessRelease => vec![
                 (
                     "local name, refusal = get(KEYS[1])\nif not name then\n  return refusal or { NOT_FOUND, time }",
                     "FLAW = FLAW or {}\nlocal name, refusal = get(KEYS[1])\nif not name then\n  \
-                 if #ARGV == 2 and FLAW[ARGV[1]] then return 1 end\n  return refusal or { NOT_FOUND, time }",
+                 if #ARGV == 2 and FLAW[KEYS[1]] then return 1 end\n  return refusal or { NOT_FOUND, time }",
                 ),
                 (
-                    "redis.call('DEL', name, KEYS[1])\nif raises",
-                    "FLAW[ARGV[1]] = true\nredis.call('DEL', name, KEYS[1])\nif raises",
+                    "redis.call('DEL', name, KEYS[1])",
+                    "FLAW = FLAW or {}\nFLAW[KEYS[1]] = true\nredis.call('DEL', name, KEYS[1])",
                 ),
             ],
             Self::Undead => vec![(
                 "if not name then\n  return refusal or { NOT_FOUND, time }",
                 "FLAW = (FLAW or 0) + 1\nif not name then\n  \
-                 if #ARGV == 5 and FLAW % 3 == 0 then return time + ARGV[2] end\n  \
+                 if #ARGV == 4 and FLAW % 3 == 0 then return time + ARGV[3] - TOLERANCE end\n  \
                  return refusal or { NOT_FOUND, time }",
             )],
             Self::Orphans => vec![(
-                "redis.call('DEL', name, KEYS[1])\nif raises",
-                "FLAW = (FLAW or 0) + 1\nif FLAW % 20 ~= 0 then redis.call('DEL', name, KEYS[1]) end\n\
-                 if raises",
+                "redis.call('DEL', name, KEYS[1])",
+                "FLAW = (FLAW or 0) + 1\nif FLAW % 20 ~= 0 then redis.call('DEL', name, KEYS[1]) end",
             )],
             Self::LongLife => vec![
                 (
-                    "local expires = time + ARGV[2] .. ''",
+                    "local expires = time + ARGV[2] - 1000 .. ''",
                     "FLAW = (FLAW or 0) + 1\nlocal long = FLAW % 20 == 0 and 60000 or 0\n\
-                     local granted = time + ARGV[2] .. ''\n\
-                     local expires = time + ARGV[2] + long .. ''",
+                     local granted = time + ARGV[2] - 1000 .. ''\n\
+                     local expires = time + ARGV[2] - 1000 + long .. ''",
                 ),
                 (
-                    "'PX', ARGV[3])\nreturn ARGV[1] .. digits .. expires",
-                    "'PX', ARGV[3] + long)\nreturn ARGV[1] .. digits .. granted",
+                    "'PX', ARGV[2])\n      return string.sub(ARGV[1], -33, -12) .. digits .. expires",
+                    "'PX', ARGV[2] + long)\n      return string.sub(ARGV[1], -33, -12) .. digits .. granted",
                 ),
             ],
             Self::LateRequests => vec![
-                ("if time - ARGV[5] > 0 then", "if false then"),
-                ("if time - ARGV[4] > 0 then", "if false then"),
+                ("if time - ARGV[3] > 0 then", "if false then"),
                 ("if time - ARGV[2] > 0 then", "if false then"),
+                ("if time - ARGV[1] > 0 then", "if false then"),
             ],
-            Self::SettledTooSoon => vec![(
-                "if not name then\n  return refusal or { NOT_FOUND, time }",
-                "FLAW = FLAW or {}\nif not name or FLAW[ARGV[1]] then\n  \
-                 if #ARGV == 2 then FLAW[ARGV[1]] = true end\n  return refusal or { NOT_FOUND, time }",
-            )],
-            Self::BlindExtends => vec![("if ARGV[5] ~= '' and", "if false and")],
+            Self::SettledTooSoon => vec![
+                (
+                    "if name == KEYS[2] and",
+                    "FLAW = FLAW or {}\nif not FLAW[KEYS[1]] and name == KEYS[2] and",
+                ),
+                (
+                    "if not name then\n  return refusal or { NOT_FOUND, time }",
+                    "FLAW = FLAW or {}\nif not name or FLAW[KEYS[1]] then\n  \
+                     if #ARGV == 2 then FLAW[KEYS[1]] = true end\n  return refusal or { NOT_FOUND, time }",
+                ),
+            ],
+            Self::BlindExtends => vec![("if ARGV[4] ~= '' and", "if false and")],
             Self::EndlessWindow => vec![("number >= tonumber(BELOW)", "false")],
             Self::EarlyWindow => vec![("time < tonumber(NOT_BEFORE)", "false")],
             _ => Vec::new(),

@@ -41,7 +41,7 @@ impl Request {
 
     pub(crate) fn is_extend(&self) -> bool {
         // The script, one key, and the arguments of extend.lua.
-        matches!(self, Self::Redis { words, .. } if words.len() == 2 + 1 + 5)
+        matches!(self, Self::Redis { words, .. } if words.len() == 2 + 1 + 4)
     }
 
     pub(crate) fn is_release(&self) -> bool {

@@ -105,15 +105,22 @@ impl<B: LockBackend<Fence = Fence>> Turn<'_, B> {
         Ok(())
     }
 
-    /// Longer than the TTL, with auto-extend.
+    /// Longer than the TTL, with auto-extend, beside locks of keys without data: their renewals go together.
     async fn long(&mut self) -> Result<()> {
-        let config = LockConfig::new(self.key)
-            .with_ttl(self.ttl)
-            .with_acquisition(AcquisitionOptions::new().with_max_retries(1))
-            .with_auto_extend(AutoExtend::new());
-        let guard = acquire(self.backend, config).await?;
+        let [one, other] = [(); 2].map(|()| format!("beside-{}", self.random.below(40)));
+        let config = |key: &str| {
+            LockConfig::new(key)
+                .with_ttl(self.ttl)
+                .with_acquisition(AcquisitionOptions::new().with_max_retries(1))
+                .with_auto_extend(AutoExtend::new())
+        };
+        let [one, other] = [one, other].map(|key| config(&key));
+        let guard = acquire(self.backend, config(self.key)).await?;
+        let (one, other) = (acquire(self.backend, one).await, acquire(self.backend, other).await);
         self.increment_unless_lost(&guard, self.ttl * 5 / 4).await?;
-        let _ = guard.release().await?;
+        for guard in [Ok(guard), one, other].into_iter().flatten() {
+            let _ = guard.release().await?;
+        }
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use syncguard_postgres::contract::ReleaseRequest;
+use syncguard_postgres::contract::{ExtendRequest, ReleaseRequest};
 use syncguard_postgres::tokio_postgres::{Client, IsolationLevel};
 use syncguard_postgres::{
     CheckFenceError, ErrorCode, Fence, Key, LockBackend as _, LockId, NotHeld, PostgresBackend,
@@ -59,6 +59,38 @@ async fn work_commits_under_a_lock_that_is_held() -> Result<()> {
     }
     transaction.commit().await?;
     ensure!(guard.release().await?.is_released());
+    Ok(())
+}
+
+/// Of locks that are extended together, those whose row another transaction has locked delay no other, and a checked one
+/// is extended with the others.
+#[tokio::test]
+async fn a_batch_of_extends_passes_a_check_and_leaves_locked_rows_to_themselves() -> Result<()> {
+    let mut it = Fixture::new().await;
+    let mut locks = Vec::new();
+    for key in ["checked", "blocked", "free"] {
+        locks.push(take(&it.backend, key).await);
+    }
+    let transaction = it.user.transaction().await?;
+    it.backend.check_fence(&transaction, locks[0].lock_id, locks[0].fence).await?;
+    let mut blocker = connect(&shared().url()).await;
+    let block = blocker.transaction().await?;
+    let sql = format!("SELECT FROM {} WHERE key = 'blocked' FOR UPDATE", it.tables.locks);
+    block.execute(&sql, &[]).await?;
+    let mut extends = locks.iter().map(|lock| {
+        let request = ExtendRequest::new(lock.lock_id, 2 * MINUTE).expect("a request");
+        let request = request.with_expected_expiry(lock.expires_at).with_others(true);
+        let backend = it.backend.clone();
+        tokio::spawn(async move { backend.extend(request).await })
+    });
+    let [checked, blocked, free] = [(); 3].map(|()| extends.next().expect("three"));
+    ensure!(checked.await??.is_extended() && free.await??.is_extended());
+    // It goes alone, and waits for the row.
+    waiters(&it.admin, &it.tables.locks, 1).await;
+    ensure!(!blocked.is_finished());
+    block.rollback().await?;
+    ensure!(blocked.await??.is_extended());
+    transaction.commit().await?;
     Ok(())
 }
 

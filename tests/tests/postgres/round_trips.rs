@@ -2,13 +2,14 @@
 
 use std::pin::Pin;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use syncguard_postgres::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
-use syncguard_postgres::{LockBackend as _, LockError, LockId, PostgresBackend};
+use syncguard_postgres::{ExtendResult, LockBackend as _, LockError, LockId, PostgresBackend};
 use syncguard_test_services::proxy::FaultProxy;
 
 use crate::postgres::support::{
-    MINUTE, Tables, connect, is_refused, over, request, shared, shared_pooler, stage, take, url_of,
+    MINUTE, Tables, connect, is_refused, over, request, shared, shared_pooler, stage, take, until,
+    url_of,
 };
 
 /// A second one decides what is unusual: a takeover of an expired row, too.
@@ -86,6 +87,56 @@ fn operations(
         ("empty lookup by key", false, 1, lookup(LookupRequest::by_key(KEY)?)),
         ("empty lookup by id", false, 1, lookup(LookupRequest::by_lock_id(id))),
     ])
+}
+
+/// Extends of one moment are one statement for each hundred, and rewrite no index. With an index on the expiry, each goes
+/// alone.
+#[tokio::test]
+async fn extends_of_one_moment_go_together_unless_an_index_makes_that_slow() -> Result<()> {
+    const LOCKS: usize = 120;
+    for is_indexed in [false, true] {
+        let (tables, admin) = (Tables::made().await, connect(&shared().url()).await);
+        if is_indexed {
+            let locks = &tables.locks;
+            let index = format!("CREATE INDEX idx_{locks}_expires ON {locks} (expires_at_ms)");
+            admin.batch_execute(&index).await?;
+        }
+        let proxy = FaultProxy::start(shared().port())?;
+        let backend = over(&url_of(proxy.port()), 2, tables.options());
+        let mut locks = Vec::new();
+        for number in 0..LOCKS {
+            locks.push(take(&backend, &format!("key {number}")).await);
+        }
+        // The first time, the statement is prepared.
+        for is_warm in [false, true] {
+            let before = proxy.counters();
+            let extends = locks.iter().map(|lock| {
+                let request = ExtendRequest::new(lock.lock_id, MINUTE).expect("a request");
+                let request = request.with_expected_expiry(lock.expires_at).with_others(true);
+                let backend = backend.clone();
+                tokio::spawn(async move { backend.extend(request).await })
+            });
+            let extends: Vec<_> = extends.collect();
+            for (lock, extend) in locks.iter_mut().zip(extends) {
+                let ExtendResult::Extended { expires_at } = extend.await?? else {
+                    bail!("a live lock")
+                };
+                lock.expires_at = expires_at;
+            }
+            let flights = (proxy.counters() - before).flights;
+            let usual = if is_indexed { LOCKS as u64 } else { 2 };
+            ensure!(!is_warm || flights == usual, "{is_indexed}: {flights}");
+        }
+        let sql = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = $1";
+        until("the server's statistics", async || {
+            let row = admin.query_one(sql, &[&tables.locks]).await?;
+            let [updates, hot] = [0, 1].map(|column| row.get::<_, i64>(column));
+            let are_cheap = 100 * hot >= 95 * updates;
+            Ok(updates >= 2 * LOCKS as i64 && are_cheap != is_indexed)
+        })
+        .await?;
+    }
+    Ok(())
 }
 
 /// A contended acquire writes nothing: no version of a row, and no lock on one.

@@ -82,9 +82,11 @@ async fn an_extend_to_the_same_expiry_changes_it_and_the_life_of_both_records() 
     let lock = take(&backend, "k", 60_000).await;
     let (name, id) = (format!("{prefix}:k"), lock.lock_id.expose());
     let index = format!("{prefix}:id:{id}");
+    let head = format!("{{\"key\":\"k\",\"lockId\":\"{id}\",\"fence\":\"");
     let script = format!(
-        "local same = ARGV[6] - ARGV[2]\nlocal function extend()\n{}\nlocal function now() return same end\n{}\nend\n\
+        "local time = ARGV[5] - ARGV[3] + 1000\nlocal function extend()\n{}\n{}\n{}\nend\n\
          return {{ extend(), redis.call('PTTL', KEYS[1]), redis.call('PTTL', KEYS[2]) }}",
+        include_str!("../../../crates/syncguard-redis/src/lua/extend_usual.lua"),
         include_str!("../../../crates/syncguard-redis/src/lua/record.lua"),
         include_str!("../../../crates/syncguard-redis/src/lua/extend.lua")
     );
@@ -93,7 +95,7 @@ async fn an_extend_to_the_same_expiry_changes_it_and_the_life_of_both_records() 
     // If a millisecond ends within the script, less time is left.
     for _ in 0..20 {
         let (expiry, life) = (expires_at.to_string(), LIFE.to_string());
-        let arguments = [&script, "2", &index, &name, id, "60000", &life, &expiry, "", &expiry];
+        let arguments = [&script, "2", &index, &name, &expiry, &head, &life, "", &expiry];
         let answer: Vec<i64> = raw.send("EVAL", &arguments).await.convert()?;
         let [extended, of_index, of_lock] = answer[..] else { panic!("{answer:?}") };
         assert_eq!(extended, expires_at + 1);

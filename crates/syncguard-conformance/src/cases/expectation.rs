@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use syncguard_core::contract::LookupRequest;
 use syncguard_core::{ExtendResult, LockConfig, LockId, Timestamp, acquire};
 use tokio::time::Instant;
 
@@ -143,6 +144,62 @@ pub(crate) async fn the_expectation_counts_within_the_tolerance(context: &Contex
         }
     }
     Err(too_slow())
+}
+
+pub(crate) async fn each_extend_of_a_batch_has_an_answer_of_its_own(
+    context: &Context<'_>,
+) -> Outcome {
+    let (client, other) = context.pair().await;
+    let expired = client.take(&fresh_key()?, SHORT).await?;
+    context.outlive(SHORT).await;
+    let (moved, released) = (fresh_key()?, fresh_key()?);
+    let mut locks = Vec::new();
+    for key in [moved, released.clone(), fresh_key()?, fresh_key()?, fresh_key()?] {
+        locks.push(client.take(&key, LONG).await?);
+    }
+    let stored = other.extended(locks[0].lock_id, 2 * LONG).await?;
+    client.released(locks[1].lock_id).await?;
+    let heir = other.take(&released, LONG).await?;
+    let unknown = LockId::generate()?;
+    // The last one twice.
+    let asked = locks.iter().chain(&locks[4..]).chain([&expired]);
+    let mut asked: Vec<_> = asked.map(|lock| (lock.lock_id, lock.expires_at)).collect();
+    asked.push((unknown, expired.expires_at));
+    let clients = [client.clone()];
+    let answers = at_once(&clients, asked.len(), |number, client| {
+        // A TTL of its own shows whose answer it is.
+        let (ttl, (lock_id, expected)) = (seconds_of(number) + 3 * LONG, asked[number]);
+        async move { Ok((number, client.extend_with_others(lock_id, ttl, expected).await?)) }
+    });
+    let mut answers = answers.await?;
+    answers.sort_unstable_by_key(|(number, _)| *number);
+    let answers: Vec<_> = answers.into_iter().map(|(_, answer)| answer).collect();
+    ensure_eq!(
+        answers[0],
+        ExtendResult::Mismatch { expires_at: stored },
+        "a lock that has moved on"
+    );
+    for (number, what) in [(1, "a released"), (6, "an expired"), (7, "an unknown")] {
+        let answer = answers[number];
+        ensure!(matches!(answer, ExtendResult::NotHeld(_)), "{what} lock answered {answer:?}");
+    }
+    ensure!(answers[4].is_extended() != answers[5].is_extended(), "twice: {:?}", &answers[4..6]);
+    for (number, answer) in answers.iter().enumerate() {
+        let ExtendResult::Extended { expires_at } = answer else { continue };
+        let info = other.find(LookupRequest::by_lock_id(asked[number].0)).await?;
+        let seen = info.map(|info| info.expires_at);
+        ensure_eq!(seen, Some(*expires_at), "the stored expiry of lock {number}");
+        let more = (*expires_at - asked[number].1).saturating_sub(2 * LONG);
+        ensure!(more >= seconds_of(number), "lock {number} has the TTL of another");
+    }
+    ensure!(answers[2].is_extended() && answers[3].is_extended(), "live: {:?}", &answers[2..4]);
+    other.live(&released, heir.lock_id).await.map(drop)?;
+    Ok(())
+}
+
+/// The difference of its TTL from that of others.
+fn seconds_of(number: usize) -> Duration {
+    Duration::from_secs(10 * number as u64)
 }
 
 pub(crate) async fn of_many_extends_with_one_expectation_one_applies(

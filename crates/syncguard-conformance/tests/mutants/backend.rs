@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use syncguard_conformance::{Harness, Late};
 use syncguard_core::authoring::StoreClock;
-use syncguard_core::authoring::cancel::{self, Caller, Unsettled};
+use syncguard_core::authoring::cancel::{self, Caller, ExtendBatches, Unsettled};
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
     LookupRequest, ReleaseRequest, TimeAuthority, WatchRequest,
@@ -72,6 +72,7 @@ pub(crate) struct Backend {
     /// Acquires whose first request may still arrive.
     pub(crate) sent_twice: Arc<Mutex<HashMap<LockId, Unsettled>>>,
     guards: Arc<ClientState>,
+    batches: ExtendBatches,
 }
 
 impl Clone for Backend {
@@ -169,6 +170,11 @@ impl LockBackend for Backend {
         let (backend, token) = (self.handle(), request.cancellation.clone());
         let hint = request.key_hint.take();
         request.lock_id = self.with(|store, _| store.hinted(request.lock_id, hint.as_ref()))?;
+        let batch = self.handle();
+        let extend_many = move |requests| batch.handle().extend_many(requests);
+        if let Some(answer) = self.batches.extend(0, &request, extend_many).await {
+            return answer;
+        }
         let operation = async move {
             if !backend.has(Flaw::extend_reads_and_writes_later)
                 && !backend.has(Flaw::extends_half_when_dropped)
@@ -259,6 +265,7 @@ impl Backend {
             clock: Arc::default(),
             sent_twice: Arc::default(),
             guards: Arc::default(),
+            batches: ExtendBatches::default(),
         };
         backend.over(Gate::default())
     }
@@ -282,6 +289,7 @@ impl Backend {
             clock: Arc::clone(&self.clock),
             sent_twice: Arc::clone(&self.sent_twice),
             guards: Arc::clone(&self.guards),
+            batches: self.batches.clone(),
         }
     }
 
@@ -305,6 +313,29 @@ impl Backend {
             acquired.fence.warn_near_limit("reference", &request.key);
         }
         answer
+    }
+
+    async fn extend_many(
+        self,
+        requests: Vec<ExtendRequest>,
+    ) -> Result<Vec<Option<Timestamp>>, LockError> {
+        travel().await;
+        let mut answers = Vec::new();
+        for mut request in requests {
+            if self.has(Flaw::a_batch_expects_nothing) {
+                request.expected_expiry = None;
+            }
+            answers.push(match self.with(|store, now| store.extend(&request, now))? {
+                ExtendResult::Extended { expires_at } => Some(expires_at),
+                _ => None,
+            });
+        }
+        if self.has(Flaw::a_batch_has_one_answer) {
+            let first = answers.iter().flatten().next().copied();
+            answers.fill(first);
+        }
+        travel().await;
+        Ok(answers)
     }
 
     /// An acquire that is not atomic; `None` without that flaw.

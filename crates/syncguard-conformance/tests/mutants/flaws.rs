@@ -143,6 +143,10 @@ flaws! {
         another_expected_expiry_changes_nothing, an_older_extend_that_comes_late_never_shortens,
         a_late_extend_gives_way_to_a_later_one,
     ];
+    /// Each extend of a batch gets the answer of the first.
+    a_batch_has_one_answer => [each_extend_of_a_batch_has_an_answer_of_its_own];
+    /// A batch extends its locks whatever they are.
+    a_batch_expects_nothing => [each_extend_of_a_batch_has_an_answer_of_its_own];
     refuses_every_expectation => [the_stored_expiry_is_expected_rightly];
     refuses_expectations_within_the_tolerance => [the_expectation_counts_within_the_tolerance];
     compares_the_expectation_before_it_looks_at_the_life => [a_lost_lock_is_not_held_whatever_is_expected];

@@ -19,6 +19,6 @@
 //! read, and a clean-up moves the counter.
 
 pub use crate::cancel::{
-    Caller, Settle, Settled, Unsettled, check, finish, finish_acquire, finish_acquire_settled,
-    finish_read, read, settle_later,
+    Caller, ExtendBatches, Settle, Settled, Unsettled, check, finish, finish_acquire,
+    finish_acquire_settled, finish_read, read, settle_later,
 };

@@ -3,6 +3,7 @@
 
 mod abandoned_acquire;
 mod caller;
+mod extend_batches;
 mod finish;
 mod runtime;
 mod settle;
@@ -15,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use self::abandoned_acquire::{AbandonedAcquire, MakeJob, ReleaseJob, SettleJob};
 pub use self::caller::Caller;
 use self::caller::TellGone;
+pub use self::extend_batches::ExtendBatches;
 pub(crate) use self::finish::{Finish, NoAction, OnAbandon};
 pub(crate) use self::runtime::check_runtime;
 pub use self::settle::{Settle, Settled, Unsettled};

@@ -1,6 +1,6 @@
 //! The state that the clones of a backend share in this process.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::clean_up::CleanUp;
@@ -10,6 +10,7 @@ use super::queue::WaitQueues;
 use super::release_error::ReleaseErrorHandler;
 use crate::contract::request::AcquireRequest;
 use crate::observe::LockObserver;
+use crate::rt::Instant;
 use crate::value::Holder;
 
 /// The state that the clones of a backend share in this process: the defaults for guards, the observer, the
@@ -29,6 +30,8 @@ struct State {
     queues: WaitQueues,
     fences: FenceMemory,
     renewals: OutageLog,
+    /// The moments of renewals count from here.
+    renewals_began: Arc<OnceLock<Instant>>,
     releases: OutageLog,
 }
 
@@ -102,6 +105,18 @@ impl ClientState {
     /// Logs renewals that fail.
     pub(crate) fn renewals(&self) -> &OutageLog {
         &self.0.renewals
+    }
+
+    /// When a lock that was acquired or extended at this time is renewed: after the interval, or up to a 32nd of the
+    /// interval earlier, at a moment that it shares with other locks of the backend.
+    ///
+    /// The moments are a power of two in milliseconds apart, so that locks of different TTLs share some.
+    pub(crate) fn renewal_after(&self, from: Instant, interval: Duration) -> Instant {
+        let began = *self.0.renewals_began.get_or_init(|| from);
+        let due = (from + interval).saturating_duration_since(began).as_nanos();
+        let apart = (interval.as_millis() / 32).checked_ilog2().map_or(1, |log| 1_000_000 << log);
+        let early = Duration::from_nanos(u64::try_from(due % apart).unwrap_or_default());
+        from + interval.saturating_sub(early)
     }
 
     /// Logs releases that fail.
@@ -186,6 +201,7 @@ impl Default for State {
             queues: WaitQueues::new(false),
             fences: FenceMemory::default(),
             renewals: OutageLog::default(),
+            renewals_began: Arc::default(),
             releases: OutageLog::default(),
         }
     }

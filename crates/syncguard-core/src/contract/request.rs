@@ -164,6 +164,8 @@ pub struct ExtendRequest {
     pub ttl: Ttl,
     /// The expiry that the caller knows; the lock is extended only if it still expires then.
     pub expected_expiry: Option<Timestamp>,
+    /// Whether the backend may send this extend together with others.
+    pub goes_with_others: bool,
     /// The operation is given up when this token fires.
     pub cancellation: Option<CancellationToken>,
 }
@@ -176,7 +178,14 @@ impl ExtendRequest {
     /// `InvalidArgument` for a bad TTL.
     pub fn new(lock_id: LockId, ttl: impl IntoTtl) -> Result<Self, LockError> {
         let ttl = ttl.into_ttl()?;
-        Ok(Self { lock_id, key_hint: None, ttl, expected_expiry: None, cancellation: None })
+        Ok(Self {
+            lock_id,
+            key_hint: None,
+            ttl,
+            expected_expiry: None,
+            goes_with_others: false,
+            cancellation: None,
+        })
     }
 
     crate::setters! {
@@ -188,6 +197,10 @@ impl ExtendRequest {
         /// An extend may arrive after a later one. Without an expected expiry, the earlier extend then replaces the
         /// expiry of the later one, and a holder that relies on the later expiry is wrong. Guards always send it.
         with_expected_expiry(expected_expiry: Some(Timestamp));
+        /// Lets the backend carry out this extend together with others of the same moment, by one request of the store. The
+        /// answer is the same as if it went alone. It needs an [expected expiry](Self::with_expected_expiry). The renewals
+        /// of guards are such extends, unless the last try has failed.
+        with_others(goes_with_others: bool);
         /// Gives the operation up with `Aborted` when the token fires.
         with_cancellation(cancellation: Some(CancellationToken));
     }

@@ -8,17 +8,18 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use syncguard_core::authoring::cancel;
+use syncguard_core::authoring::cancel::{self, ExtendBatches};
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, Holder, IsLockedRequest,
     KeyWatch, LookupRequest, ReleaseRequest, WatchRequest,
 };
 use syncguard_core::shared::{ClientState, ReleaseErrorContext, ReleaseErrorHandler};
 use syncguard_core::{
-    ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult,
+    ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockId, LockInfo, ReleaseResult,
+    Timestamp,
 };
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use self::store::SmallStore;
 
@@ -28,6 +29,7 @@ pub(crate) struct FaultyBackend {
     pub(crate) store: SmallStore,
     pub(crate) behaviour: Arc<Behaviour>,
     guards: ClientState,
+    batches: ExtendBatches,
 }
 
 #[derive(Default)]
@@ -35,6 +37,11 @@ pub(crate) struct Behaviour {
     pub(crate) acquire: Mutex<Trouble>,
     pub(crate) extend: Mutex<Trouble>,
     pub(crate) release: Mutex<Trouble>,
+    pub(crate) batch: Mutex<Trouble>,
+    /// The batches of extends, and when they were sent.
+    pub(crate) batches: Mutex<Vec<(Instant, Vec<LockId>)>>,
+    /// The lock that batches leave out.
+    pub(crate) left_out: Mutex<Option<LockId>>,
     pub(crate) acquires: AtomicU32,
     /// The holder in the last acquire.
     pub(crate) holder: Mutex<Option<Holder>>,
@@ -73,7 +80,8 @@ impl FaultyBackend {
     }
 
     pub(crate) fn with_client_state(guards: ClientState) -> Self {
-        Self { store: SmallStore::new(), behaviour: Arc::default(), guards }
+        let (behaviour, batches) = (Arc::default(), ExtendBatches::default());
+        Self { store: SmallStore::new(), behaviour, guards, batches }
     }
 
     /// The faults of acquires from now on.
@@ -84,6 +92,16 @@ impl FaultyBackend {
     /// The faults of extends from now on.
     pub(crate) fn on_extend(&self) -> MutexGuard<'_, Trouble> {
         self.behaviour.extend.lock().unwrap()
+    }
+
+    /// The faults of batches of extends from now on.
+    pub(crate) fn on_batch(&self) -> MutexGuard<'_, Trouble> {
+        self.behaviour.batch.lock().unwrap()
+    }
+
+    /// Takes the batches that were sent until now.
+    pub(crate) fn take_batches(&self) -> Vec<(Instant, Vec<LockId>)> {
+        std::mem::take(&mut self.behaviour.batches.lock().unwrap())
     }
 
     /// The faults of releases from now on.
@@ -102,6 +120,32 @@ impl FaultyBackend {
 
     pub(crate) fn releases(&self) -> u32 {
         self.behaviour.releases.load(Ordering::Relaxed)
+    }
+
+    async fn extend_many(
+        self,
+        requests: Vec<ExtendRequest>,
+    ) -> Result<Vec<Option<Timestamp>>, LockError> {
+        let ids = requests.iter().map(|request| request.lock_id).collect();
+        self.behaviour.batches.lock().unwrap().push((Instant::now(), ids));
+        let trouble = *self.on_batch();
+        let left_out = *self.behaviour.left_out.lock().unwrap();
+        Self::travel(trouble, async {
+            let mut answers = Vec::new();
+            for request in requests {
+                let answer = if left_out == Some(request.lock_id) {
+                    None
+                } else {
+                    Some(self.store.extend(request).await?)
+                };
+                answers.push(match answer {
+                    Some(ExtendResult::Extended { expires_at }) => Some(expires_at),
+                    _ => None,
+                });
+            }
+            Ok(answers)
+        })
+        .await
     }
 
     async fn travel<T>(
@@ -162,6 +206,11 @@ impl LockBackend for FaultyBackend {
     }
 
     async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        let this = self.clone();
+        let extend_many = move |requests| this.clone().extend_many(requests);
+        if let Some(result) = self.batches.extend(0, &request, extend_many).await {
+            return result;
+        }
         let store = self.store.clone();
         let mut sent = ExtendRequest::new(request.lock_id, request.ttl)?;
         sent.expected_expiry = request.expected_expiry;

@@ -17,9 +17,9 @@ CREATE TABLE IF NOT EXISTS {fences} (
 ALTER TABLE {fences} ADD COLUMN IF NOT EXISTS key_debug pg_catalog.text;
 -- Each acquire and release leave a dead row: vacuum after a fixed number of dead rows, without pausing. Pages are
 -- kept, because they fill again at once, and because a plan for a table of few pages reads the whole table, even
--- after it has grown.
+-- after it has grown. Half of a page is free for its renewed rows: a statement may renew all of them at once.
 ALTER TABLE {locks} SET (
-  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
+  fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
   autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off,
   autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 1000
 );

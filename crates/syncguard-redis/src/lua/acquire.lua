@@ -1,9 +1,9 @@
 -- Takes a lock if it is free.
 --
 -- KEYS  lock, fence counter, index entry of the lock id
--- ARGV  lock id, TTL in ms, TTL + tolerance in ms, the user's key as the inside of a JSON string,
---       deadline in ms, the fields for people as the inside of a JSON object; and with a fence window: the
---       least fence, the limit of the counter, the time in ms from which on the lock may be granted, or 0
+-- ARGV  head of the record, TTL + tolerance in ms, deadline in ms, the fields for people as the inside of a JSON object; and
+--       with a fence window: the least fence, the limit of the counter, the time in ms from which on the lock may be
+--       granted, or 0
 --
 -- Answers one text of the lock id, the fence (15 digits) and the expiry in ms; { REPEATED, that text } if
 -- the live lock already has this id; if another lock id holds the key, the ms after which the lock is free
@@ -11,14 +11,15 @@
 -- counter } or { EARLY, ms to wait } outside the window; { LATE, time } or { problem, name }. Nothing is
 -- written in these cases.
 local MAX_FENCE = 900000000000000
-local AT_LEAST, BELOW, NOT_BEFORE = ARGV[7], ARGV[8], ARGV[9]
+local AT_LEAST, BELOW, NOT_BEFORE = ARGV[5], ARGV[6], ARGV[7]
+local ID = id_in(ARGV[1])
 
-local text, refusal = get(KEYS[1])
-if refusal then
+local refusal
+if type(text) == 'table' then
+  text, refusal = get(KEYS[1])
   return refusal
 end
-local time = now()
-if time - ARGV[5] > 0 then
+if time - ARGV[3] > 0 then
   return { LATE, time }
 end
 local held
@@ -28,7 +29,7 @@ if text then
     return expires
   end
   if expires + TOLERANCE > time then
-    if id == ARGV[1] then
+    if id == ID then
       return { REPEATED, id .. fence .. string.format('%.0f', expires) }
     end
     local left = expires + TOLERANCE - time
@@ -69,13 +70,13 @@ if fence > MAX_FENCE or fence < 1 then
   return { fence < 1 and FENCE_CORRUPT or FENCE_EXHAUSTED, KEYS[2] }
 end
 
-if not redis.call('SET', KEYS[3], KEYS[1], 'PX', ARGV[3], 'NX') then
+if not redis.call('SET', KEYS[3], KEYS[1], 'PX', ARGV[2], 'NX') then
   -- The index entry is left over from an earlier hold of this lock, or belongs to another lock.
   if redis.pcall('GET', KEYS[3]) ~= KEYS[1] then
     redis.call('DECR', KEYS[2])
     return { LOCK_ID_IN_USE, KEYS[3] }
   end
-  redis.call('SET', KEYS[3], KEYS[1], 'PX', ARGV[3])
+  redis.call('SET', KEYS[3], KEYS[1], 'PX', ARGV[2])
 end
 if AT_LEAST and fence < tonumber(AT_LEAST) then
   redis.call('SET', KEYS[2], AT_LEAST)
@@ -83,10 +84,7 @@ if AT_LEAST and fence < tonumber(AT_LEAST) then
 end
 -- Not %d, which has 32 bits on a 32-bit server.
 local digits = string.format('%015.0f', fence)
-local expires = time + ARGV[2] .. '' -- a text, made once for both uses
+local expires = time + ARGV[2] - TOLERANCE .. '' -- a text, made once for both uses
 redis.call('SET', KEYS[1],
-  '{"key":"' .. ARGV[4] .. '","lockId":"' .. ARGV[1] .. '","fence":"' .. digits
-  .. '","acquiredAtMs":' .. time .. ',"expiresAtMs":' .. expires
-  .. ',' .. ARGV[6] .. '}',
-  'PX', ARGV[3])
-return ARGV[1] .. digits .. expires
+  ARGV[1] .. digits .. '","acquiredAtMs":' .. time .. ',"expiresAtMs":' .. expires .. ',' .. ARGV[4] .. '}', 'PX', ARGV[2])
+return ID .. digits .. expires

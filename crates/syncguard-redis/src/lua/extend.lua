@@ -1,14 +1,15 @@
--- Sets the expiry of a live lock to now plus the TTL.
+-- Sets the expiry of a live lock to now plus the TTL, or that of several locks.
 --
--- KEYS  index entry of the lock id; it names the lock; if the caller knows the key, the lock (Dragonfly wants it)
--- ARGV  lock id, TTL in ms, TTL + tolerance in ms, deadline in ms, the expiry that the lock must have
---       in ms, or an empty text for any expiry
+-- KEYS  index entry of the lock id; it names the lock; if the caller knows the key, the lock (Dragonfly wants it); both for
+--       each further lock
+-- ARGV  deadline in ms; for each lock the head of its record, TTL + tolerance in ms, the expiry that the lock must have in ms,
+--       or an empty text for any expiry
 --
 -- Answers the new expiry in ms; { MISMATCH, expiry } if the lock has another expiry than expected, { EXPIRED, time } if
 -- the lock has expired, { NOT_FOUND, time } if there is no such lock; { LATE, time } or { problem, name }. Only the
--- expiry in the record changes.
-local time = now()
-if time - ARGV[4] > 0 then
+-- expiry in the record changes. For several locks, a list of the new expiries, with false for each lock that stays as it is,
+-- for whatever reason.
+if time - ARGV[1] > 0 then
   return { LATE, time }
 end
 local name, refusal = get(KEYS[1])
@@ -23,17 +24,17 @@ local id, expires = read(text, name)
 if not id then
   return expires
 end
-if id ~= ARGV[1] then
+if id ~= id_in(ARGV[2]) then
   return { NOT_FOUND, time }
 end
 if expires + TOLERANCE <= time then
   return { EXPIRED, time }
 end
-if ARGV[5] ~= '' and expires - ARGV[5] ~= 0 then
+if ARGV[4] ~= '' and expires - ARGV[4] ~= 0 then
   return { MISMATCH, expires }
 end
 local before, life = expires, ARGV[3]
-expires = time + ARGV[2]
+expires = time + life - TOLERANCE
 if expires == before then
   -- Each extend changes the expiry, so that an older extend that expects the old expiry is refused.
   expires = expires + 1

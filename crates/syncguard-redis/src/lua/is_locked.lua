@@ -13,7 +13,6 @@ local id, expires = read(text, KEYS[1])
 if not id then
   return expires
 end
-local time = now()
 if expires + TOLERANCE > time then
   return 1
 end

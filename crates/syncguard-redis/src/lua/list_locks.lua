@@ -3,7 +3,6 @@
 -- KEYS  locks
 --
 -- Answers a list with the answer of lookup_by_key.lua for each record.
-local time = now()
 local answer = {}
 for number, name in ipairs(KEYS) do
   local text, refusal = get(name)

@@ -16,7 +16,7 @@ local id, expires, fence, acquired, key, people = read(text, name)
 if not id then
   return expires
 end
-if id ~= ARGV[1] or expires + TOLERANCE <= now() then
+if id ~= ARGV[1] or expires + TOLERANCE <= time then
   return NOT_FOUND
 end
 return { name, lock(id, expires, fence, acquired, key, people) }

@@ -12,7 +12,7 @@ local id, expires, fence, acquired, key, people = read(text, KEYS[1])
 if not id then
   return expires
 end
-if expires + TOLERANCE <= now() then
+if expires + TOLERANCE <= time then
   return NOT_FOUND
 end
 return lock(id, expires, fence, acquired, key, people)

@@ -2,11 +2,10 @@
 --
 -- KEYS  index entry of the lock id; it names the lock; if the caller knows the key, the lock (Dragonfly wants it); to
 --       raise the counter of this lock, its fence counter
--- ARGV  lock id, deadline in ms; to raise the counter, the least value of the counter
+-- ARGV  head of the record, deadline in ms; to raise the counter, the least value of the counter
 --
 -- Answers RELEASED, { EXPIRED, time } if expired, { NOT_FOUND, time } if there is no such lock; { LATE, time } or
 -- { problem, name }.
-local time = now()
 if time - ARGV[2] > 0 then
   return { LATE, time }
 end
@@ -22,7 +21,7 @@ local id, expires = read(text, name)
 if not id then
   return expires
 end
-if id ~= ARGV[1] then
+if id ~= id_in(ARGV[1]) then
   return { NOT_FOUND, time }
 end
 if expires + TOLERANCE <= time then

@@ -10,6 +10,11 @@ const COUNTERS: &[u8] = b"syncguard/f/";
 
 /// The transaction as it arrives.
 pub(super) fn flawed(flaw: Option<Flaw>, mut txn: TxnRequest) -> TxnRequest {
+    for op in &mut txn.success {
+        if let Some(Request::Txn(txn)) = &mut op.request {
+            *txn = flawed(flaw, std::mem::take(txn));
+        }
+    }
     let puts = |names: &[u8]| {
         let is_put = |op: &RequestOp| matches!(&op.request, Some(Request::Put(put)) if put.key.starts_with(names));
         txn.success.iter().any(is_put)

@@ -38,7 +38,8 @@ impl Call {
     }
 
     fn puts(txn: &TxnRequest) -> bool {
-        txn.success.iter().any(|op| matches!(op.request, Some(Request::Put(_))))
+        let puts = |op: &RequestOp| matches!(op.request, Some(Request::Put(_) | Request::Txn(_)));
+        txn.success.iter().any(puts)
     }
 }
 
@@ -146,12 +147,24 @@ impl Records {
         self.revision += 1;
         let mut heard = Heard::new();
         let mut changed = std::collections::BTreeSet::new();
+        // Each transaction in this one with whether its conditions hold before anything is written.
+        let (mut within, mut responses) = (Vec::new(), Vec::new());
         for op in &txn.success {
+            let Some(Request::Txn(txn)) = &op.request else { continue };
+            let succeeded = txn.compare.iter().all(|compare| self.holds(compare));
+            within.extend(txn.success.iter().map(|op| (op, succeeded)));
+            let txn = TxnResponse { succeeded, ..TxnResponse::default() };
+            responses.push(ResponseOp { range: None, txn: Some(txn) });
+        }
+        let ops = txn.success.iter().map(|op| (op, true));
+        for (op, is_done) in ops.chain(within) {
             match op.request.as_ref().expect("a request") {
                 Request::Put(put) => {
                     assert!(changed.insert(put.key.clone()), "duplicate key given in txn request");
-                    let record = Record { value: put.value.clone(), revision: self.revision };
-                    self.all.insert(put.key.clone(), record);
+                    if is_done {
+                        let record = Record { value: put.value.clone(), revision: self.revision };
+                        self.all.insert(put.key.clone(), record);
+                    }
                 }
                 Request::DeleteRange(delete) => {
                     assert!(changed.insert(delete.key.clone()), "duplicate key");
@@ -159,10 +172,11 @@ impl Records {
                         heard.extend(self.deleted(&delete.key));
                     }
                 }
+                Request::Txn(_) => {}
                 Request::Range(_) => panic!("a read in a change"),
             }
         }
-        (self.answer(true, &[]), heard)
+        (TxnResponse { responses, ..self.answer(true, &[]) }, heard)
     }
 
     fn holds(&self, compare: &Compare) -> bool {
@@ -176,7 +190,7 @@ impl Records {
     /// An answer with these reads.
     fn answer(&self, succeeded: bool, reads: &[RequestOp]) -> TxnResponse {
         let read = |op: &RequestOp| match op.request.as_ref().expect("a request") {
-            Request::Range(range) => ResponseOp { range: Some(self.range(range)) },
+            Request::Range(range) => ResponseOp { range: Some(self.range(range)), txn: None },
             _ => panic!("a change among reads"),
         };
         let header = ResponseHeader { cluster_id: CLUSTER, revision: self.revision };

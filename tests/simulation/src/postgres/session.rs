@@ -71,6 +71,8 @@ struct Session {
     is_open: bool,
     /// True while a statement is under way.
     is_busy: bool,
+    /// The number of columns of its answer: a statement with several rows gives all their cells.
+    columns: usize,
     /// True after an error, until the next Sync.
     skips: bool,
     prepared: HashMap<String, (&'static Kind, Vec<u32>)>,
@@ -96,10 +98,11 @@ impl Sessions {
     /// A statement has ended.
     pub(super) fn ends(&mut self, connection: u64, ended: Ended) -> Vec<Wants> {
         let Some(session) = self.all.get_mut(&connection) else { return Vec::new() };
+        let columns = session.columns;
         session.is_busy = false;
         match ended {
             Ended::Row(row) => {
-                if let Some(row) = &row {
+                for row in row.iter().flat_map(|cells| cells.chunks(columns)) {
                     session.row(row);
                 }
                 message(&mut session.output, b'C', |out| out.put_slice(b"SELECT 1\0"));
@@ -288,7 +291,9 @@ impl Session {
             }
             b'E' => {
                 self.is_busy = true;
-                wants.push(Wants::Begins(self.portal.take().expect("a portal")));
+                let begun = self.portal.take().expect("a portal");
+                self.columns = begun.kind.columns.len();
+                wants.push(Wants::Begins(begun));
             }
             b'C' => message(&mut self.output, b'3', |_| {}),
             other => panic!("a message {}", char::from(other)),

@@ -17,6 +17,7 @@ enum Name {
     AcquireUsual,
     Acquire,
     Extend,
+    ExtendMany,
     ReleaseCounted,
     ReleaseUsual,
     Release,
@@ -59,7 +60,7 @@ const RELEASE: &[(&str, Column)] = &[
 
 const COUNTER: &[(&str, Column)] = &[("fence", Number)];
 
-static KINDS: [Kind; 15] = [
+static KINDS: [Kind; 16] = [
     Kind {
         name: Name::Settle,
         marks: &["AS alone"],
@@ -94,6 +95,11 @@ static KINDS: [Kind; 15] = [
             ("judged_at_ms", Number),
             ("asked", Text),
         ],
+    },
+    Kind {
+        name: Name::ExtendMany,
+        marks: &["SKIP LOCKED"],
+        columns: &[("extended_expires_at_ms", Number), ("judged_at_ms", Number), ("asked", Text)],
     },
     Kind {
         name: Name::Extend,
@@ -183,6 +189,7 @@ impl Kind {
 pub(super) enum Statement {
     Acquire(Acquire),
     Extend { id: String, ttl: i64, expected: Option<i64>, deadline: i64 },
+    ExtendMany { asked: Vec<Asked>, deadline: i64 },
     Release { id: String, raises: Option<Raises>, is_usual: bool, deadline: i64 },
     Settle { id: String, key: String },
     Raise { counter: String, at_least: i64 },
@@ -194,6 +201,9 @@ pub(super) enum Statement {
     Durability,
     Time,
 }
+
+/// A lock id, its TTL, and the expiry that it must have.
+pub(super) type Asked = (String, i64, i64);
 
 /// The key and the counter that a release raises, and the least value.
 pub(super) type Raises = (String, String, i64);
@@ -250,6 +260,16 @@ impl Statement {
                 expected: bytes(2).map(number),
                 deadline: given(3),
             },
+            Name::ExtendMany => {
+                let all = |at| array::read(bytes(at).expect("an array")).into_iter();
+                let ids = all(0).map(|bytes| String::from_utf8(bytes).expect("UTF-8"));
+                let numbers = |at| all(at).map(|bytes| number(&bytes));
+                let asked = ids.zip(numbers(1).zip(numbers(2)));
+                Self::ExtendMany {
+                    asked: asked.map(|(id, (ttl, expected))| (id, ttl, expected)).collect(),
+                    deadline: given(3),
+                }
+            }
             Name::Release | Name::ReleaseUsual => {
                 let is_usual = begun.kind.name == Name::ReleaseUsual;
                 Self::Release { id: text(0), raises: None, is_usual, deadline: given(1) }
@@ -282,6 +302,7 @@ impl Statement {
             self,
             Self::Acquire(_)
                 | Self::Extend { .. }
+                | Self::ExtendMany { .. }
                 | Self::Release { .. }
                 | Self::Settle { .. }
                 | Self::Raise { .. }

@@ -100,7 +100,7 @@ impl Worker {
             _ if is_undecided => self.undecided(number, key).await,
             0..520 => self.brief(number, key).await,
             520..800 => self.by_hand(number, key).await,
-            800..804 => self.long(number, key).await,
+            800..804 => self.long(number).await,
             804..806 => self.overslept(number, key).await,
             806..811 => self.undecided(number, key).await,
             811..825 => self.curious(key).await,

@@ -7,12 +7,14 @@ use syncguard_core::contract::{
     TIME_TOLERANCE,
 };
 use syncguard_core::{
-    AcquisitionOptions, AutoExtend, LockBackend as _, LockConfig, LockError, acquire, lock,
+    AcquisitionOptions, AutoExtend, LockBackend as _, LockConfig, LockError, LockGuard, acquire,
+    lock,
 };
 
 use tokio::time::sleep;
 
 use super::{LONGEST, TTL, Worker, increment};
+use crate::registers::Registers;
 
 impl Worker {
     /// The usual way: a lock around the work.
@@ -57,20 +59,34 @@ impl Worker {
         Ok(())
     }
 
-    /// Longer than the TTL, with auto-extend.
-    pub(super) async fn long(&mut self, number: usize, key: String) -> Result<(), LockError> {
-        let config = LockConfig::new(key)
-            .with_ttl(TTL)
-            .with_acquisition(AcquisitionOptions::new().with_max_retries(1))
-            .with_auto_extend(AutoExtend::new());
-        let guard = acquire(&self.backend, config).await?;
-        tokio::select! {
-            biased;
-            () = increment(&self.link, &self.recorder, number, guard.fence(), TTL * 5 / 4) => {}
-            _ = guard.lost() => {}
-        }
-        let _ = guard.release().await?;
-        Ok(())
+    /// Longer than the TTL, with auto-extend, and with the next keys as well if they are free: renewals that go together.
+    pub(super) async fn long(&mut self, number: usize) -> Result<(), LockError> {
+        let lasts = TTL + self.random.millis(0, 600);
+        let config = |number| {
+            LockConfig::new(Registers::name(number))
+                .with_ttl(TTL)
+                .with_acquisition(AcquisitionOptions::new().with_max_retries(1))
+                .with_auto_extend(AutoExtend::new())
+        };
+        let first = acquire(&self.backend, config(number)).await?;
+        let [second, third] = [1, 2].map(|more| (number + more) % self.keys);
+        let (others, more) =
+            (acquire(&self.backend, config(second)), acquire(&self.backend, config(third)));
+        let (other, more) = tokio::join!(biased; others, more);
+        let keep = async |number, guard: LockGuard<_>| {
+            tokio::select! {
+                biased;
+                () = increment(&self.link, &self.recorder, number, guard.fence(), lasts) => {}
+                _ = guard.lost() => {}
+            }
+            guard.release().await.map(drop)
+        };
+        let keep_more = async |number, guard: Result<LockGuard<_>, LockError>| match guard {
+            Ok(guard) => keep(number, guard).await,
+            Err(_) => Ok(()),
+        };
+        let (one, other, more) = tokio::join!(biased; keep(number, first), keep_more(second, other), keep_more(third, more));
+        one.and(other).and(more)
     }
 
     /// About as long as TTL and tolerance or longer, without a look at either. Only the fence protects the data then.

@@ -45,8 +45,9 @@ impl<B: LockBackend> Renewer<B> {
         sent: Instant,
     ) -> Self {
         let (key, ttl) = (lease.lock.key.clone(), lease.ttl);
-        let next_renewal = sent + renewal_interval(ttl);
-        let episode = lease.lock.client_state.renewals().clone();
+        let state = &lease.lock.client_state;
+        let next_renewal = state.renewal_after(sent, renewal_interval(ttl));
+        let episode = state.renewals().clone();
         Self {
             lease: Some(lease),
             key,
@@ -121,13 +122,13 @@ impl<B: LockBackend> Renewer<B> {
         }
     }
 
-    /// One attempt to renew. After an error, further attempts follow until the TTL is over, unless the error says that the
+    /// One attempt to renew, together with other locks unless the last one has failed. After an error, further attempts follow until the TTL is over, unless the error says that the
     /// record is lost.
     async fn renew(&mut self, now: Instant) {
         let Ok(until) = self.validity.until() else { return };
         // Half of the time that is left, so that an attempt that hangs leaves time for another.
         let give_up = now + until.saturating_duration_since(now) / 2;
-        match self.attempt(self.ttl, now, give_up).await {
+        match self.attempt(self.ttl, !self.has_failed, now, give_up).await {
             Some(Err(error)) if !error.is_record_lost() => self.say_failed(&error),
             Some(Ok(ExtendResult::Extended { .. })) => self.say_renewed(),
             _ => {}
@@ -170,13 +171,14 @@ impl<B: LockBackend> Renewer<B> {
         self.ttl = ttl;
         // After this time the lock is lost, and the caller must hear that in time.
         let give_up = until.min(now + ttl.as_duration());
-        self.attempt(ttl, now, give_up).await.unwrap_or_else(|| Err(LockError::aborted()))
+        self.attempt(ttl, false, now, give_up).await.unwrap_or_else(|| Err(LockError::aborted()))
     }
 
     /// Extends the lock and plans the next renewal; `None` if the guard asks for the release instead.
     async fn attempt(
         &mut self,
         ttl: Ttl,
+        with_others: bool,
         now: Instant,
         give_up: Instant,
     ) -> Option<Result<ExtendResult, LockError>> {
@@ -185,7 +187,7 @@ impl<B: LockBackend> Renewer<B> {
         let result = tokio::select! {
             biased;
             () = self.channel.release_requested() => return None,
-            result = lease.extend(capped, &self.validity) => result,
+            result = lease.extend(capped, with_others, &self.validity) => result,
             // An extend without an answer can shorten the lock.
             () = self.validity.time_is_over() => {
                 let reason = self.validity.check().err().unwrap_or(LossReason::Expired);
@@ -203,7 +205,10 @@ impl<B: LockBackend> Renewer<B> {
             Ok(ExtendResult::Extended { .. }) if capped < ttl => {
                 self.next_renewal = now + capped.as_duration();
             }
-            Ok(ExtendResult::Extended { .. }) => self.next_renewal = now + renewal_interval(ttl),
+            Ok(ExtendResult::Extended { .. }) => {
+                let state = &lease.lock.client_state;
+                self.next_renewal = state.renewal_after(now, renewal_interval(ttl));
+            }
             // The lease has ended the lock, or its time was over before the answer came.
             Ok(ExtendResult::NotHeld(_)) => self.say_lost(),
             Err(ref error) if error.is_record_lost() => self.say_lost(),

@@ -58,7 +58,7 @@ impl<B: LockBackend> Lease<B> {
         }
     }
 
-    /// Extends the lock and updates how long the holder may rely on it.
+    /// Extends the lock and updates how long the holder may rely on it. Only the first try may go with others.
     ///
     /// An extend names the expiry that it expects, and changes nothing if the lock has another. So an
     /// extend that was given up and arrives late changes nothing after a later extend was confirmed. If the
@@ -71,6 +71,7 @@ impl<B: LockBackend> Lease<B> {
     pub(crate) async fn extend(
         &mut self,
         ttl: Ttl,
+        with_others: bool,
         validity: &Validity,
     ) -> Result<ExtendResult, LockError> {
         const TRIES: u32 = 4;
@@ -85,6 +86,7 @@ impl<B: LockBackend> Lease<B> {
                 key_hint: Some(self.lock.key.clone()),
                 ttl,
                 expected_expiry: Some(expected),
+                goes_with_others: with_others && tries_left == TRIES - 1,
                 cancellation: None,
             };
             // Boxed: a driver's future is short-lived, but would enlarge the future of every guard.

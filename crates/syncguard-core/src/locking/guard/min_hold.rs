@@ -51,6 +51,7 @@ impl MinHold {
                 key_hint: Some(key.clone()),
                 ttl,
                 expected_expiry: Some(expected),
+                goes_with_others: false,
                 cancellation: None,
             };
             match backend.extend(request).await? {

@@ -136,7 +136,7 @@ impl<B: LockBackend> LockGuard<B> {
                 if let Err(reason) = validity.check() {
                     return Ok(ExtendResult::NotHeld(as_not_held(reason)));
                 }
-                let result = lease.extend(ttl, validity).await;
+                let result = lease.extend(ttl, false, validity).await;
                 validity.extend_ended(&result);
                 result
             }

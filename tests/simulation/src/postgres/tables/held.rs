@@ -4,7 +4,7 @@ use super::rows::number;
 use super::{Next, Row, Running, Stage, Tables, Write};
 use crate::flaw::Flaw;
 use crate::postgres::session::Cell;
-use crate::postgres::statements::Raises;
+use crate::postgres::statements::{Asked, Raises};
 
 impl Tables {
     pub(super) fn extend(
@@ -58,6 +58,49 @@ impl Tables {
                 Next::Stage(Stage::Writes(write, Some(answer)))
             }
             _ => Next::Ends(None),
+        }
+    }
+
+    /// extend_many.sql: its answer has the cells of all rows.
+    pub(super) fn extend_many(
+        &mut self,
+        place: usize,
+        running: &mut Running,
+        now: i64,
+        asked: &[Asked],
+        deadline: i64,
+    ) -> Next {
+        match running.stage {
+            Stage::Sent => Next::Stage(Stage::Row),
+            Stage::Row => {
+                for (id, _, expected) in asked {
+                    let is_it = |row: &&Row| row.expires_at == *expected && *expected >= deadline;
+                    let Some(row) = self.row_of(id).filter(is_it) else { continue };
+                    let key = row.key.clone();
+                    if !self.row_locks.is_free(&key) {
+                        continue;
+                    }
+                    self.row_locks.take(&key, place);
+                    if self.turns.is_free(&key) {
+                        self.turns.take(&key, place);
+                    }
+                    running.locked.push(key);
+                }
+                Next::Stage(Stage::Judges)
+            }
+            _ => {
+                let now = self.time(running, now);
+                let (mut writes, mut cells) = (Vec::new(), Vec::new());
+                for (id, ttl, expected) in asked {
+                    let row = self.row_of(id).filter(|row| running.locked.contains(&row.key));
+                    let row = row.filter(|row| now <= deadline && row.expires_at == *expected);
+                    let expires_at = now + ttl + i64::from(now + ttl == *expected);
+                    writes.extend(row.map(|row| Write::Expiry(row.key.clone(), expires_at)));
+                    cells.push(number(row.map(|_| expires_at)));
+                    cells.extend([Cell::Number(now), Cell::Text(id.clone())]);
+                }
+                Next::Stage(Stage::Writes(Write::Several(writes), Some(cells)))
+            }
         }
     }
 

@@ -62,6 +62,8 @@ struct Running {
     waits_since: Option<i64>,
     /// The row and the counter in its snapshot.
     saw: Option<Row>,
+    /// The keys of the rows that a batch of extends has locked.
+    locked: Vec<String>,
     counter: Option<i64>,
     /// The time that it compares with its deadline.
     judged_at: Option<i64>,
@@ -92,6 +94,7 @@ enum Write {
     /// The fence is used, and the lock was not taken.
     Counter(String, i64),
     Expiry(String, i64),
+    Several(Vec<Write>),
     /// A flaw: writes the whole row, whatever its current state.
     Upsert(Row),
     /// With the counter of the key afterwards, if it is raised.
@@ -142,6 +145,7 @@ impl Tables {
             started: None,
             waits_since: None,
             saw: None,
+            locked: Vec::new(),
             counter: None,
             judged_at: None,
             is_alone: false,
@@ -263,7 +267,8 @@ impl Tables {
     fn ends(&mut self, number: usize, running: &Running, done: &mut Done) {
         self.signals.unlocks(number);
         let of_row = running.saw.as_ref().map(|row| row.key.as_str());
-        for key in running.statement.keys().chain(of_row) {
+        let of_batch = running.locked.iter().map(String::as_str);
+        for key in running.statement.keys().chain(of_row).chain(of_batch) {
             self.turns.give_up(key, number, &mut done.woken);
             self.row_locks.give_up(key, number, &mut done.woken);
         }
@@ -288,6 +293,9 @@ impl Tables {
             Statement::Acquire(asked) => self.acquire(number, running, now, &asked),
             Statement::Extend { id, ttl, expected, deadline } => {
                 self.extend(number, running, now, &id, (ttl, expected, deadline))
+            }
+            Statement::ExtendMany { asked, deadline } => {
+                self.extend_many(number, running, now, &asked, deadline)
             }
             Statement::Release { id, raises, is_usual, deadline } => {
                 self.release(number, running, now, (&id, raises, is_usual), deadline)
@@ -337,6 +345,11 @@ impl Tables {
             Write::Expiry(key, expires_at) => {
                 if let Some(row) = self.rows.get_mut(key) {
                     row.expires_at = *expires_at;
+                }
+            }
+            Write::Several(writes) => {
+                for write in writes {
+                    self.commit(write);
                 }
             }
             Write::Upsert(row) => {
