@@ -8,7 +8,7 @@ use syncguard_core::{ExtendResult, LockError, Ttl};
 
 use crate::find::{find, judge};
 use crate::inner::{Changed, Inner};
-use crate::record::Held;
+use crate::record::{Held, with_expiry};
 use crate::txn::{Change, Version};
 
 /// A second try may find the expiry that our own first transaction has set, if its answer was lost. A caller that expects
@@ -55,7 +55,7 @@ async fn once(
         expires_at = expires_at.plus(Ttl::MIN)?;
     }
     record.expires_at = expires_at;
-    let value = record.value()?;
+    let value = with_expiry(&version.value, expires_at)?;
     let name = inner.layout.lock(record.key.expose());
     let change = Change::default()
         .if_version(&name, Some(&version))

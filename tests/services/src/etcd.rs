@@ -278,17 +278,31 @@ impl EtcdCluster {
         json: &str,
         token: Option<&str>,
     ) -> Result<String> {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port(member)))?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
         let mut head = format!("POST /v3/{path} HTTP/1.0\r\nContent-Length: {}\r\n", json.len());
         if let Some(token) = token {
             write!(head, "Authorization: {token}\r\n")?;
         }
-        write!(stream, "{head}\r\n{json}")?;
+        self.ask(member, &format!("{head}\r\n{json}"))
+    }
+
+    /// How many calls that read or write records a member has answered.
+    pub fn calls(&self, member: usize) -> Result<u64> {
+        let metrics = self.ask(member, "GET /metrics HTTP/1.0\r\n\r\n")?;
+        let answered = metrics.lines().filter(|line| {
+            line.starts_with("grpc_server_handled_total") && line.contains("etcdserverpb.KV\"")
+        });
+        answered.map(|line| Ok(line.rsplit(' ').next().unwrap_or_default().parse::<u64>()?)).sum()
+    }
+
+    /// The body of the answer to a request over HTTP.
+    fn ask(&self, member: usize, request: &str) -> Result<String> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port(member)))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.write_all(request.as_bytes())?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
         let (head, body) = answer.split_once("\r\n\r\n").context("an answer with a head")?;
-        ensure!(head.contains(" 200 "), "{path}: {body}");
+        ensure!(head.contains(" 200 "), "{body}");
         Ok(body.to_owned())
     }
 
