@@ -5,18 +5,15 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use syncguard_test_services::etcd::EtcdCluster;
-use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::install;
-use syncguard_test_services::postgres::PostgresServer;
-use syncguard_test_services::redis::RedisServer;
+use syncguard_test_services::store::{RunningStore, Store};
 
 pub(crate) fn run() -> Result<ExitCode> {
     install::allow();
-    let servers = Servers::start()?;
+    let servers = start()?;
     println!("\nWhere the examples find a server:\n");
-    for line in servers.exports() {
-        println!("{line}");
+    for (store, server) in &servers {
+        println!("{}", export(*store, server));
     }
     println!("\nCtrl-C stops them.");
     loop {
@@ -25,65 +22,55 @@ pub(crate) fn run() -> Result<ExitCode> {
     }
 }
 
-/// One server of each kind. They run as long as this value lives.
-struct Servers {
-    redis: RedisServer,
-    postgres: PostgresServer,
-    etcd: EtcdCluster,
-    firestore: FirestoreEmulator,
+/// False for a store that needs none: a process and a file.
+const fn has_server(store: Store) -> bool {
+    match store {
+        Store::Memory | Store::Sqlite => false,
+        Store::Redis | Store::Postgres | Store::Etcd | Store::Firestore => true,
+    }
 }
 
-impl Servers {
-    fn start() -> Result<Self> {
-        Ok(Self {
-            redis: started("Redis", RedisServer::start)?,
-            postgres: started("PostgreSQL", PostgresServer::start)?,
-            etcd: started("etcd", || EtcdCluster::start(1))?,
-            firestore: started("Firestore emulator", FirestoreEmulator::start)?,
-        })
-    }
+/// One server of each kind. They run as long as these values live.
+fn start() -> Result<Vec<(Store, RunningStore)>> {
+    let stores = Store::ALL.into_iter().filter(|store| has_server(*store));
+    let started = stores.map(|store| {
+        let before = Instant::now();
+        let server = store.start().with_context(|| format!("cannot start {}", store.title()))?;
+        println!("{}: ready after {:.1} s", store.title(), before.elapsed().as_secs_f64());
+        Ok((store, server))
+    });
+    started.collect()
+}
 
-    /// The commands to type before an example, one line for each server.
-    fn exports(&self) -> [String; 4] {
-        [
-            format!("export SYNCGUARD_STORE={}", self.redis.url()),
-            format!("export SYNCGUARD_STORE={}", self.postgres.url()),
-            format!("export SYNCGUARD_STORE={}", self.etcd.url()),
+/// The command to type before an example.
+fn export(store: Store, server: &RunningStore) -> String {
+    let url = server.url("demo-syncguard");
+    match (url.split_once('?'), store) {
+        (Some((_, emulator)), Store::Firestore) => {
+            let host = emulator.trim_start_matches("emulator=");
             format!(
-                "export SYNCGUARD_STORE=firestore://demo-syncguard FIRESTORE_EMULATOR_HOST={}",
-                self.firestore.host_port()
-            ),
-        ]
+                "export SYNCGUARD_STORE=firestore://demo-syncguard FIRESTORE_EMULATOR_HOST={host}"
+            )
+        }
+        // Without the options for a part of a store, since the servers are empty.
+        (plain, _) => format!("export SYNCGUARD_STORE={}", plain.map_or(&*url, |(plain, _)| plain)),
     }
-}
-
-fn started<T>(name: &str, start: impl FnOnce() -> Result<T>) -> Result<T> {
-    let before = Instant::now();
-    let server = start().with_context(|| format!("cannot start {name}"))?;
-    println!("{name}: ready after {:.1} s", before.elapsed().as_secs_f64());
-    Ok(server)
 }
 
 #[cfg(test)]
 mod tests {
-    use syncguard_test_services::store::Store;
-
     use super::*;
 
     #[test]
     fn starts_each_server_and_says_how_to_use_it() {
-        let servers = Servers::start().unwrap();
-        // A file has no server.
-        for store in Store::ALL.into_iter().filter(|it| it.is_shared() && *it != Store::Sqlite) {
+        let servers = start().unwrap();
+        assert_eq!(servers.len(), 4);
+        for (store, server) in &servers {
+            let told = export(*store, server);
             let start = format!("export SYNCGUARD_STORE={store}://");
-            assert!(servers.exports().iter().any(|line| line.starts_with(&start)), "{store}");
+            assert!(told.starts_with(&start) && !told.contains('?'), "{told}");
+            let host = " FIRESTORE_EMULATOR_HOST=127.0.0.1:";
+            assert_eq!(told.contains(host), *store == Store::Firestore, "{told}");
         }
-        let [redis, postgres, etcd, firestore] = servers.exports();
-        assert!(redis.starts_with("export SYNCGUARD_STORE=redis://127.0.0.1:"), "{redis}");
-        let expected = "export SYNCGUARD_STORE=postgres://postgres:";
-        assert!(postgres.starts_with(expected), "{postgres}");
-        assert!(etcd.starts_with("export SYNCGUARD_STORE=etcd://127.0.0.1:"), "{etcd}");
-        let host = servers.firestore.host_port();
-        assert!(firestore.ends_with(&format!(" FIRESTORE_EMULATOR_HOST={host}")), "{firestore}");
     }
 }

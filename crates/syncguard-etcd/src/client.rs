@@ -295,7 +295,7 @@ mod tests {
             (Code::PermissionDenied, "etcdserver: permission denied", true),
         ] {
             let member = Falters(Status::new(code, text), Arc::default());
-            let options = EtcdOptions::new().without_clock_probe();
+            let options = EtcdOptions { probes_clock: false, ..EtcdOptions::new() };
             let backend = EtcdBackend::over(Members::new(Arc::new(member)).unwrap(), options);
             let read = backend.unwrap().is_locked(IsLockedRequest::new("k").unwrap()).await;
             assert_eq!(read.is_err(), is_over, "{code:?} {text}: {read:?}");

@@ -10,7 +10,7 @@ use syncguard_core::{ExtendResult, LockError, Timestamp, Ttl};
 use crate::error::Rpc;
 use crate::find::{find, judge};
 use crate::inner::{Changed, Inner};
-use crate::record::{Held, Record};
+use crate::record::{Held, Record, with_expiry};
 use crate::txn::{self, Change, Version};
 
 /// A second try may find the expiry that our own first transaction has set, if its answer was lost. A caller that expects
@@ -119,7 +119,8 @@ fn extended(
         expires_at = expires_at.plus(Ttl::MIN)?;
     }
     record.expires_at = expires_at;
-    let (name, value) = (inner.layout.lock(record.key.expose()), record.value()?);
+    let name = inner.layout.lock(record.key.expose());
+    let value = with_expiry(&version.value, expires_at)?;
     let change = Change::default().if_version(&name, Some(version)).put(&name, value.clone());
     Ok((name, value, change))
 }

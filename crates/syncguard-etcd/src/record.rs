@@ -28,6 +28,23 @@ struct Stored<'a> {
     people: serde_json::Map<String, Value>,
 }
 
+impl Stored<'_> {
+    fn value(&self) -> Result<Vec<u8>, LockError> {
+        serde_json::to_vec(self).map_err(|_| LockError::internal("a lock has no JSON"))
+    }
+}
+
+/// The value of a stored lock with another expiry, and with all other fields: a later version may have more of them.
+///
+/// # Errors
+///
+/// `Internal` if the value is not that of a lock.
+pub(crate) fn with_expiry(value: &[u8], expires_at: Timestamp) -> Result<Vec<u8>, LockError> {
+    let stored: Stored<'_> = serde_json::from_slice(value)
+        .map_err(|_| LockError::internal("a stored lock is not the JSON of a lock"))?;
+    Stored { expires_at_ms: expires_at.as_millis(), ..stored }.value()
+}
+
 /// A lock.
 #[derive(Clone)]
 pub(crate) struct Record {
@@ -65,7 +82,7 @@ impl Record {
                 .map(|(name, text)| (name.to_owned(), text.into()))
                 .collect(),
         };
-        serde_json::to_vec(&stored).map_err(|_| LockError::internal("a lock has no JSON"))
+        stored.value()
     }
 
     pub(crate) fn is_live(&self, now: Timestamp) -> bool {
@@ -157,7 +174,12 @@ mod tests {
 
     #[test]
     fn fields_of_later_versions_are_no_fault() {
-        assert!(read(&STORED.replace("\"key\"", "\"more\":[1],\"key\"")).is_ok());
+        let newer = STORED.replace("\"}", "\",\"more\":[1]}");
+        assert!(read(&newer).is_ok());
+        let extended = with_expiry(newer.as_bytes(), Timestamp::from_millis(32_000).unwrap());
+        let expected = newer.replace("31000", "32000");
+        let json = |value: &[u8]| serde_json::from_slice::<Value>(value).unwrap();
+        assert_eq!(json(&extended.unwrap()), json(expected.as_bytes()));
         let bare = STORED.replace(r#","holder":"web-1","note":"run \"4\"""#, "");
         assert_eq!(read(&bare).unwrap().into_info().holder, None);
     }

@@ -305,9 +305,23 @@ impl EtcdCluster {
         if let Some(token) = token {
             write!(head, "Authorization: {token}\r\n")?;
         }
-        let answer = self.http(member, &format!("{head}\r\n{json}"))?;
+        self.ask(member, &format!("{head}\r\n{json}"))
+    }
+
+    /// How many calls that read or write records a member has answered.
+    pub fn calls(&self, member: usize) -> Result<u64> {
+        let metrics = self.ask(member, "GET /metrics HTTP/1.0\r\n\r\n")?;
+        let answered = metrics.lines().filter(|line| {
+            line.starts_with("grpc_server_handled_total") && line.contains("etcdserverpb.KV\"")
+        });
+        answered.map(|line| Ok(line.rsplit(' ').next().unwrap_or_default().parse::<u64>()?)).sum()
+    }
+
+    /// The body of the answer to a request over HTTP.
+    fn ask(&self, member: usize, request: &str) -> Result<String> {
+        let answer = self.http(member, request)?;
         let (head, body) = answer.split_once("\r\n\r\n").context("an answer with a head")?;
-        ensure!(head.contains(" 200 "), "{path}: {body}");
+        ensure!(head.contains(" 200 "), "{body}");
         Ok(body.to_owned())
     }
 

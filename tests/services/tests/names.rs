@@ -37,7 +37,6 @@ const PLACES: &[Place] = &[
     (".github/workflows/nightly.yml", "\n  full:\n", "\n  features:", "{name}", &[Memory]),
     ("tests/tests/main.rs", "", "\nmod urls;", "\nmod {name};", &[Memory]),
     ("tests/tests/field/mod.rs", "", "\nuse ", "\nmod {name};", &[Memory]),
-    ("tests/tests/redaction/main.rs", "", "\nmod watched;", "\nmod {name};", &[]),
     ("tests/tests/records_page.rs", "const STORES", "];", "\"{name}\"", &[Memory]),
     (".github/CONTRIBUTING.md", "| `crates/syncguard-memory` |", "| one backend each", "-{name}`", &[Memory]),
     (".github/CONTRIBUTING.md", "Tests start their own servers:", ".", "{title}", &[Memory, Sqlite]),

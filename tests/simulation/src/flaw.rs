@@ -73,7 +73,7 @@ pub enum Flaw {
     UncheckedCleanUp,
     /// Firestore, etcd: a lock is deleted in any version. On the wire, as the next three.
     UncheckedRelease,
-    /// Firestore: a lock is over for others as soon as it has expired.
+    /// Firestore, etcd: a lock is over for others as soon as it has expired. A patch of the library.
     HastyClients,
     /// Firestore, etcd: a clean-up that finds no lock leaves the counter as it was, so a late acquire still succeeds.
     UnmovedCounter,
@@ -226,9 +226,8 @@ impl Flaw {
             | Self::UncheckedRelease
             | Self::UnmovedCounter
             | Self::UncheckedExtend
+            | Self::HastyClients
             | Self::SettledLater => &[Store::Firestore, Store::Etcd],
-            // On etcd it takes many runs: the bounds in which a client knows the time are mostly wider than the tolerance.
-            Self::HastyClients => &[Store::Firestore],
             Self::WallTime | Self::NoMajority | Self::SwappedBounds | Self::AwakeTime => {
                 &[Store::Etcd]
             }

@@ -2,7 +2,6 @@
 
 mod differences;
 mod extremes;
-mod late;
-mod people;
+mod later_version;
 mod random;
-mod stores;
+pub(crate) mod stores;

@@ -1,30 +1,44 @@
 //! The stores, on the servers that other tests share.
 
+use std::path::Path;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
 use syncguard::contract::IsLockedRequest;
 use syncguard::{DynBackend, LockBackend as _};
-use syncguard_simulation::{Direct, Store as Simulated};
 use syncguard_test_services::store::{Server, Store};
 use tempfile::TempDir;
 
 use crate::{etcd, firestore, postgres, redis};
 
+/// Where the files are.
+pub(crate) fn folder() -> &'static Path {
+    static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a folder"));
+    FOLDER.path()
+}
+
+/// The name of a part of the stores that is empty.
+pub(crate) fn part() -> String {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    format!("side-{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
 /// The address of an empty store with this time for each of its timeouts.
 pub(crate) fn url(store: Store, timeout_ms: u64) -> String {
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
-    static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a folder"));
+    url_of(store, &part(), timeout_ms)
+}
+
+pub(crate) fn url_of(store: Store, part: &str, timeout_ms: u64) -> String {
     let server = match store {
         Store::Memory => Server::Memory,
-        Store::Sqlite => Server::Sqlite(FOLDER.path()),
+        Store::Sqlite => Server::Sqlite(folder()),
         Store::Redis => Server::Redis(redis::support::shared()),
         Store::Postgres => Server::Postgres(postgres::support::shared()),
         Store::Etcd => Server::Etcd(etcd::support::shared()),
         Store::Firestore => Server::Firestore(firestore::support::shared()),
     };
-    let url = server.url(&format!("side-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
+    let url = server.url(part);
     let url = if matches!(store, Store::Postgres) { format!("{url}&pool_size=2") } else { url };
     store.with_timeouts(url, timeout_ms)
 }
@@ -42,13 +56,11 @@ pub(crate) async fn fresh() -> Vec<DynBackend> {
     join_all(backends).await
 }
 
-/// The simulated server of a store that has one; the simulation has the real store of memory.
-pub(crate) fn simulated_by(store: Store) -> Option<Simulated> {
-    Simulated::of(store).first().copied().filter(|simulated| *simulated != Simulated::Memory)
-}
+#[cfg(feature = "seams")]
+pub(crate) use crate::seams::simulated::simulated;
 
-/// Backends with simulated servers of their own.
-pub(crate) fn simulated() -> Vec<DynBackend> {
-    let stores = Store::ALL.into_iter().filter_map(simulated_by);
-    stores.map(|store| DynBackend::new(Direct::new(store))).collect()
+/// Users get no simulated servers.
+#[cfg(not(feature = "seams"))]
+pub(crate) const fn simulated() -> Vec<DynBackend> {
+    Vec::new()
 }

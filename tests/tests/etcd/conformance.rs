@@ -3,11 +3,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use syncguard_conformance::{Harness, Late, Suite};
 use syncguard_etcd::{EtcdBackend, EtcdOptions, Fence, Key};
 use syncguard_test_services::etcd::EtcdCluster;
+use tokio::sync::OnceCell;
 
-use crate::etcd::support::{Raw, fresh, options, shared};
+use crate::etcd::support::{Raw, fresh, narrow, options, shared};
 use crate::support::gate::ProxyGate;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -75,12 +77,15 @@ struct Etcd {
     port: u16,
     login: &'static str,
     prefix: String,
+    /// Given in turn, since each takes some seconds until it knows the members' time.
+    handles: OnceCell<Vec<EtcdBackend>>,
     connected: AtomicUsize,
 }
 
 impl Etcd {
     fn at(cluster: &'static EtcdCluster, port: u16) -> Self {
-        Self { cluster, port, login: "", prefix: fresh(), connected: AtomicUsize::new(0) }
+        let (handles, connected) = (OnceCell::new(), AtomicUsize::new(0));
+        Self { cluster, port, login: "", prefix: fresh(), handles, connected }
     }
 
     fn with_users(cluster: &'static EtcdCluster) -> Self {
@@ -90,13 +95,16 @@ impl Etcd {
 
     async fn backend(&self, port: u16, options: EtcdOptions) -> EtcdBackend {
         let url = format!("etcd://{}127.0.0.1:{port}/{}", self.login, self.prefix);
-        EtcdBackend::connect_with(&url, options).await.expect("a backend")
+        narrow(EtcdBackend::connect_with(&url, options).await.expect("a backend")).await
     }
 
     /// Half of the handles remove expired locks, and half remember no locks, which no case may notice.
-    fn kind(&self) -> (bool, usize) {
-        let number = self.connected.fetch_add(1, Ordering::Relaxed);
-        (number % 2 == 1, if number % 4 < 2 { 100 } else { 0 })
+    async fn handles(&self) -> Vec<EtcdBackend> {
+        let handles = (0..32).map(|number| {
+            let options = options().with_cleanup_in_is_locked(number % 2 == 1);
+            self.backend(self.port, options.with_remembered_locks(number / 2 % 2 * 100))
+        });
+        join_all(handles).await
     }
 }
 
@@ -104,11 +112,9 @@ impl Harness for Etcd {
     type Backend = EtcdBackend;
 
     async fn connect(&self) -> EtcdBackend {
-        let (cleanup, remembered) = self.kind();
-        let options = options().with_cleanup_in_is_locked(cleanup);
-        // A new backend knows the members' time to within a second, and so finds locks over too late for the cases.
-        let options = options.with_remembered_locks(remembered).without_clock_probe();
-        self.backend(self.port, options).await
+        let handles = self.handles.get_or_init(|| self.handles()).await;
+        let number = self.connected.fetch_add(1, Ordering::Relaxed);
+        handles[number % handles.len()].clone()
     }
 
     async fn set_fence_counter(&self, key: &Key, last: Fence) {
@@ -124,8 +130,8 @@ impl Harness for Etcd {
             return None;
         }
         let (gate, port) = ProxyGate::start(self.port);
-        let (_, remembered) = self.kind();
-        let options = options().with_remembered_locks(remembered).without_clock_probe();
+        let remembered = self.connected.fetch_add(1, Ordering::Relaxed) % 2 * 100;
+        let options = options().with_remembered_locks(remembered);
         let options = options.with_request_timeout(LIMIT).with_operation_timeout(LIMIT);
         // There is no time for another try, which would go over a new connection.
         // Without a memory each operation reads first, and its transaction is the late request.

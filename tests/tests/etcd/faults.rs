@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use futures_util::future::join_all;
 use syncguard_etcd::contract::{IsLockedRequest, LookupRequest, ReleaseRequest};
 use syncguard_etcd::{
     CancellationToken, ErrorCode, EtcdBackend, EtcdOptions, LockBackend as _, LockConfig,
@@ -13,7 +14,9 @@ use syncguard_test_services::proxy::{FaultProxy, ReplyCut};
 use syncguard_tests::calls::{SOON, all_at_once, until, watch};
 use tokio::task::JoinSet;
 
-use crate::etcd::support::{Raw, backend, backend_at, fresh, options, request, shared, take};
+use crate::etcd::support::{
+    Raw, backend, backend_at, fresh, narrow, options, request, shared, take,
+};
 
 /// Locks and counters, without the counters.
 fn locks(prefix: &str) -> Vec<String> {
@@ -136,7 +139,6 @@ async fn cycles(
     (cycles, failed)
 }
 
-#[cfg(feature = "seams")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_server_is_bounded_keeps_no_lock_and_is_forgotten() -> Result<()> {
     const SOON: Duration = Duration::from_secs(1);
@@ -144,7 +146,7 @@ async fn a_silent_server_is_bounded_keeps_no_lock_and_is_forgotten() -> Result<(
     let prefix = fresh();
     let direct = backend(&prefix).await;
     let hasty = EtcdOptions::new().with_request_timeout(SOON).with_operation_timeout(2 * SOON);
-    let through = backend_at(proxy.port(), &prefix, hasty.without_clock_probe()).await;
+    let through = backend_at(proxy.port(), &prefix, hasty).await;
     let held = take(&direct, "k", 60_000).await;
     let reach = async || through.is_locked(IsLockedRequest::new("k").unwrap()).await.is_ok();
     until("connected", reach).await;
@@ -186,21 +188,25 @@ async fn all_fail(backend: &EtcdBackend, id: LockId, code: ErrorCode) -> Result<
 }
 
 /// The replies to the read and the transaction and everything between are cut after any number of bytes.
-#[cfg(feature = "seams")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_answer_is_asked_for_again() -> Result<()> {
     let proxy = FaultProxy::start(shared().port(0))?;
     let prefix = fresh();
     let direct = backend(&prefix).await;
+    // Later they would ask for the time, and that answer would be cut.
+    let through = [0, 10].map(async |remembered| {
+        let options = options().with_remembered_locks(remembered);
+        narrow(backend_at(proxy.port(), &prefix, options).await).await
+    });
+    let through = join_all(through).await;
     let (mut fences, mut cuts) = (0, 0);
     for bytes in (0..300).step_by(11) {
-        let options = options().with_remembered_locks(bytes % 2 * 10).without_clock_probe();
-        let through = backend_at(proxy.port(), &prefix, options).await;
+        let through = &through[bytes % 2];
         // The connection is open, with its greetings.
         through.is_locked(IsLockedRequest::new("warm")?).await?;
         let before = proxy.counters();
         proxy.set_reply_cut(ReplyCut::Once(bytes));
-        let lock = take(&through, "k", 60_000).await;
+        let lock = take(through, "k", 60_000).await;
         assert!(lock.fence.get() > fences, "{} after {fences}", lock.fence);
         fences = lock.fence.get();
         let seen = direct.lookup(LookupRequest::by_key("k")?).await?.context("a lock")?;

@@ -1,11 +1,8 @@
 //! syncguard-etcd against etcd.
 
-#[cfg(feature = "seams")]
-mod clock;
-#[cfg(feature = "seams")]
 mod conformance;
 mod faults;
-#[cfg(feature = "seams")]
+pub(crate) mod members;
 mod operations;
 mod settings;
 pub(crate) mod support;

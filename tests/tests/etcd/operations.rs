@@ -8,13 +8,13 @@ use syncguard_etcd::contract::{
     ExtendRequest, FenceWindow, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
 use syncguard_etcd::inventory::ListRequest;
-use syncguard_etcd::simulated::answers;
 use syncguard_etcd::{
     ErrorCode, EtcdBackend, ExtendResult, Fence, Key, LockBackend as _, LockId, NotHeld,
     ReleaseResult,
 };
 use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_tests::calls::until;
+use syncguard_tests::example_record;
 
 use crate::etcd::support::{
     Raw, backend, backend_at, backend_with, fresh, options, request, shared, take,
@@ -30,8 +30,8 @@ async fn extend(backend: &EtcdBackend, lock_id: LockId) -> Result<bool> {
     Ok(backend.extend(ExtendRequest::new(lock_id, MINUTE)?).await?.is_extended())
 }
 
-/// Counts calls, and what the members had to agree on.
-struct Costs<'c>(&'c EtcdCluster, EtcdBackend, (u64, u64));
+/// Counts the calls for records, and what the members had to agree on.
+struct Costs<'c>(&'c EtcdCluster, (u64, u64));
 
 impl Costs<'_> {
     /// Calls and proposals since the last question.
@@ -39,8 +39,9 @@ impl Costs<'_> {
         let status = self.0.post(0, "maintenance/status", "{}").expect("a status");
         let status: Value = serde_json::from_str(&status).expect("JSON");
         let index = status["raftIndex"].as_str().expect("an index").parse().expect("a number");
-        let (calls, proposals) = std::mem::replace(&mut self.2, (answers(&self.1), index));
-        (self.2.0 - calls, self.2.1 - proposals)
+        let now = (self.0.calls(0).expect("a count"), index);
+        let (calls, proposals) = std::mem::replace(&mut self.1, now);
+        (now.0 - calls, now.1 - proposals)
     }
 }
 
@@ -48,9 +49,9 @@ impl Costs<'_> {
 async fn each_operation_costs_what_the_documentation_says() -> Result<()> {
     let cluster = EtcdCluster::start(1)?;
     for (remembered, to_change, to_acquire) in [(10, (1, 1), (1, 1)), (0, (3, 1), (2, 1))] {
-        let options = options().with_remembered_locks(remembered).without_clock_probe();
+        let options = options().with_remembered_locks(remembered);
         let ours = backend_at(cluster.port(0), "p", options).await;
-        let mut costs = Costs(&cluster, ours.clone(), (0, 0));
+        let mut costs = Costs(&cluster, (0, 0));
         costs.since();
         let lock = take(&ours, "k", 60_000).await;
         assert_eq!(costs.since(), (2, 1), "the first acquire");
@@ -104,6 +105,21 @@ async fn a_lock_leaves_nothing_but_its_counter() -> Result<()> {
         raw.names(&prefix) == [format!("{prefix}/f/a/b")]
     })
     .await;
+    Ok(())
+}
+
+/// The vectors of the guide's page "The stored records".
+#[tokio::test]
+async fn ours_are_those_of_the_page() -> Result<()> {
+    let prefix = fresh();
+    let acquired = example_record::take(&backend(&prefix).await).await?;
+    let expected = example_record::stored("etcd", &acquired)?;
+    let expected = expected.as_object().context("records")?;
+    assert_eq!(expected.len(), 3);
+    for (name, value) in expected {
+        let name = name.replacen("syncguard", &prefix, 1);
+        assert_eq!(Raw(shared()).get(&name).as_deref(), value.as_str(), "{name}");
+    }
     Ok(())
 }
 

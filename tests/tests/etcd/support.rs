@@ -2,13 +2,14 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64ct::{Base64, Encoding as _};
 use serde_json::{Value, json};
-use syncguard_etcd::contract::{AcquireRequest, Acquired};
-use syncguard_etcd::{EtcdBackend, EtcdOptions, LockBackend as _};
+use syncguard_etcd::contract::{AcquireRequest, Acquired, IsLockedRequest};
+use syncguard_etcd::{ClockDrift, EtcdBackend, EtcdOptions, LockBackend as _};
 use syncguard_test_services::etcd::EtcdCluster;
+use syncguard_tests::calls::SOON;
 
 /// A cluster of one member that many tests share. It keeps its data, so prefixes must not clash.
 pub(crate) fn shared() -> &'static EtcdCluster {
@@ -52,6 +53,25 @@ pub(crate) fn request(key: &str, ttl_ms: u64) -> AcquireRequest {
 pub(crate) async fn take(backend: &EtcdBackend, key: &str, ttl_ms: u64) -> Acquired {
     let result = backend.acquire(request(key, ttl_ms)).await.expect("an answer");
     result.acquired().expect("a free lock")
+}
+
+/// The width of the bounds in which a backend knows the members' time, in milliseconds.
+pub(crate) fn width(backend: &EtcdBackend) -> i64 {
+    let bounds = backend.clock_drift().map(ClockDrift::bounds_millis);
+    bounds.map_or(i64::MAX, |(lowest, highest)| highest - lowest)
+}
+
+/// A backend that knows the members' time well enough for cases that judge the end of a lock: a new one knows it to within a
+/// second.
+pub(crate) async fn narrow(backend: EtcdBackend) -> EtcdBackend {
+    let began = Instant::now();
+    while width(&backend) > 100 {
+        assert!(began.elapsed() < SOON, "the bounds stay wide");
+        let asked = IsLockedRequest::new("any").expect("a request");
+        let _ = backend.is_locked(asked).await.expect("an answer");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    backend
 }
 
 /// The records of a cluster, over HTTP.

@@ -8,7 +8,7 @@ mod lasting;
 mod postgres;
 mod redis;
 mod runtimes;
-mod silent;
+pub(crate) mod silent;
 mod sqlite;
 
 use std::time::Duration;
@@ -19,7 +19,7 @@ use syncguard::{LockBackend, LockId};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-async fn take<B: LockBackend>(backend: &B, key: &str) -> Result<LockId> {
+pub(crate) async fn take<B: LockBackend>(backend: &B, key: &str) -> Result<LockId> {
     let acquired = backend.acquire(AcquireRequest::new(key, MINUTE)?).await?;
     Ok(acquired.acquired().context("a free key")?.lock_id)
 }

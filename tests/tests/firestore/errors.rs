@@ -1,8 +1,7 @@
 //! The backend's errors for every kind of status of Firestore.
 
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use syncguard_firestore::ErrorCode::{
@@ -165,12 +164,18 @@ async fn a_commit_whose_answer_is_lost_is_found_out_about() -> Result<()> {
     assert!(!direct.is_locked(IsLockedRequest::new("k")?).await?);
 
     // The lock of the lost commit may have been seen, and its time is over before the retry: one lock id has one fence.
-    let reads = AtomicU64::new(0);
-    let later = move || Duration::from_secs(120 * reads.fetch_add(1, Ordering::Relaxed));
-    let options = options_at(gateway.port).with_store_clock(move || SystemTime::now() + later());
-    let slow = backend_with(&url, options).await;
     gateway.lose_answer(COMMIT, Code::Unavailable);
-    let error = slow.acquire(request("slow", 60_000)).await.unwrap_err();
+    let (committing, commits) = gateway.hold(COMMIT);
+    let over = async {
+        committing.notified().await;
+        let (reading, reads) = gateway.hold(READ);
+        commits.notify_one();
+        reading.notified().await;
+        let asked = || IsLockedRequest::new("slow").unwrap();
+        until("over", async || !backend.is_locked(asked()).await.unwrap()).await;
+        reads.notify_one();
+    };
+    let error = tokio::join!(backend.acquire(request("slow", 1)), over).0.unwrap_err();
     assert!(error.is_outcome_unknown(), "{error:?}");
 
     // There is no time for a retry: the lock is released in the background.

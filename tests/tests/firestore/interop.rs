@@ -1,7 +1,7 @@
 //! Records of the TypeScript library, and ours.
 
 use std::collections::{BTreeSet, HashMap};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
 use serde_json::Value as Json;
@@ -10,21 +10,32 @@ use syncguard_firestore::contract::{
 };
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
 use syncguard_firestore::inventory::ListRequest;
-use syncguard_firestore::{
-    Fence, FirestoreBackend, FirestoreOptions, LockBackend as _, LockId, LockInfo,
-};
+use syncguard_firestore::{Fence, LockBackend as _, LockId, LockInfo};
 use syncguard_tests::example_record::{self, number, text as string};
 use syncguard_tests::inventory::{counters, inventory};
 
-use crate::firestore::support::{Raw, backend_with, fresh, options, request, text};
+use crate::firestore::support::{Raw, backend, fresh, request, text};
 
-/// The part of `vectors/typescript.json` for Firestore: records that SyncGuard 2.5 wrote through Node's SDK.
+/// The part of `vectors/typescript.json` for Firestore: records that SyncGuard 2.5 wrote through Node's SDK. The locks have
+/// expired, so they get times as if they were written an instant ago.
 fn vectors() -> Vec<Json> {
-    let all: Json = serde_json::from_str(include_str!(
+    let mut all: Json = serde_json::from_str(include_str!(
         "../../../crates/syncguard-core/vectors/typescript.json"
     ))
     .expect("JSON");
-    all["firestore"].as_array().expect("records").clone()
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_millis();
+    let vectors = all["firestore"].as_array_mut().expect("records");
+    for data in vectors.iter_mut().filter_map(|vector| vector.pointer_mut("/locks/0/data")) {
+        let ttl = number(data, "expiresAtMs").expect("a time")
+            - number(data, "acquiredAtMs").expect("a time");
+        set_times(data, u64::try_from(now).expect("a time") + ttl, ttl);
+    }
+    vectors.clone()
+}
+
+fn set_times(data: &mut Json, expires_at: u64, ttl: u64) {
+    data["expiresAtMs"] = expires_at.into();
+    data["acquiredAtMs"] = (expires_at - ttl).into();
 }
 
 fn value(json: &Json, doubles: bool) -> ValueType {
@@ -47,13 +58,6 @@ fn fields_of(document: &Json, doubles: bool) -> HashMap<String, ValueType> {
 async fn write(raw: &Raw, collection: &str, document: &Json, doubles: bool) {
     let path = format!("{collection}/{}", document["id"].as_str().expect("an id"));
     raw.set(&path, fields_of(document, doubles)).await;
-}
-
-/// A backend whose clock shows the time of the record.
-async fn backend_at(url: &str, millis: u64) -> FirestoreBackend {
-    let then = SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
-    let options: FirestoreOptions = options().with_store_clock(move || then);
-    backend_with(url, options).await
 }
 
 fn is_theirs(lock: LockInfo, data: &Json) -> Result<()> {
@@ -82,7 +86,7 @@ async fn theirs_are_read_extended_and_released() -> Result<()> {
             }
             let data = &document["data"];
             let id = LockId::new(string(data, "lockId")?)?;
-            let ours = backend_at(&url, number(data, "acquiredAtMs")? + 1000).await;
+            let ours = backend(&url).await;
 
             // Under the user's key, which was normalised when it was stored.
             let user_key = string(&vector, "key")?;
@@ -117,26 +121,25 @@ async fn theirs_are_read_extended_and_released() -> Result<()> {
 #[tokio::test]
 async fn ours_are_what_theirs_are() -> Result<()> {
     let mut seen = 0;
-    for vector in vectors() {
-        let Some(document) = vector["locks"].get(0) else { continue };
+    for mut vector in vectors() {
+        let Some(mut document) = vector["locks"].get_mut(0).map(Json::take) else { continue };
         seen += 1;
         let url = fresh();
-        let raw = Raw::new(&url);
-        let data = &document["data"];
-        let acquired_at = number(data, "acquiredAtMs")?;
-        let ours = backend_at(&url, acquired_at).await;
-        let ttl = number(data, "expiresAtMs")? - acquired_at;
+        let (raw, ours) = (Raw::new(&url), backend(&url).await);
+        let data = &mut document["data"];
+        let ttl = number(data, "expiresAtMs")? - number(data, "acquiredAtMs")?;
         let asked = request(string(&vector, "key")?, ttl);
         let asked = asked.with_lock_id(LockId::new(string(data, "lockId")?)?);
         let asked = asked.with_holder(Holder::new("ours")?.with_note("a note")?);
-        assert!(ours.acquire(asked).await?.is_acquired());
+        let lock = ours.acquire(asked).await?.acquired().context("a free key")?;
+        set_times(data, lock.expires_at.as_millis(), ttl);
 
-        let id = string(document, "id")?;
+        let id = string(&document, "id")?;
         let mut stored = raw.get(&format!("locks/{id}")).await.context("our lock")?;
         // Fields that TypeScript does not have.
         assert_eq!(stored.remove("holder"), Some(text("ours")));
         assert_eq!(stored.remove("note"), Some(text("a note")));
-        assert_eq!(stored, fields_of(document, false));
+        assert_eq!(stored, fields_of(&document, false));
         // Older vectors list the counters of earlier keys as well.
         let own = format!("fence:{id}");
         let counters = vector["fences"].as_array().context("fences")?;
@@ -151,10 +154,8 @@ async fn ours_are_what_theirs_are() -> Result<()> {
 /// The vectors of the guide's page "The stored records".
 #[tokio::test]
 async fn ours_are_those_of_the_page() -> Result<()> {
-    let vectors = example_record::vectors()?;
     let url = fresh();
-    let backend = backend_at(&url, number(&vectors, "acquiredAtMs")?).await;
-    let acquired = example_record::take(&backend).await?;
+    let acquired = example_record::take(&backend(&url).await).await?;
     let expected = example_record::stored("firestore", &acquired)?;
     let expected = expected.as_object().context("documents")?;
     assert_eq!(expected.len(), 2);

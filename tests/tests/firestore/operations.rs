@@ -12,9 +12,7 @@ use syncguard_firestore::{
 };
 use syncguard_tests::calls::until;
 
-use crate::firestore::support::{
-    Raw, backend, backend_with, fresh, hand_clock, options, request, take, text,
-};
+use crate::firestore::support::{Raw, backend, backend_with, fresh, options, request, take, text};
 use crate::support::warnings::Warnings;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -72,7 +70,7 @@ pub(crate) fn copy_of(
 }
 
 const LONG_AGO: i64 = 1_000_000;
-const FAR: i64 = 9_000_000_000_000;
+pub(crate) const FAR: i64 = 9_000_000_000_000;
 
 #[tokio::test]
 async fn expired_duplicates_are_deleted() -> Result<()> {
@@ -132,31 +130,6 @@ async fn two_live_duplicates_are_left_alone() -> Result<()> {
     assert_eq!(raw.ids("locks").await, ["copy", "k", "theirs"]);
     let theirs = raw.get("locks/theirs").await.expect("a lock");
     assert_eq!(theirs["expiresAtMs"], ValueType::IntegerValue(FAR));
-    Ok(())
-}
-
-#[cfg(feature = "seams")]
-#[tokio::test]
-async fn cleanup_deletes_what_is_long_over_and_nothing_else() -> Result<()> {
-    let url = fresh();
-    let raw = Raw::new(&url);
-    let (clock, hand) = hand_clock();
-    let plain = backend_with(&url, options().with_store_clock(clock.clone())).await;
-    let tidy = options().with_store_clock(clock).with_cleanup_in_is_locked(true);
-    let tidy = backend_with(&url, tidy).await;
-    for key in ["kept", "old"] {
-        let _expires = take(&plain, key, 5000).await;
-    }
-    hand.advance(1);
-    let _expires = take(&plain, "recent", 5000).await;
-    // One second of tolerance, and two for clocks that are behind.
-    hand.advance(7999);
-    for (backend, key) in [(&plain, "kept"), (&tidy, "recent"), (&tidy, "old")] {
-        assert!(!backend.is_locked(IsLockedRequest::new(key)?).await?);
-    }
-    until("tidy", async || raw.ids("locks").await == ["kept", "recent"]).await;
-    assert_eq!(raw.ids("fence_counters").await, ["fence:kept", "fence:old", "fence:recent"]);
-    assert_eq!(take(&plain, "old", 1).await.fence.get(), 2);
     Ok(())
 }
 

@@ -9,9 +9,7 @@ use syncguard_firestore::{
 };
 
 use crate::firestore::operations::{extend, release};
-use crate::firestore::support::{
-    Raw, backend, backend_with, fresh, hand_clock, options, request, take,
-};
+use crate::firestore::support::{Raw, backend, fresh, request, take};
 
 #[tokio::test]
 async fn what_is_remembered_wrongly_is_looked_up() -> Result<()> {
@@ -43,59 +41,6 @@ async fn what_is_remembered_wrongly_is_looked_up() -> Result<()> {
     raw.calls();
     assert!(release(&ours, lock.lock_id).await?.is_released());
     assert_eq!(raw.calls(), 3, "a commit in vain, a query, a commit");
-    Ok(())
-}
-
-/// The memory counts as long as the lock is live by the clock, to the millisecond.
-#[tokio::test]
-async fn what_is_remembered_is_over_when_the_lock_is() -> Result<()> {
-    const EXPIRED: ReleaseResult = ReleaseResult::NotHeld(NotHeld::Expired);
-    let url = fresh();
-    let raw = Raw::new(&url);
-    let (clock, hand) = hand_clock();
-    let ours = raw.backend(&url, &FirestoreOptions::new().with_store_clock(clock.clone()));
-    let other = backend_with(&url, options().with_store_clock(clock)).await;
-
-    // Live until one second after its expiry: one call, without a query.
-    let lock = take(&ours, "k", 5000).await;
-    hand.advance(5999);
-    raw.calls();
-    assert!(extend(&ours, lock.lock_id).await?);
-    hand.advance(60_999);
-    assert!(release(&ours, lock.lock_id).await?.is_released());
-    assert_eq!(raw.calls(), 2);
-
-    // A millisecond later, a query finds it expired, and nothing is written.
-    let lock = take(&ours, "k", 5000).await;
-    hand.advance(6000);
-    let stored = raw.get("locks/k").await;
-    raw.calls();
-    assert!(!extend(&ours, lock.lock_id).await?);
-    assert_eq!(release(&ours, lock.lock_id).await?, EXPIRED);
-    assert_eq!(raw.calls(), 2);
-    assert_eq!(raw.get("locks/k").await, stored);
-
-    // The lock is over by our knowledge, but was extended elsewhere: it is still ours.
-    let lock = take(&ours, "k", 5000).await;
-    assert!(extend(&other, lock.lock_id).await?);
-    hand.advance(6000);
-    assert!(release(&ours, lock.lock_id).await?.is_released());
-
-    // The lock is live by our knowledge, but was shortened elsewhere: it is over.
-    let lock = take(&ours, "k", 60_000).await;
-    let shorter = ExtendRequest::new(lock.lock_id, Duration::from_millis(1))?;
-    assert!(other.extend(shorter).await?.is_extended());
-    hand.advance(1001);
-    assert!(!extend(&ours, lock.lock_id).await?);
-    assert_eq!(release(&ours, lock.lock_id).await?, EXPIRED);
-
-    // Expired and taken by another caller: the successor's lock stays.
-    let lock = take(&ours, "k", 5000).await;
-    hand.advance(6000);
-    let next = take(&other, "k", 60_000).await;
-    assert!(!extend(&ours, lock.lock_id).await?);
-    assert!(!release(&ours, lock.lock_id).await?.is_released());
-    assert!(release(&other, next.lock_id).await?.is_released());
     Ok(())
 }
 

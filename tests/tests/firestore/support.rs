@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use syncguard_firestore::contract::{AcquireRequest, Acquired, LookupRequest, ReleaseRequest};
 use syncguard_firestore::gcloud_sdk::GoogleAuthMiddleware;
@@ -50,22 +50,6 @@ pub(crate) async fn warm_up(port: u16) {
             let released = backend.release(ReleaseRequest::new(lock.lock_id)).await;
             assert!(released.expect("an answer").is_released());
         }
-    }
-}
-
-/// A clock that is moved by hand, and its handle.
-pub(crate) fn hand_clock() -> (impl Fn() -> SystemTime + Clone + Send + Sync, HandOfClock) {
-    let millis = Arc::new(AtomicU64::new(1_800_000_000_000));
-    let hand = HandOfClock(Arc::clone(&millis));
-    let now = move || SystemTime::UNIX_EPOCH + Duration::from_millis(millis.load(Ordering::SeqCst));
-    (now, hand)
-}
-
-pub(crate) struct HandOfClock(Arc<AtomicU64>);
-
-impl HandOfClock {
-    pub(crate) fn advance(&self, millis: u64) {
-        self.0.fetch_add(millis, Ordering::SeqCst);
     }
 }
 

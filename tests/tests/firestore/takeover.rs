@@ -1,32 +1,34 @@
 //! Events between an operation's read and its commit.
 
-use std::time::{Duration, SystemTime};
-
 use anyhow::{Context as _, Result};
-use syncguard_firestore::contract::{ExtendRequest, LookupRequest};
-use syncguard_firestore::{ErrorCode, FirestoreOptions, LockBackend as _, NotHeld, ReleaseResult};
+use syncguard_firestore::contract::{IsLockedRequest, LookupRequest};
+use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
+use syncguard_firestore::{ErrorCode, FirestoreBackend, LockBackend as _, NotHeld, ReleaseResult};
+use syncguard_tests::calls::until;
 
 use crate::firestore::gateway::Gateway;
-use crate::firestore::operations::{extend, release};
-use crate::firestore::support::{
-    Raw, backend, backend_with, fresh, options, options_at, request, take,
-};
+use crate::firestore::operations::{FAR, extend, release};
+use crate::firestore::support::{Raw, backend, backend_with, fresh, options_at, request, take};
 
-/// By its clock, all locks with less than two minutes left have expired.
-fn ahead(options: FirestoreOptions) -> FirestoreOptions {
-    options.with_store_clock(|| SystemTime::now() + Duration::from_secs(120))
+/// Waits until the backend finds the lock over.
+async fn is_over(backend: &FirestoreBackend) {
+    until("over", async || !backend.is_locked(IsLockedRequest::new("k").unwrap()).await.unwrap())
+        .await;
 }
 
 /// Without a precondition on the lock, the contender would overwrite it.
 #[tokio::test]
 async fn an_extend_in_flight_beats_a_contender() -> Result<()> {
     let (gateway, url) = (Gateway::start(), fresh());
-    let holder = backend(&url).await;
-    let contender = backend_with(&url, ahead(options_at(gateway.port))).await;
-    let held = take(&holder, "k", 60_000).await;
+    let (raw, holder) = (Raw::new(&url), backend(&url).await);
+    let contender = backend_with(&url, options_at(gateway.port)).await;
+    let held = take(&holder, "k", 1).await;
+    is_over(&contender).await;
+    // A holder that knows an earlier time, or was slow, still extends.
     let contending = gateway.meanwhile("Commit", contender.acquire(request("k", 60_000)), async {
-        let extend = ExtendRequest::new(held.lock_id, Duration::from_secs(600))?;
-        assert!(holder.extend(extend).await?.is_extended());
+        let mut stored = raw.get("locks/k").await.context("a lock")?;
+        stored.insert("expiresAtMs".to_owned(), ValueType::IntegerValue(FAR));
+        raw.set("locks/k", stored).await;
         Ok(())
     });
     assert!(contending.await??.is_busy());
@@ -92,9 +94,10 @@ async fn who_is_always_beaten_hears_of_contention() -> Result<()> {
 async fn a_lock_cleared_away_meanwhile_is_taken() -> Result<()> {
     for retries in [24, 0] {
         let (gateway, url) = (Gateway::start(), fresh());
-        let through = ahead(options_at(gateway.port).with_conflict_retries(retries));
+        let through = options_at(gateway.port).with_conflict_retries(retries);
         let slow = backend_with(&url, through).await;
-        let first = take(&backend(&url).await, "k", 60_000).await;
+        let first = take(&backend(&url).await, "k", 1).await;
+        is_over(&slow).await;
         let taking = gateway.meanwhile("Commit", slow.acquire(request("k", 60_000)), async {
             Raw::new(&url).delete("locks/k").await;
             Ok(())
@@ -121,10 +124,11 @@ async fn a_successor_is_left_alone() -> Result<()> {
         let (gateway, url) = (Gateway::start(), fresh());
         let through = options_at(gateway.port).with_remembered_locks(remembered);
         let holder = backend_with(&url, through).await;
-        let successor = backend_with(&url, ahead(options())).await;
+        let successor = backend(&url).await;
         let held = take(&holder, "k", 60_000).await;
         let mut next = None;
         let releasing = gateway.meanwhile("Commit", release(&holder, held.lock_id), async {
+            assert!(release(&successor, held.lock_id).await?.is_released());
             next = Some(take(&successor, "k", 60_000).await);
             Ok(())
         });

@@ -5,23 +5,18 @@ use std::time::Duration;
 use syncguard_etcd::{EtcdBackend, EtcdOptions};
 use syncguard_test_services::etcd::EtcdCluster;
 
-use crate::etcd_support::{Raw, backend_with, fresh, options, shared};
+use crate::etcd_support::{Raw, backend_with, fresh, narrow, options, shared};
 use crate::net::Net;
-use crate::scenario::{
-    Change, Handles, all_fail, locks, nothing_was_given_away, secret, suite, turn,
-};
+use crate::scenario::{Change, Handles, all_fail, locks, nothing_was_given_away, secret, suite};
 use crate::watched::watched;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_etcd_backend_says_nothing() {
+pub(crate) async fn says_nothing() {
     let net = Net::global();
-    let _turn = turn().await;
     let prefix = fresh();
     let mut handles = Vec::new();
     for cleanup in [true, false] {
-        // The suite judges the end of locks more exactly than a new process knows the members' time.
-        let options = options().with_cleanup_in_is_locked(cleanup).without_clock_probe();
-        handles.push(backend_with(&prefix, options).await);
+        let options = options().with_cleanup_in_is_locked(cleanup);
+        handles.push(narrow(backend_with(&prefix, options).await).await);
     }
     let of_records = prefix.clone();
     let change = move |key: &str, change| {

@@ -20,3 +20,25 @@ mod redis;
 mod scenario;
 mod sqlite;
 mod watched;
+
+use anyhow::Result;
+use syncguard_test_services::store::Store;
+use syncguard_test_services::test_each_store;
+use tokio::runtime::Runtime;
+
+fn says_nothing(store: Store) -> Result<()> {
+    Runtime::new()?.block_on(async {
+        let _turn = scenario::turn().await;
+        match store {
+            Store::Memory => memory::says_nothing().await,
+            Store::Sqlite => sqlite::says_nothing().await,
+            Store::Redis => redis::says_nothing().await,
+            Store::Postgres => postgres::says_nothing().await,
+            Store::Etcd => etcd::says_nothing().await,
+            Store::Firestore => firestore::says_nothing().await,
+        }
+    });
+    Ok(())
+}
+
+test_each_store!(says_nothing);

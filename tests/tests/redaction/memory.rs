@@ -4,13 +4,11 @@ use syncguard_core::Key;
 use syncguard_memory::MemoryBackend;
 
 use crate::net::Net;
-use crate::scenario::{Change, Handles, OWN, locks, nothing_was_given_away, suite, turn};
+use crate::scenario::{Change, Handles, OWN, locks, nothing_was_given_away, suite};
 use crate::watched::watched;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_memory_backend_says_nothing() {
+pub(crate) async fn says_nothing() {
     let net = Net::global();
-    let _turn = turn().await;
     let backend = MemoryBackend::new();
     let store = backend.clone();
     let change = move |key: &str, change| match change {

@@ -11,14 +11,12 @@ use syncguard_test_services::postgres::{Authentication, PostgresServer};
 
 use crate::net::Net;
 use crate::scenario::{
-    Change, Handles, all_fail, locks, nothing_was_given_away, refused, secret, suite, turn,
+    Change, Handles, all_fail, locks, nothing_was_given_away, refused, secret, suite,
 };
 use crate::watched::watched;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_postgres_backend_says_nothing() {
+pub(crate) async fn says_nothing() {
     let net = Net::global();
-    let _turn = turn().await;
     let password = secret();
     let server = PostgresServer::builder().authentication(Authentication::Scram);
     let server = server.config("max_connections = 400").config("log_statement = 'all'");

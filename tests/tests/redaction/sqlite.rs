@@ -11,14 +11,12 @@ use syncguard_sqlite::{SqliteBackend, SqliteOptions, Synchronous};
 
 use crate::net::Net;
 use crate::scenario::{
-    Change, Handles, OWN, all_fail, locks, nothing_was_given_away, refused, secret, suite, turn,
+    Change, Handles, OWN, all_fail, locks, nothing_was_given_away, refused, secret, suite,
 };
 use crate::watched::watched;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_sqlite_backend_says_nothing() {
+pub(crate) async fn says_nothing() {
     let net = Net::global();
-    let _turn = turn().await;
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("locks.db");
     let options = || {

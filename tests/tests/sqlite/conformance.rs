@@ -1,15 +1,9 @@
-//! The contract, through every kind of client.
+//! The contract, through every kind of client. The cases about late requests need a seam: see `seams`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-#[cfg(feature = "seams")]
-use std::time::Duration;
 
 use rusqlite::params;
 use syncguard_conformance::{Harness, Suite, conformance_tests};
-#[cfg(feature = "seams")]
-use syncguard_conformance::{Late, RequestGate};
-#[cfg(feature = "seams")]
-use syncguard_sqlite::operation_gate::Gate;
 use syncguard_sqlite::{Fence, Key, SqliteBackend, SqliteOptions, Synchronous};
 
 use crate::sqlite::support::File;
@@ -28,22 +22,18 @@ async fn clones_of_one_backend() {
     assert!(report.is_success(), "{report}");
 }
 
-struct Sqlite {
-    file: File,
+pub(crate) struct Sqlite {
+    pub(crate) file: File,
     /// If there is one, all handles are its clones.
     shared: Option<SqliteBackend>,
     connected: AtomicUsize,
 }
 
 impl Sqlite {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { file: File::new(), shared: None, connected: AtomicUsize::new(0) }
     }
 }
-
-/// The limit of an operation over a connection that can be late.
-#[cfg(feature = "seams")]
-const LIMIT: Duration = Duration::from_secs(3);
 
 impl Harness for Sqlite {
     type Backend = SqliteBackend;
@@ -70,37 +60,5 @@ impl Harness for Sqlite {
     async fn corrupt(&self, key: &Key) -> bool {
         let sql = "UPDATE locks SET lock_id = 'not an id' || key WHERE key = ?1";
         self.file.raw().execute(sql, [key.expose()]).expect("an update") == 1
-    }
-
-    /// Without the seam, nothing holds an operation back.
-    #[cfg(feature = "seams")]
-    async fn connect_late(&self) -> Option<Late<SqliteBackend>> {
-        let gate = Gate::default();
-        let options = SqliteOptions::new().with_operation_timeout(LIMIT).with_gate(gate.clone());
-        let options = options.with_synchronous(Synchronous::Normal);
-        let backend = self.file.open_with(options).await;
-        Some(Late::new(backend, LIMIT + Duration::from_millis(500), FileGate(gate)))
-    }
-}
-
-#[cfg(feature = "seams")]
-struct FileGate(Gate);
-
-#[cfg(feature = "seams")]
-impl RequestGate for FileGate {
-    fn hold(&self) {
-        self.0.hold();
-    }
-
-    fn holds(&self) -> bool {
-        self.0.holds()
-    }
-
-    fn cut(&self) {
-        self.0.cut();
-    }
-
-    fn deliver(&self) {
-        self.0.deliver();
     }
 }

@@ -1,6 +1,6 @@
 //! syncguard-sqlite, with its own files and processes.
 
-mod conformance;
+pub(crate) mod conformance;
 mod damaged;
 mod durability;
 mod faults;

@@ -9,7 +9,7 @@ use syncguard_test_services::proxy::{FaultProxy, Hold};
 
 /// Holds the requests through a proxy.
 pub(crate) struct ProxyGate {
-    proxy: Arc<FaultProxy>,
+    pub(crate) proxy: Arc<FaultProxy>,
     /// The number of round trips before one is held back.
     skips: u64,
 }

@@ -28,16 +28,6 @@ impl Holder {
         Self::with_text(Some(&self), NOTE, note.as_ref())
     }
 
-    /// The same holder with this text in the field that a test adds.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` as [`new`](Self::new).
-    #[doc(hidden)]
-    pub fn with_spare(self, text: impl AsRef<str>) -> Result<Self, LockError> {
-        Self::with_text(Some(&self), 2, text.as_ref())
-    }
-
     /// For authors of backends: the holder that the options set. Without a label in the options, it is
     /// [this process](Self::this_process).
     ///

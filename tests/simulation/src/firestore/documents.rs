@@ -57,7 +57,7 @@ pub(crate) struct Documents {
 const ABORTED: u64 = 211;
 
 /// How long an expired lock counts as live, in milliseconds.
-pub(super) const TOLERANCE: i64 = 1000;
+const TOLERANCE: i64 = 1000;
 
 #[expect(clippy::unnecessary_wraps, reason = "as messages have it")]
 fn time(micros: u64) -> Option<Timestamp> {

@@ -1,10 +1,8 @@
 //! Flaws of the wire: what they leave out of a commit.
 
-use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::write::Operation;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::{CommitRequest, Write};
 
-use super::documents::TOLERANCE;
 use crate::flaw::Flaw;
 
 /// The commit as it arrives.
@@ -20,9 +18,6 @@ pub(super) fn flawed(flaw: Option<Flaw>, mut commit: CommitRequest) -> CommitReq
         if is_unchecked {
             write.current_document = None;
         }
-        if let Some(expires_at) = expiry(write).filter(|_| flaw == Some(Flaw::HastyClients)) {
-            *expires_at -= TOLERANCE;
-        }
     }
     if flaw == Some(Flaw::UnmovedCounter) && is_alone {
         commit.writes.retain(|write| !counts(write));
@@ -33,13 +28,4 @@ pub(super) fn flawed(flaw: Option<Flaw>, mut commit: CommitRequest) -> CommitReq
 fn counts(write: &Write) -> bool {
     let Some(Operation::Update(document)) = &write.operation else { return false };
     document.name.contains("/fence_counters/")
-}
-
-/// The expiry that is written.
-fn expiry(write: &mut Write) -> Option<&mut i64> {
-    let Some(Operation::Update(document)) = &mut write.operation else { return None };
-    match document.fields.get_mut("expiresAtMs")?.value_type.as_mut()? {
-        ValueType::IntegerValue(expires_at) => Some(expires_at),
-        _ => None,
-    }
 }

@@ -1,20 +1,17 @@
 //! Connections that are silent, addresses that never answer, and runtimes that end.
 
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use syncguard_firestore::contract::{ReleaseRequest, SignalStatus};
-use syncguard_firestore::{
-    ErrorCode, FirestoreBackend, FirestoreOptions, LockBackend as _, acquire,
-};
+use syncguard_firestore::contract::SignalStatus;
+use syncguard_firestore::{ErrorCode, FirestoreBackend, FirestoreOptions, acquire};
 use syncguard_test_services::proxy::FaultProxy;
 use syncguard_tests::emulator::emulator_client;
 use tokio::runtime::Builder;
 
 use crate::field::firestore::backend;
-use crate::field::silent::{Silent, drops_packets};
+use crate::field::silent::drops_packets;
 use crate::field::{runtimes, take};
 use crate::firestore::support::shared;
 
@@ -31,41 +28,6 @@ async fn an_open_connection_that_drops_packets_costs_one_call() -> Result<()> {
     let hears = || ours.signals() == SignalStatus::Working;
     let failures = drops_packets(&ours, &other, &proxy, hears).await?;
     ensure!(failures <= 1, "{failures} calls failed");
-    Ok(())
-}
-
-/// A name with two addresses, of which the first takes connections or not even that, and never answers.
-#[cfg(feature = "seams")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_silent_address_of_a_name_is_passed_over() -> Result<()> {
-    const SILENT: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
-    for takes_connections in [true, false] {
-        let proxy = FaultProxy::start(shared().port())?;
-        let at = (SILENT, proxy.port());
-        let _silent = if takes_connections {
-            Silent::after_the_handshake(at).await?
-        } else {
-            Silent::from_the_first_packet(at).await?
-        };
-        let options = impatient()
-            .with_remote_emulator(true)
-            .with_name_server(|_| vec![SILENT.into(), Ipv4Addr::LOCALHOST.into()]);
-        let address = format!("firestore.test:{}", proxy.port());
-        let ours = backend(&address, &format!("addresses-{takes_connections}"), options).await?;
-        // Each connection is lost, and the next one begins with another address.
-        for _ in 0..3 {
-            let mut failures = 0;
-            let lock = loop {
-                match take(&ours, "key").await {
-                    Ok(lock) => break lock,
-                    Err(error) => ensure!(failures == 0, "a second call failed: {error:?}"),
-                }
-                failures += 1;
-            };
-            ensure!(ours.release(ReleaseRequest::new(lock)).await?.is_released());
-            proxy.sever();
-        }
-    }
     Ok(())
 }
 

@@ -1,16 +1,25 @@
-//! Writes that arrive after their deadline change nothing at a simulated server. The conformance suite asks the real servers.
+//! The simulated servers, where it is the conformance suite that asks the real ones.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use syncguard::contract::{AcquireRequest, Acquired, ExtendRequest, LookupRequest, ReleaseRequest};
-use syncguard::{LockBackend as _, LockError, ReleaseResult};
-use syncguard_simulation::Direct;
+use syncguard::{DynBackend, ExtendResult, LockBackend as _, LockError, ReleaseResult, Timestamp};
+use syncguard_simulation::{Direct, Store as Simulated};
 use syncguard_test_services::store::Store;
 use syncguard_tests::calls::until;
 use tokio::time::sleep;
 
-use crate::differential::stores::simulated_by;
+/// The simulated server of a store that has one; the simulation has the real store of memory.
+fn simulated_by(store: Store) -> Option<Simulated> {
+    Simulated::of(store).first().copied().filter(|simulated| *simulated != Simulated::Memory)
+}
+
+/// Backends with simulated servers of their own, for the tests `differential` as well.
+pub(crate) fn simulated() -> Vec<DynBackend> {
+    let stores = Store::ALL.into_iter().filter_map(simulated_by);
+    stores.map(|store| DynBackend::new(Direct::new(store))).collect()
+}
 
 /// True if its writes carry a deadline in the store's own time.
 const fn has_deadlines(store: Store) -> bool {
@@ -53,6 +62,7 @@ async fn given_up(backend: &Direct, write: &str, held: &Acquired) -> Result<Lock
     Ok(error)
 }
 
+/// Writes that arrive after their deadline.
 #[tokio::test(start_paused = true)]
 async fn what_comes_late_changes_nothing() -> Result<()> {
     let stores = Store::ALL.into_iter().filter(|store| has_deadlines(*store));
@@ -72,6 +82,27 @@ async fn what_comes_late_changes_nothing() -> Result<()> {
         }
         ensure!(take(&backend, "free").await?.fence.get() == 1);
         ensure!(backend.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn they_judge_expectations_as_the_real_ones() -> Result<()> {
+    for backend in simulated() {
+        let request = AcquireRequest::new("expected", HOUR)?;
+        let id = request.lock_id;
+        let lock = backend.acquire(request).await?.acquired().context("a free key")?;
+        let expires_at = lock.expires_at;
+        let extend = async |expected| {
+            let request = ExtendRequest::new(id, 2 * HOUR)?.with_expected_expiry(expected);
+            backend.extend(request).await
+        };
+        let wrong = Timestamp::from_millis(expires_at.as_millis() - 1)?;
+        ensure!(extend(wrong).await? == ExtendResult::Mismatch { expires_at });
+        ensure!(extend(expires_at).await?.is_extended());
+        ensure!(matches!(extend(expires_at).await?, ExtendResult::Mismatch { .. }));
+        ensure!(backend.release(ReleaseRequest::new(id)).await?.is_released());
+        ensure!(!extend(expires_at).await?.is_extended());
     }
     Ok(())
 }

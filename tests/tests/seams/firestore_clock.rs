@@ -1,20 +1,22 @@
 //! Locks live by the server's time: a wrong clock of a client takes none and uses up no tick.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, bail};
 use syncguard::recipes::{Missed, Schedule, TickOutcome, Ticks};
 use syncguard_firestore::contract::{ExtendRequest, IsLockedRequest, ReleaseRequest};
 use syncguard_firestore::{
-    CancellationToken, ExtendResult, FirestoreBackend, FirestoreOptions, LockBackend as _,
+    CancellationToken, ExtendResult, FirestoreBackend, FirestoreOptions, LockBackend as _, NotHeld,
+    ReleaseResult,
 };
 use syncguard_tests::calls::until;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::firestore::support::{backend, backend_with, fresh, options, request, take};
+use crate::firestore::operations::{extend, release};
+use crate::firestore::support::{Raw, backend, backend_with, fresh, options, request, take};
 
 /// A clock that can be set. Clones are the same clock.
 #[derive(Clone, Default)]
@@ -151,4 +153,97 @@ async fn is_refused(ticks: &Ticks<FirestoreBackend>, hours: i64) -> Result<()> {
             (_, outcome) => bail!("a clock off by {hours} h: {outcome:?}"),
         }
     }
+}
+
+/// A clock that is moved by hand, and its handle.
+fn hand_clock() -> (impl Fn() -> SystemTime + Clone + Send + Sync, HandOfClock) {
+    let millis = Arc::new(AtomicU64::new(1_800_000_000_000));
+    let hand = HandOfClock(Arc::clone(&millis));
+    let now = move || SystemTime::UNIX_EPOCH + Duration::from_millis(millis.load(Ordering::SeqCst));
+    (now, hand)
+}
+
+struct HandOfClock(Arc<AtomicU64>);
+
+impl HandOfClock {
+    fn advance(&self, millis: u64) {
+        self.0.fetch_add(millis, Ordering::SeqCst);
+    }
+}
+
+/// The memory counts as long as the lock is live by the clock, to the millisecond.
+#[tokio::test]
+async fn what_is_remembered_is_over_when_the_lock_is() -> Result<()> {
+    const EXPIRED: ReleaseResult = ReleaseResult::NotHeld(NotHeld::Expired);
+    let url = fresh();
+    let raw = Raw::new(&url);
+    let (clock, hand) = hand_clock();
+    let ours = raw.backend(&url, &FirestoreOptions::new().with_store_clock(clock.clone()));
+    let other = backend_with(&url, options().with_store_clock(clock)).await;
+
+    // Live until one second after its expiry: one call, without a query.
+    let lock = take(&ours, "k", 5000).await;
+    hand.advance(5999);
+    raw.calls();
+    assert!(extend(&ours, lock.lock_id).await?);
+    hand.advance(60_999);
+    assert!(release(&ours, lock.lock_id).await?.is_released());
+    assert_eq!(raw.calls(), 2);
+
+    // A millisecond later, a query finds it expired, and nothing is written.
+    let lock = take(&ours, "k", 5000).await;
+    hand.advance(6000);
+    let stored = raw.get("locks/k").await;
+    raw.calls();
+    assert!(!extend(&ours, lock.lock_id).await?);
+    assert_eq!(release(&ours, lock.lock_id).await?, EXPIRED);
+    assert_eq!(raw.calls(), 2);
+    assert_eq!(raw.get("locks/k").await, stored);
+
+    // The lock is over by our knowledge, but was extended elsewhere: it is still ours.
+    let lock = take(&ours, "k", 5000).await;
+    assert!(extend(&other, lock.lock_id).await?);
+    hand.advance(6000);
+    assert!(release(&ours, lock.lock_id).await?.is_released());
+
+    // The lock is live by our knowledge, but was shortened elsewhere: it is over.
+    let lock = take(&ours, "k", 60_000).await;
+    let shorter = ExtendRequest::new(lock.lock_id, Duration::from_millis(1))?;
+    assert!(other.extend(shorter).await?.is_extended());
+    hand.advance(1001);
+    assert!(!extend(&ours, lock.lock_id).await?);
+    assert_eq!(release(&ours, lock.lock_id).await?, EXPIRED);
+
+    // Expired and taken by another caller: the successor's lock stays.
+    let lock = take(&ours, "k", 5000).await;
+    hand.advance(6000);
+    let next = take(&other, "k", 60_000).await;
+    assert!(!extend(&ours, lock.lock_id).await?);
+    assert!(!release(&ours, lock.lock_id).await?.is_released());
+    assert!(release(&other, next.lock_id).await?.is_released());
+    Ok(())
+}
+
+#[tokio::test]
+async fn cleanup_deletes_what_is_long_over_and_nothing_else() -> Result<()> {
+    let url = fresh();
+    let raw = Raw::new(&url);
+    let (clock, hand) = hand_clock();
+    let plain = backend_with(&url, options().with_store_clock(clock.clone())).await;
+    let tidy = options().with_store_clock(clock).with_cleanup_in_is_locked(true);
+    let tidy = backend_with(&url, tidy).await;
+    for key in ["kept", "old"] {
+        let _expires = take(&plain, key, 5000).await;
+    }
+    hand.advance(1);
+    let _expires = take(&plain, "recent", 5000).await;
+    // One second of tolerance, and two for clocks that are behind.
+    hand.advance(7999);
+    for (backend, key) in [(&plain, "kept"), (&tidy, "recent"), (&tidy, "old")] {
+        assert!(!backend.is_locked(IsLockedRequest::new(key)?).await?);
+    }
+    until("tidy", async || raw.ids("locks").await == ["kept", "recent"]).await;
+    assert_eq!(raw.ids("fence_counters").await, ["fence:kept", "fence:old", "fence:recent"]);
+    assert_eq!(take(&plain, "old", 1).await.fence.get(), 2);
+    Ok(())
 }
