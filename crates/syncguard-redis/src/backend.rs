@@ -28,7 +28,7 @@ use crate::layout::{KeyLayout, Layout};
 use crate::link::Opener;
 use crate::service::{Servers, Service};
 use crate::{
-    acquire, error, extend, is_locked, lookup, neighbors, release, settle, tls_probe, url,
+    acquire, error, extend, is_locked, lookup, neighbors, release, settle, probe, url,
 };
 
 /// Locks in Redis or Valkey. TypeScript: `createRedisBackend`.
@@ -120,7 +120,7 @@ impl RedisBackend {
             let servers = UrlServers::new(config, &options, name);
             let opening = try_join_all((0..options.connections).map(|_| servers.open(None, false)));
             let patience = connect_timeout / 2;
-            let services = tls_probe::open_or_explain(hosts, tls, patience, opening).await?;
+            let services = probe::open_or_explain(hosts, tls, patience, opening).await?;
             let backend = Self::over(services, Some(Arc::new(servers)), layout, options)?;
             backend.0.refuse_cluster_node().await?;
             backend.0.check_durability().await?;
@@ -190,6 +190,13 @@ impl RedisBackend {
     /// Safe: the call only reads.
     pub async fn has_other_records(&self) -> Result<bool, LockError> {
         neighbors::has_any(&self.0).await
+    }
+
+    /// Why signals are [failing](SignalStatus::Failing), as far as a connection for them has ended: `AuthFailed` if an access
+    /// rule forbids them, `InvalidArgument` if the server or a proxy before it does not know them. Sends nothing.
+    #[must_use]
+    pub fn signal_failure(&self) -> Option<LockError> {
+        self.0.signals.failure()
     }
 
     /// The state of signals: whether waiters [hear of releases](crate::guide#waiting). Meant for health checks; sends nothing.

@@ -14,11 +14,12 @@ use syncguard_core::{CredentialsProvider, LockError};
 use crate::addresses::{first_to_open, resolve};
 use crate::config::RedisOptions;
 use crate::connection_name::ConnectionName;
+use crate::driver::{lost, once};
 use crate::error::{self, Stage};
 use crate::fred_client::FredClient;
 use crate::log_in::LogIn;
 use crate::service::{Opening, Servers, Service};
-use crate::tls_probe;
+use crate::probe;
 
 /// The servers of a URL.
 pub(crate) struct UrlServers {
@@ -44,7 +45,7 @@ impl Servers for UrlServers {
             };
             let client = if explain {
                 let (tls, patience) = (self.config.uses_tls(), self.connect_timeout / 2);
-                tls_probe::open_or_explain(hosts.clone(), tls, patience, opening).await
+                probe::open_or_explain(hosts.clone(), tls, patience, opening).await
             } else {
                 opening.await
             };
@@ -65,13 +66,28 @@ impl UrlServers {
     }
 
     async fn open_at(&self, server: Server) -> Result<FredClient, LockError> {
-        let (client, log_in) = self.client_of(&server);
-        let mut opened = FredClient::of_url(&client, self.command_timeout, server);
+        let name = self.name.as_ref();
+        match self.open_named(&server, name).await? {
+            // A proxy may end the connection at its name.
+            Err(_) if name.is_some() => self.open_named(&server, None).await?,
+            opened => opened,
+        }
+    }
+
+    /// Connects. The inner error is that of a connection which was made and then gave no answer: fred takes the end of a
+    /// connection for the answer to its own first commands, and says that it is connected.
+    async fn open_named(
+        &self,
+        server: &Server,
+        name: Option<&ConnectionName>,
+    ) -> Result<Result<FredClient, LockError>, LockError> {
+        let (client, log_in) = self.client_of(server);
+        let mut opened = FredClient::of_url(&client, self.command_timeout, server.clone());
         // Not `init`: if its future is dropped, its task stays behind, and may connect and live for ever.
         // `wait_for_connect` is polled first, so that it misses no outcome.
         let start = async {
-            if let Some(name) = self.name.clone() {
-                opened.own(name.set_always(&client, self.command_timeout));
+            if let Some(name) = name.filter(|_| client.is_clustered()) {
+                opened.own(name.clone().set_always(&client, self.command_timeout));
             }
             opened.own(client.connect());
         };
@@ -80,7 +96,22 @@ impl UrlServers {
             let unprovided = log_in.and_then(|log_in| log_in.failure());
             unprovided.unwrap_or_else(|| error::from_driver(&error, Stage::Connecting))
         })?;
-        Ok(opened)
+        if client.is_clustered() {
+            return Ok(Ok(opened));
+        }
+        let asking = async {
+            match name {
+                Some(name) => name.set(&client, None, self.command_timeout).await,
+                None => lost(&once(&client, "PING", Vec::new(), None, self.command_timeout).await),
+            }
+        };
+        let lost = tokio::select! {
+            biased;
+            lost = asking => lost,
+            // fred may forget a command that comes while its client ends.
+            () = opened.ended() => Some(error::not_connected()),
+        };
+        Ok(lost.map_or(Ok(opened), Err))
     }
 
     fn client_of(&self, server: &Server) -> (Client, Option<Arc<LogIn>>) {

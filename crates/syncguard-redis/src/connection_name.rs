@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use fred::clients::Client;
 use fred::error::Error as DriverError;
-use fred::interfaces::{ClientLike as _, ClusterInterface as _, EventInterface as _};
-use fred::types::config::{Options, Server};
+use fred::interfaces::{ClusterInterface as _, EventInterface as _};
+use fred::types::config::Server;
 use fred::types::{ConnectHandle, Value};
 use syncguard_core::LockError;
 use syncguard_core::contract::Holder;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::driver::{Target, command_to};
+use crate::driver::{lost, once};
 use crate::error::{self, Stage};
 
 /// The name of a connection: `syncguard:` and the label of the holder. Redis allows only printable ASCII characters
@@ -29,15 +29,18 @@ impl ConnectionName {
 
     /// Names the connection of a client, on a cluster the connection to the node that has this slot. If the server
     /// refuses the command, the connection keeps no name.
-    pub(crate) async fn set(&self, client: &Client, slot: Option<u16>, timeout: Duration) {
-        let options =
-            Options { max_attempts: Some(1), timeout: Some(timeout), ..Options::default() };
+    /// Returns an error if there is no answer.
+    pub(crate) async fn set(
+        &self,
+        client: &Client,
+        slot: Option<u16>,
+        timeout: Duration,
+    ) -> Option<LockError> {
         let words: Vec<Value> = self.words().map(Value::from).into();
-        let command = command_to("CLIENT", Target { section: 0, slot });
-        // Boxed, because fred's future has 5 KB.
-        let named: Result<Value, _> =
-            Box::pin(client.with_options(&options).custom(command, words)).await;
+        let named = once(client, "CLIENT", words, slot, timeout).await;
+        let lost = lost(&named);
         said(named.map_err(|error| error::from_driver(&error, Stage::Asking)));
+        lost
     }
 
     /// The words of the command that names a connection, after `CLIENT`.
@@ -45,18 +48,18 @@ impl ConnectionName {
         ["SETNAME", &self.0]
     }
 
-    /// Names each connection that the client opens from now on, also in place of a lost connection.
+    /// Names each connection that the client of a cluster opens from now on, also in place of a lost connection.
     pub(crate) fn set_always(self, client: &Client, timeout: Duration) -> ConnectHandle {
         let (client, mut opened) = (client.clone(), client.reconnect_rx());
         tokio::spawn(async move {
             loop {
                 match opened.recv().await {
-                    Ok(server) if client.is_clustered() => {
+                    Ok(server) => {
                         if let Some(slot) = first_slot(&client, &server) {
-                            self.set(&client, Some(slot), timeout).await;
+                            // fred replaces a connection that is lost.
+                            let _ = self.set(&client, Some(slot), timeout).await;
                         }
                     }
-                    Ok(_) => self.set(&client, None, timeout).await,
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return Ok::<_, DriverError>(()),
                 }

@@ -2,7 +2,12 @@
 
 #![allow(unreachable_pub, reason = "the simulation has commands too")]
 
+use std::time::Duration;
+
+use fred::clients::Client;
 use fred::error::{Error as DriverError, ErrorKind};
+use fred::interfaces::ClientLike as _;
+use fred::types::config::Options;
 use fred::types::scripts::Script;
 use fred::types::{ClusterHash, CustomCommand, Value};
 use futures_util::future::BoxFuture;
@@ -95,6 +100,38 @@ pub(crate) async fn within(
 pub(crate) fn command_to(command: &'static str, target: Target) -> CustomCommand {
     let node = target.slot.map_or(ClusterHash::Random, ClusterHash::Custom);
     CustomCommand::new_static(command, node, false)
+}
+
+/// Sends a command that changes nothing over a client that was just connected, on a cluster to the node that has the
+/// slot.
+pub(crate) async fn once(
+    client: &Client,
+    command: &'static str,
+    words: Vec<Value>,
+    slot: Option<u16>,
+    timeout: Duration,
+) -> Result<Value, DriverError> {
+    let options = Options {
+        max_attempts: Some(1),
+        timeout: Some(timeout),
+        // A node of a cluster has a connection before the client of the cluster says that it is connected.
+        fail_fast: slot.is_none(),
+        ..Options::default()
+    };
+    let command = command_to(command, Target { section: 0, slot });
+    // Boxed, because fred's future has 5 KB.
+    Box::pin(client.with_options(&options).custom(command, words)).await
+}
+
+/// The error of a connection that gave no answer.
+pub(crate) fn lost(answer: &Result<Value, DriverError>) -> Option<LockError> {
+    let error = answer.as_ref().err()?;
+    // fred calls a client that has lost its only connection one that has stopped.
+    if error::was_not_sent(error) {
+        return Some(error::not_connected());
+    }
+    let is_lost = error::was_lost(error) || *error.kind() == ErrorKind::Timeout;
+    is_lost.then(|| error::from_driver(error, Stage::Connecting))
 }
 
 pub(crate) fn timed_out<T>(_: Elapsed) -> Result<T, DriverError> {

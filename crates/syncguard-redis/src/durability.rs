@@ -30,6 +30,9 @@ pub struct DurabilityReport {
     pub layout: KeyLayout,
     /// The state of signals. Without signals, waiters poll, which is no risk.
     pub signals: SignalStatus,
+    /// The server's access rules deny `INFO`. If they do not, what is `Unverified` is what the server, or a proxy before it,
+    /// does not tell anybody.
+    pub is_info_denied: bool,
 }
 
 /// The writes that survive a crash of the server.
@@ -40,7 +43,7 @@ pub enum Persistence {
     AppendOnly(AppendSync),
     /// Snapshots at most: a crash loses the newest locks and fences.
     SnapshotsOrNothing,
-    /// The server denies `INFO`.
+    /// The server does not say.
     Unverified,
 }
 
@@ -81,7 +84,7 @@ pub enum Eviction {
     Never,
     /// This policy may drop held locks, and if its name begins with `allkeys-`, fence counters too.
     Policy(String),
-    /// The server denies `INFO`.
+    /// The server does not say.
     Unverified,
 }
 
@@ -106,7 +109,7 @@ pub enum ServerRole {
     },
     /// A replica, which cannot grant locks.
     Replica,
-    /// The server denies `INFO`.
+    /// The server does not say.
     Unverified,
 }
 
@@ -137,8 +140,10 @@ pub enum DurabilityRisk {
     FailoverLosesWrites,
     /// Fewer replicas are connected than an acquire waits for, so no acquire can succeed.
     TooFewReplicas,
-    /// The server denies `INFO`, so it may or may not be safe.
+    /// The server's access rules deny `INFO`, so it may or may not be safe.
     Unverified,
+    /// The server, or a proxy before it, does not say in `INFO` what matters for locks, or does not know `INFO`.
+    Untold,
 }
 
 impl DurabilityReport {
@@ -148,18 +153,23 @@ impl DurabilityReport {
     #[must_use]
     pub fn risks(&self, wait_replicas: Option<WaitReplicas>) -> Vec<DurabilityRisk> {
         let mut risks = Vec::new();
+        let unverified = if self.is_info_denied {
+            DurabilityRisk::Unverified
+        } else {
+            DurabilityRisk::Untold
+        };
         match self.persistence {
             Persistence::AppendOnly(
                 AppendSync::Always | AppendSync::EverySecond | AppendSync::Unverified,
             ) => {}
             Persistence::AppendOnly(AppendSync::Never) => risks.push(DurabilityRisk::NotSynced),
             Persistence::SnapshotsOrNothing => risks.push(DurabilityRisk::NotPersistent),
-            Persistence::Unverified => risks.push(DurabilityRisk::Unverified),
+            Persistence::Unverified => risks.push(unverified.clone()),
         }
         match &self.eviction {
             Eviction::Never => {}
             Eviction::Policy(policy) => risks.push(DurabilityRisk::Evicts(policy.clone())),
-            Eviction::Unverified => risks.push(DurabilityRisk::Unverified),
+            Eviction::Unverified => risks.push(unverified.clone()),
         }
         match (self.role, wait_replicas) {
             (ServerRole::Master { replicas }, Some(wait)) if replicas < u32::from(wait.count) => {
@@ -170,7 +180,7 @@ impl DurabilityReport {
             }
             (ServerRole::Master { .. }, _) => {}
             (ServerRole::Replica, _) => risks.push(DurabilityRisk::IsReplica),
-            (ServerRole::Unverified, _) => risks.push(DurabilityRisk::Unverified),
+            (ServerRole::Unverified, _) => risks.push(unverified.clone()),
         }
         risks.dedup();
         risks
@@ -202,6 +212,10 @@ impl fmt::Display for DurabilityRisk {
             Self::Unverified => {
                 "unverified, the server does not say how it persists, evicts or replicates: allow INFO"
             }
+            Self::Untold => {
+                "unverified, the server, or a proxy before it, does not tell how it persists, evicts or replicates: ask the \
+                 server itself"
+            }
         })
     }
 }
@@ -218,6 +232,7 @@ impl DurabilityReport {
             role: if role { self.role } else { other.role },
             layout: self.layout,
             signals: self.signals,
+            is_info_denied: self.is_info_denied || other.is_info_denied,
         }
     }
 
@@ -264,7 +279,7 @@ pub(crate) async fn report(
             None => report,
         });
     }
-    let merged = merged.unwrap_or_else(|| from_info(None, AppendSync::Unverified));
+    let merged = merged.unwrap_or_else(|| from_info(None, AppendSync::Unverified, false));
     Ok(DurabilityReport { layout: layout.kind(), ..merged })
 }
 
@@ -272,10 +287,12 @@ async fn report_of_server(
     connections: &Connections,
     target: Target,
 ) -> Result<DurabilityReport, LockError> {
-    let info = unless_denied(connections.command(target, "INFO", &[]).await)?;
+    let info = connections.command(target, "INFO", &[]).await;
+    let is_denied = info.as_ref().is_err_and(|error| error.code() == ErrorCode::AuthFailed);
+    let info = unless_denied(info)?;
     let sync = unless_denied(connections.command(target, "CONFIG", &["GET", "appendfsync"]).await)?;
     let info = info.as_ref().and_then(Value::as_str);
-    Ok(from_info(info.as_deref(), append_sync(sync)))
+    Ok(from_info(info.as_deref(), append_sync(sync), is_denied))
 }
 
 /// Refuses a server that says that it is a node of a cluster.
@@ -289,7 +306,8 @@ pub(crate) async fn refuse_cluster_node(connections: &Connections) -> Result<(),
     if info.is_some_and(|info| info.lines().any(|line| line.trim() == "cluster_enabled:1")) {
         return Err(LockError::invalid_argument(
             "the server is a node of a cluster, whose clients have the locks of this key prefix in 64 \
-             shards; use redis-cluster:// or a cluster client",
+             shards; use redis-cluster:// or a cluster client. If it is a proxy that only says so, such as Envoy, use a \
+             key prefix with a hash tag",
         ));
     }
     Ok(())
@@ -323,7 +341,7 @@ fn append_sync(answer: Option<Value>) -> AppendSync {
     }
 }
 
-fn from_info(info: Option<&str>, sync: AppendSync) -> DurabilityReport {
+fn from_info(info: Option<&str>, sync: AppendSync, is_info_denied: bool) -> DurabilityReport {
     let field = |name: &str| {
         info?.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
     };
@@ -347,6 +365,7 @@ fn from_info(info: Option<&str>, sync: AppendSync) -> DurabilityReport {
         },
         layout: KeyLayout::OneServer,
         signals: SignalStatus::Unused,
+        is_info_denied,
     }
 }
 
@@ -359,7 +378,7 @@ mod tests {
                         # Replication\r\nrole:master\r\nconnected_slaves:0\r\n";
 
     fn risks(info: &str, sync: AppendSync, wait: Option<u8>) -> Vec<DurabilityRisk> {
-        from_info(Some(info), sync).risks(wait.map(WaitReplicas::new))
+        from_info(Some(info), sync, false).risks(wait.map(WaitReplicas::new))
     }
 
     #[test]
@@ -383,7 +402,7 @@ mod tests {
 
     #[test]
     fn the_worst_of_several_servers_counts() {
-        let report = |info: &str, sync| from_info(Some(info), sync);
+        let report = |info: &str, sync| from_info(Some(info), sync, false);
         let good = report(&SAFE.replace("slaves:0", "slaves:2"), AppendSync::Always);
         for (bad, sync, risk) in [
             (
@@ -410,10 +429,14 @@ mod tests {
 
     #[test]
     fn what_is_denied_is_unverified_and_not_fine() {
-        let report = from_info(None, AppendSync::Unverified);
-        assert_eq!(report.persistence, Persistence::Unverified);
-        assert_eq!(report.eviction, Eviction::Unverified);
-        assert_eq!(report.role, ServerRole::Unverified);
-        assert_eq!(report.risks(None), [DurabilityRisk::Unverified]);
+        for (is_denied, risk) in
+            [(true, DurabilityRisk::Unverified), (false, DurabilityRisk::Untold)]
+        {
+            let report = from_info(None, AppendSync::Unverified, is_denied);
+            assert_eq!(report.persistence, Persistence::Unverified);
+            assert_eq!(report.eviction, Eviction::Unverified);
+            assert_eq!(report.role, ServerRole::Unverified);
+            assert_eq!(report.risks(None), [risk]);
+        }
     }
 }

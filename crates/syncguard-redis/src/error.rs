@@ -345,6 +345,14 @@ pub(crate) fn not_connected() -> LockError {
     LockError::new(ServiceUnavailable, NOT_CONNECTED)
 }
 
+/// The error of a connection that ends at this command.
+pub(crate) fn ends_at(command: &str) -> LockError {
+    LockError::invalid_argument(format!(
+        "the server, or a proxy before it, ends the connection at the command {command}, which the driver sends first; \
+         name the server itself in the URL"
+    ))
+}
+
 /// The error of a host name without an address.
 pub(crate) fn unknown_host() -> LockError {
     LockError::new(

@@ -89,6 +89,14 @@ impl FredClient {
     pub(crate) fn own(&mut self, task: ConnectHandle) {
         self.tasks.push(task);
     }
+
+    /// Ends with the client, which ends with its connection unless it is that of a cluster.
+    pub(crate) async fn ended(&mut self) {
+        if let Some(task) = self.tasks.last_mut() {
+            // How it ended does not matter.
+            let _ = task.await;
+        }
+    }
 }
 
 impl Service for FredClient {

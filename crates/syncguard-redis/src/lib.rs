@@ -89,7 +89,7 @@ pub mod simulated;
 mod sweep;
 #[cfg(feature = "tls")]
 mod tls;
-mod tls_probe;
+mod probe;
 mod url;
 
 pub use fred;

@@ -66,6 +66,11 @@ impl FaultProxy {
         lock(&self.shared.faults).cut = cut;
     }
 
+    /// Acts like a proxy that does not take a command: ends the connection of a client that sends this text in one piece.
+    pub fn end_at(&self, text: &str) {
+        lock(&self.shared.faults).ends_at = text.into();
+    }
+
     /// Swallows all bytes from now on, in both directions. Connections stay open, and new ones are accepted.
     ///
     /// Swallowed bytes stay lost after `freeze(false)`.

@@ -5,12 +5,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use syncguard_redis::{ErrorCode, RedisBackend, RedisOptions};
+use syncguard_redis::contract::ReleaseRequest;
+use syncguard_redis::{ErrorCode, LockBackend as _, RedisBackend, RedisOptions};
+use syncguard_test_services::proxy::FaultProxy;
+use syncguard_test_services::redis::RedisServer;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::redis::signals::until;
+use crate::redis::signals::{until, watch};
+use crate::redis::support::take;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
@@ -69,7 +73,7 @@ async fn serve(client: TcpStream, answers: usize, delay: Duration) -> usize {
     let mut commands = 0;
     while let Ok(words) = command(&mut client).await {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        // Nothing waits for this answer, so it does not count.
+        // Only this library sends it.
         let is_name = words.starts_with(&["CLIENT", "SETNAME"]);
         if !is_name {
             commands += 1;
@@ -169,6 +173,45 @@ async fn connecting_ends_within_its_timeout_however_slow_the_server_is() -> Resu
             server.closed().await?;
         }
     }
+    Ok(())
+}
+
+/// fred takes the end of a connection for an answer to its own first commands.
+#[tokio::test]
+async fn a_proxy_that_ends_connections_at_a_command() -> Result<()> {
+    let server = RedisServer::start()?;
+    let proxy = FaultProxy::start(server.port())?;
+    for (command, says) in [
+        ("CLIENT\r\n", Some("CLIENT ID")),
+        ("\r\nID\r\n", Some("CLIENT ID")),
+        ("INFO\r\n", Some("INFO server")),
+        ("SETNAME\r\n", None),
+        ("TRACKING\r\n", None),
+        ("HELLO\r\n", None),
+    ] {
+        proxy.end_at(command);
+        for holder in ["", "me"] {
+            let url = format!("redis://127.0.0.1:{}?holder={holder}", proxy.port());
+            let connected = RedisBackend::connect(&url).await;
+            if let Some(says) = says {
+                let error = connected.unwrap_err();
+                assert_eq!(error.code(), ErrorCode::InvalidArgument, "{command:?}: {error:?}");
+                assert!(error.message().contains(says), "{command:?}: {error}");
+                continue;
+            }
+            let backend = connected?;
+            for _ in 0..5 {
+                let lock = take(&backend, "k", 60_000).await;
+                assert!(watch(&backend, "k").await.is_none() || !command.contains("ING"));
+                let released = backend.release(ReleaseRequest::new(lock.lock_id)).await?;
+                assert!(released.is_released(), "{command:?}");
+            }
+        }
+    }
+    // A server that is being stopped is tried again.
+    proxy.end_at("PING\r\n");
+    let url = format!("redis://127.0.0.1:{}", proxy.port());
+    assert!(RedisBackend::connect(&url).await.unwrap_err().is_retryable());
     Ok(())
 }
 

@@ -1,6 +1,9 @@
 //! `syncguard doctor` on servers with bad settings.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, ensure};
 use expect_test::{ExpectFile, expect_file};
@@ -9,7 +12,7 @@ use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 use syncguard_test_services::redis::{AppendOnly, RedisCluster, RedisServer};
-use syncguard_test_services::{install, tools};
+use syncguard_test_services::{install, ports, tools};
 
 use crate::emulator::emulator_url;
 use crate::harness::{Finished, Harness};
@@ -159,6 +162,53 @@ fn sqlite() -> Result<()> {
         &format!("{url}?synchronous=normal"),
         &[("yellow", "synchronous", "synchronous=normal"), memory],
     )
+}
+
+/// A certificate that ends soon, and one that has ended, on each store that takes one.
+#[test]
+fn the_end_of_a_client_certificate() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let write = |name: &str, text: &str| -> Result<()> {
+        fs::write(path(name), text)?;
+        Ok(fs::set_permissions(path(name), fs::Permissions::from_mode(0o600))?)
+    };
+    let make = |name: &str, end: SystemTime| -> Result<()> {
+        let mut params = rcgen::CertificateParams::new(["localhost".to_owned()])?;
+        params.not_after = end.into();
+        let key = rcgen::KeyPair::generate()?;
+        write(name, &params.self_signed(&key)?.pem())?;
+        write(&format!("{name}-key"), &key.serialize_pem())
+    };
+    let (now, day) = (SystemTime::now(), Duration::from_secs(86_400));
+    make("server", now + 90 * day)?;
+    let redis = ports::free()?;
+    let _redis = RedisServer::builder()
+        .append_only(AppendOnly::EverySecond)
+        .config(&format!("tls-port {redis}\ntls-auth-clients no"))
+        .config(&format!("tls-cert-file {0}\ntls-ca-cert-file {0}", path("server")))
+        .config(&format!("tls-key-file {}", path("server-key")))
+        .start()?;
+    let (server, key) = (path("server"), path("server-key"));
+    let etcd = EtcdCluster::builder().tls(server.as_ref(), key.as_ref()).start(1)?;
+    // The server speaks no TLS, which is preferred by default.
+    let postgres = PostgresServer::start()?;
+    for url in [
+        format!("rediss://localhost:{redis}?sslrootcert={server}"),
+        format!("{}?sslrootcert={server}", etcd.url()),
+        format!("{}?setup_schema=true", postgres.url()),
+    ] {
+        for (level, mend, end) in [
+            ("green", "", now + 30 * day),
+            ("yellow", "put the next certificate", now + 13 * day),
+            ("red", "put the next certificate", now - day),
+        ] {
+            make("client", end)?;
+            let url = format!("{url}&sslcert={}&sslkey={}", path("client"), path("client-key"));
+            finds(&url, &[(level, "certificate", mend)])?;
+        }
+    }
+    Ok(())
 }
 
 /// A store that is away has the same status as with other commands, for scripts that wait for it.

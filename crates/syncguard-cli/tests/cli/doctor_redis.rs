@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use syncguard_test_services::redis::{AppendOnly, RedisCluster, RedisServer};
+use syncguard_test_services::wait;
 
 use crate::harness::{Finished, Harness};
 
@@ -152,5 +154,32 @@ fn a_server_that_grants_no_locks_has_one_finding() -> Result<()> {
         let [(about, mend)] = &found[..] else { anyhow::bail!("{found:?}") };
         ensure!(about == subject && mend.contains(words), "{found:?}");
     }
+
+    // The memory becomes full while the doctor works.
+    let edge = safe().start()?;
+    let doctor = Harness::at(edge.url(), None).start(&["doctor", "--rounds", "10000"])?;
+    wait::until("a few rounds", Duration::from_secs(60), || {
+        let counts = edge.cli(&["INFO", "commandstats"])?;
+        let calls = counts.split("cmdstat_evalsha:calls=").nth(1).and_then(|it| it.split(',').next());
+        Ok(calls.is_some_and(|calls| calls.len() > 1))
+    })?;
+    edge.cli(&["CONFIG", "SET", "maxmemory", "1"])?;
+    let text = doctor.ended()?.expect(78)?.stdout;
+    ensure!(text.contains("[red   ] permissions: ") && text.contains("raise maxmemory"), "{text}");
+    ensure!(!text.contains("can be taken"), "{text}");
+    Ok(())
+}
+
+/// No right helps where a command is missing.
+#[test]
+fn a_server_that_lacks_commands_is_not_mended_by_rights() -> Result<()> {
+    let mut server = RedisServer::builder();
+    for command in ["INFO", "CLIENT", "ACL", "CONFIG", "SCAN"] {
+        server = server.config(&format!("rename-command {command} \"\""));
+    }
+    let found = mends(&server.start()?.url())?;
+    let subjects: Vec<&str> = found.iter().map(|(about, _)| about.as_str()).collect();
+    ensure!(subjects == ["durability", "signals"], "{found:?}");
+    ensure!(found.iter().all(|(_, mend)| mend.contains("URL of the server itself")), "{found:?}");
     Ok(())
 }

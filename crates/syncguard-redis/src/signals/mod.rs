@@ -33,6 +33,8 @@ pub(crate) struct Signals {
     outage: OutageLog,
     /// One hub for each node of a cluster; without a cluster, one at most.
     hubs: Mutex<Vec<Hub>>,
+    /// Why the last connection ended.
+    failure: Arc<Mutex<Option<LockError>>>,
 }
 
 struct Hub {
@@ -57,7 +59,14 @@ impl Signals {
             name,
             outage: OutageLog::default(),
             hubs: Mutex::default(),
+            failure: Arc::default(),
         }
+    }
+
+    /// Why signals are failing, if they are.
+    pub(crate) fn failure(&self) -> Option<LockError> {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        failure.filter(|_| self.status() == SignalStatus::Failing)
     }
 
     /// Watches the record with this name; `None` if signals are not available at the moment. On a cluster, `slot` is
@@ -113,15 +122,20 @@ impl Signals {
 
     fn new_hub(&self, node: Option<Server>) -> SignalHub {
         let (links, name) = (Arc::clone(&self.links), self.name.clone());
-        let command = self.limits.step;
+        let (failure, command) = (Arc::clone(&self.failure), self.limits.step);
         let listen = move |subscriptions| {
             let (links, node, name) = (Arc::clone(&links), node.clone(), name.clone());
+            let failure = Arc::clone(&failure);
             async move {
-                let listening = {
+                let serving = async {
                     let live = up(&links, command).await?;
-                    live.service.listen(node, command).await?
+                    let listening = live.service.listen(node, command).await?;
+                    drop(live);
+                    session::serve(listening, name, command, subscriptions).await
                 };
-                session::serve(listening, name, command, subscriptions).await
+                serving.await.inspect_err(|error| {
+                    *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
+                })
             }
         };
         SignalHub::new("redis", self.limits, self.outage.clone(), listen)

@@ -130,6 +130,10 @@ impl Connection {
             self.reply.store(0, Ordering::SeqCst);
         }
         let faults = lock(&self.shared.faults);
+        if faults.ends_at(bytes) {
+            drop(faults);
+            return self.close();
+        }
         if faults.frozen || self.silent.load(Ordering::SeqCst) || self.cut.load(Ordering::SeqCst) {
             return;
         }

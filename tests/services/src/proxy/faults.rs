@@ -49,9 +49,17 @@ pub(super) struct Faults {
     pub(super) to_client: Duration,
     pub(super) frozen: bool,
     pub(super) cut: ReplyCut,
+    /// The connection of a client that sends this ends.
+    pub(super) ends_at: Vec<u8>,
 }
 
 impl Faults {
+    /// Returns whether the connection ends at these bytes.
+    pub(super) fn ends_at(&self, bytes: &[u8]) -> bool {
+        let text = &self.ends_at;
+        !text.is_empty() && bytes.windows(text.len()).any(|part| part.eq_ignore_ascii_case(text))
+    }
+
     /// How much of a chunk of `length` bytes gets through after `sent` bytes of its reply; `None` if the chunk is not
     /// cut.
     pub(super) fn cut(&mut self, sent: usize, length: usize) -> Option<usize> {

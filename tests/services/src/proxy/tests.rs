@@ -204,6 +204,17 @@ fn frozen_and_silent_connections_swallow_what_they_get() {
 }
 
 #[test]
+fn ends_the_connection_that_sends_a_text() {
+    let (proxy, got) = proxied();
+    proxy.end_at("inf");
+    let mut client = Client::greeted(&proxy, &got);
+    client.send("an INFO\n");
+    assert_eq!(client.rest(), "");
+    assert_eq!(next(&got), Got::End);
+    assert_eq!(Client::connect(&proxy).ask("in fact\n"), "in fact\n");
+}
+
+#[test]
 fn severs_and_forgets_the_connections_that_are_open() {
     let (proxy, got) = proxied();
     let ways: [fn(&FaultProxy, &mut Client); 2] = [

@@ -3,10 +3,9 @@
 use std::time::{Duration, Instant};
 
 use syncguard::contract::ReleaseRequest;
-use syncguard::{DynBackend, LockBackend as _};
+use syncguard::{DynBackend, LockBackend as _, LockError};
 
 use super::probe;
-use crate::exit::Failure;
 
 /// The times of acquires and releases, which ran one after the other.
 pub(super) struct Cost {
@@ -24,7 +23,7 @@ pub(super) async fn measure(
     backend: &DynBackend,
     rounds: u32,
     round_trips: (u32, u32),
-) -> Result<Cost, Failure> {
+) -> Result<Cost, LockError> {
     let (mut acquires, mut releases) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         let began = Instant::now();

@@ -65,7 +65,9 @@ impl Finding {
         let finding = Self::of_pooler(failure).unwrap_or_else(|| Self::refusal("connect", failure));
         // The URL names a single node of a cluster.
         let is_node = finding.says.contains("redis-cluster://");
-        let mend = is_node.then(|| "redis-cluster:// instead of redis:// in the URL".to_owned());
+        let mend = is_node.then(|| {
+            "redis-cluster:// instead of redis:// in the URL, or behind a proxy key_prefix=%7Bsyncguard%7D".to_owned()
+        });
         finding.with_mend(mend)
     }
 

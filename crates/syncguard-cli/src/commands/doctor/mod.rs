@@ -1,5 +1,7 @@
 //! `syncguard doctor`: checks whether a store is safe for locks, and says what to change.
 
+#[cfg(all(feature = "tls", any(feature = "etcd", feature = "postgres", feature = "redis")))]
+mod certificate;
 #[cfg(any(feature = "etcd", feature = "firestore"))]
 mod clock;
 mod cost;
@@ -80,7 +82,14 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
             } else {
                 let cost =
                     cost::measure(&examination.backend, options.rounds, examination.round_trips);
-                report.cost = Some(cost.await?);
+                match cost.await {
+                    Ok(cost) => report.cost = Some(cost),
+                    Err(error) => {
+                        let refused = probe::refused_later(&examination, &error);
+                        report.findings.retain(|finding| finding.about != "permissions");
+                        report.findings.push(refused.ok_or(error)?);
+                    }
+                }
                 #[cfg(feature = "ticks")]
                 report.findings.extend(ticks::findings(&examination.backend).await);
             }
@@ -101,6 +110,8 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
             report.findings.push(finding);
         }
     }
+    #[cfg(all(feature = "tls", any(feature = "etcd", feature = "postgres", feature = "redis")))]
+    report.findings.extend(certificate::finding(store.expose()));
     end(options, &report)
 }
 

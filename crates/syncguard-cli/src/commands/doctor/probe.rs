@@ -30,10 +30,19 @@ pub(super) async fn permissions(examination: &Examination) -> Finding {
     };
     let mend = mend(examination, &error);
     let failure = Failure::from(error);
-    Finding::of_pooler(&failure).unwrap_or_else(|| {
-        let says = format!("{operation}: {failure}");
-        Finding { says, ..Finding::refusal("permissions", &failure) }.with_mend(mend)
-    })
+    Finding::of_pooler(&failure).unwrap_or_else(|| refusal(operation, &failure, mend))
+}
+
+/// The finding for an operation that was refused after it had worked, as at the edge of a full memory, if somebody can mend
+/// that.
+pub(super) fn refused_later(examination: &Examination, error: &LockError) -> Option<Finding> {
+    let mend = mend(examination, error)?;
+    Some(refusal("not each time", &Failure::from(error.clone()), Some(mend)))
+}
+
+fn refusal(operation: &str, failure: &Failure, mend: Option<String>) -> Finding {
+    let says = format!("{operation}: {failure}");
+    Finding { says, ..Finding::refusal("permissions", failure) }.with_mend(mend)
 }
 
 /// The operation that failed, with its error.

@@ -7,13 +7,16 @@ use syncguard::contract::{SignalStatus, WatchRequest};
 use syncguard::redis::{
     AppendSync, DurabilityRisk, KeyLayout, Persistence, RedisBackend, WaitReplicas,
 };
-use syncguard::{DynBackend, Key, LockBackend as _};
+use syncguard::{DynBackend, ErrorCode, Key, LockBackend as _};
 
 use self::typed::Typed;
 use super::examination::Examination;
 use super::finding::Finding;
 use super::probe::KEY;
 use crate::exit::Failure;
+
+/// The mend for what a proxy or an emulation lacks.
+const ITSELF: &str = "run syncguard doctor with the URL of the server itself, if a proxy is before it";
 
 pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
     let parsed = BackendUrl::parse(url)?;
@@ -53,7 +56,13 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
     }
     if report.signals == SignalStatus::Failing {
         let says = "waiters get no signals of releases, and poll instead";
-        findings.push(Finding::yellow("signals", says, typed.allow_signals()));
+        findings.push(match backend.signal_failure() {
+            // No rule helps where the command is missing.
+            Some(failure) if failure.code() != ErrorCode::AuthFailed => {
+                Finding::yellow("signals", format!("{says}: {}", failure.message()), ITSELF)
+            }
+            _ => Finding::yellow("signals", says, typed.allow_signals()),
+        });
     }
     let access = Some(typed.allow_locks());
     Ok(Examination { backend: DynBackend::new(backend), findings, round_trips: (1, 1), access })
@@ -98,6 +107,7 @@ fn finding(risk: &DurabilityRisk, typed: &Typed) -> Finding {
         DurabilityRisk::Unverified => {
             return Finding::yellow("durability", says, typed.allow(&["+info"]));
         }
+        DurabilityRisk::Untold => return Finding::yellow("durability", says, ITSELF),
         _ => ("durability", todo.to_owned()),
     };
     Finding::red(about, says, mend)

@@ -48,12 +48,7 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
     match missing {
         // Without its tables nothing works, signals included.
         Some(missing) => findings.push(of_missing_tables(&missing)),
-        None if report.signals == SignalStatus::Failing => {
-            let says = "waiters get no signals of releases, and poll instead";
-            let mend = "connect past the pooler, or add signals=false to the URL";
-            findings.push(Finding::yellow("signals", says, mend));
-        }
-        None => {}
+        None => findings.extend(of_signals(report.signals, parsed.flag("signals")? != Some(false))),
     }
     if let Some(schema) = report.open_schema {
         let others = catalog.roles_that_create_in(&schema).await;
@@ -97,9 +92,8 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
         let says = "this role may not do all that locks need";
         findings.push(Finding { is_refusal: true, ..Finding::red("permissions", says, mend) });
     }
-    if parsed.flag("unprepared_statements")? != Some(true) {
-        findings.extend(pooler::examine(&backend).await);
-    }
+    let is_unprepared = parsed.flag("unprepared_statements")? == Some(true);
+    findings.extend(pooler::examine(&backend, is_unprepared).await);
     Ok(Examination {
         backend: DynBackend::new(backend),
         findings,
@@ -107,6 +101,18 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
         access: None,
         round_trips: (1, 1),
     })
+}
+
+fn of_signals(status: SignalStatus, are_wanted: bool) -> Option<Finding> {
+    let says = match status {
+        SignalStatus::Failing => "waiters get no signals of releases, and poll instead",
+        SignalStatus::Off if are_wanted => {
+            "behind a pooler, waiters get no signals of releases, and poll instead"
+        }
+        _ => return None,
+    };
+    let mend = "connect past the pooler, or add signals=false to the URL";
+    Some(Finding::yellow("signals", says, mend))
 }
 
 fn of_missing_tables(missing: &[&Table]) -> Finding {

@@ -8,34 +8,57 @@ use crate::commands::doctor::finding::Finding;
 const SESSIONS: usize = 6;
 
 /// Prepares a statement in one session, lets other sessions take the idle servers, one of which has it, and runs it in the
-/// first: behind a pooler in transaction mode the statement is missing.
-pub(super) async fn examine(backend: &PostgresBackend) -> Option<Finding> {
-    // A check that fails reports nothing: the permissions are tried next.
+/// first: behind a pooler in transaction mode another server answers, or the statement is missing there.
+///
+/// `is_unprepared`: the URL has the parameter that a pooler needs which does not keep prepared statements.
+pub(super) async fn examine(backend: &PostgresBackend, is_unprepared: bool) -> Option<Finding> {
+    let says = match (keeps_prepared(backend).await?, is_unprepared) {
+        (false, false) => return Some(Finding::pooler(MESSAGE)),
+        (false, true) => "and loses prepared ones: it needs unprepared_statements=true, as the URL has it",
+        (true, false) => "and keeps prepared ones: it needs no unprepared_statements",
+        (true, true) => {
+            "and keeps prepared ones: without unprepared_statements=true in the URL, PostgreSQL plans each of them once"
+        }
+    };
+    let says = format!("a pooler sends the statements of a session to different servers, {says}");
+    Some(Finding::green("pooler", says))
+}
+
+/// Whether a pooler that gives the statements of a session to different servers keeps prepared ones; `None` if there is none, or
+/// if that cannot be found out: the permissions are tried next.
+async fn keeps_prepared(backend: &PostgresBackend) -> Option<bool> {
     let pool = backend.pool();
     let first = pool.get().await.ok()?;
-    let statement = match first.prepare("SELECT 1").await {
+    let statement = match first.prepare("SELECT pg_backend_pid()").await {
         Ok(statement) => statement,
         // Another client's statement of this name is on the server.
         Err(error) if error.code().is_some_and(|code| code.code() == "42P05") => {
-            return Some(Finding::pooler(MESSAGE));
+            return Some(false);
         }
         Err(_) => return None,
     };
-    let (mut others, mut is_pooled) = (Vec::new(), false);
-    while !is_pooled && others.len() + 1 < pool.status().max_size.min(SESSIONS) {
+    let server = async || -> Option<i32> {
+        first.query_one(&statement, &[]).await.ok()?.try_get(0).ok()
+    };
+    let Some(before) = server().await else { return Some(false) };
+    let (mut others, mut found) = (Vec::new(), None);
+    while found.is_none() && others.len() + 1 < pool.status().max_size.min(SESSIONS) {
         let Ok(other) = pool.get().await else { break };
         // A statement makes the pooler assign a server.
-        let kept = other.batch_execute("BEGIN; SELECT 1").await.is_ok();
+        let is_kept = other.batch_execute("BEGIN; SELECT 1").await.is_ok();
         others.push(other);
-        is_pooled = kept && first.query(&statement, &[]).await.is_err();
-        if !kept {
+        if !is_kept {
             break;
         }
+        found = match server().await {
+            Some(now) if now == before => None,
+            other => Some(other.is_some()),
+        };
     }
     for other in others {
         other.batch_execute("ROLLBACK").await.ok()?;
     }
-    is_pooled.then(|| Finding::pooler(MESSAGE))
+    found
 }
 
 const MESSAGE: &str = "a pooler sends the statements of a session to different servers, where prepared ones are missing";

@@ -3,13 +3,15 @@
 //! A TLS client on a plain port waits for ever, because Redis waits for the end of a line. A plain client on a TLS
 //! port is cut off without an answer. Both look like a server that is away, and would be tried again for ever. So
 //! if connecting fails or takes long, the server is asked in the other protocol.
+//!
+//! A proxy that ends the connection at a command of the driver looks like that, too. So it is asked whether it does.
 
 use std::io;
 use std::time::Duration;
 
 use fred::types::config::Server;
 use syncguard_core::{ErrorCode, LockError};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
@@ -57,8 +59,54 @@ async fn probe(servers: &[Server], tls: bool) -> Option<LockError> {
         if matches!(timeout(PROBE_TIMEOUT, answers_in(server, !tls)).await, Ok(Ok(true))) {
             return Some(error::wrong_protocol(tls));
         }
+        if !tls && let Some(command) = refused_command(server).await {
+            return Some(error::ends_at(command));
+        }
     }
     None
+}
+
+/// The commands that fred sends first on each connection. It takes the end of the connection for an answer.
+const FIRST: [&str; 2] = ["CLIENT ID", "INFO server"];
+
+/// The first command at which the server ends the connection. A server that is being stopped does not do that twice.
+async fn refused_command(server: &Server) -> Option<&'static str> {
+    let mut found = None;
+    for _ in 0..2 {
+        let command = timeout(PROBE_TIMEOUT, ends_at(server)).await.ok()?.ok()??;
+        if found.is_some_and(|found| found != command) {
+            return None;
+        }
+        found = Some(command);
+    }
+    found
+}
+
+async fn ends_at(server: &Server) -> io::Result<Option<&'static str>> {
+    let mut stream = BufReader::new(TcpStream::connect((&*server.host, server.port)).await?);
+    let pong = ask(&mut stream, "PING").await?;
+    if !pong.starts_with('+') && !pong.starts_with("-NOAUTH") {
+        return Ok(None);
+    }
+    for command in FIRST {
+        if !ask(&mut stream, command).await.is_ok_and(|line| line.ends_with('\n')) {
+            return Ok(Some(command));
+        }
+    }
+    Ok(None)
+}
+
+/// The first line of the answer to a command.
+async fn ask(stream: &mut BufReader<TcpStream>, command: &str) -> io::Result<String> {
+    let words: Vec<&str> = command.split(' ').collect();
+    let mut request = format!("*{}\r\n", words.len());
+    for word in words {
+        request += &format!("${}\r\n{word}\r\n", word.len());
+    }
+    stream.get_mut().write_all(request.as_bytes()).await?;
+    let mut line = String::new();
+    stream.read_line(&mut line).await?;
+    Ok(line)
 }
 
 /// Returns whether a server answers in TLS or, without `tls`, in plain text.
