@@ -1,5 +1,6 @@
 //! A PostgreSQL server.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ pub struct PostgresServer {
     process: Option<ServerProcess>,
     port: u16,
     authentication: Authentication,
+    under: Vec<String>,
     folder: TempDir,
 }
 
@@ -103,6 +105,7 @@ impl PostgresServer {
             process: None,
             port: ports::free()?,
             authentication: self.authentication,
+            under: Vec::new(),
             folder: scratch::folder("postgres-standby")?,
         };
         hand_over(standby.folder.path())?;
@@ -126,6 +129,7 @@ impl PostgresServer {
             process: None,
             port: ports::free()?,
             authentication: options.authentication,
+            under: options.under.clone(),
             folder: scratch::folder("postgres")?,
         };
         hand_over(server.folder.path())?;
@@ -149,8 +153,10 @@ impl PostgresServer {
     }
 
     fn launch(&mut self) -> Result<()> {
-        let mut command = Command::new(program("postgres")?);
-        command.arg("-D").arg(self.data());
+        let program = program("postgres")?;
+        let mut words = self.under.iter().map(OsStr::new).chain([program.as_os_str()]);
+        let mut command = Command::new(words.next().context("no program")?);
+        command.args(words).arg("-D").arg(self.data());
         drop_root(&mut command, self.folder.path())?;
         let log = self.folder.path().join("server.log");
         let mut process = ServerProcess::spawn("postgres", command, &log)?;
