@@ -67,7 +67,7 @@ const ROWS: &[(&str, What, Asked)] = &[
     ("redis", WaitingRequests, PartAtMost(0.1)),
     ("redis", WaitingServer, Nothing),
     ("redis", WaitingClient, Nothing),
-    ("redis", HolderWakes, AtMost(0.2)),
+    ("redis", HolderWakes, PartAtMost(1.0)),
     ("redis", WaiterWakes, AtMost(3.0)),
     ("redis", BytesOfACounter, PartAtMost(1.0)),
     ("postgres", Instructions, PartAtMost(0.58)),
@@ -90,12 +90,12 @@ const ROWS: &[(&str, What, Asked)] = &[
     ("postgres", WaitingRequests, PartAtMost(0.1)),
     ("postgres", WaitingServer, PartAtMost(0.05)),
     ("postgres", WaitingClient, Nothing),
-    ("postgres", HolderWakes, AtMost(0.2)),
+    ("postgres", HolderWakes, PartAtMost(1.0)),
     ("postgres", WaiterWakes, AtMost(3.0)),
     ("postgres", BytesOfACounter, PartAtMost(0.75)),
-    ("etcd", HolderWakes, AtMost(0.2)),
+    ("etcd", HolderWakes, PartAtMost(1.0)),
     ("etcd", WaiterWakes, AtMost(3.0)),
-    ("sqlite", HolderWakes, AtMost(0.2)),
+    ("sqlite", HolderWakes, PartAtMost(1.0)),
     ("sqlite", WaiterWakes, AtMost(3.0)),
     ("memory", GuardTime, AtMost(2.0)),
     ("memory", GuardAllocations, AtMost(3.0)),
@@ -173,7 +173,7 @@ impl Figures {
         for &(store, what, asked) in ROWS {
             let Some(is) = self.get(now, store, what) else { continue };
             let was = self.get(0, store, what).filter(|_| now > 0);
-            let part = was.map(|was| is / was);
+            let part = was.filter(|was| *was > 0.0).map(|was| is / was);
             let title = format!("{store}, {}", what.title());
             let old = was.map(number).unwrap_or_default();
             let times = part.map(|part| format!("{part:.2}")).unwrap_or_default();
