@@ -18,10 +18,8 @@ pub(crate) struct Options {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Name {
-    /// Keys, fences, locking, guards, and the memory of a held guard
+    /// The memory of a held guard and of a waiter
     Core,
-    /// A backend without telemetry, with it, and with each of its sinks
-    Telemetry,
     /// The cost of waiting for a permit
     Recipes,
     /// The Redis backend beside a raw driver
@@ -36,35 +34,22 @@ enum Name {
     Waiting,
     /// The SQLite backend beside the same SQL on a bare connection
     Sqlite,
-    /// The guide's picture of the ratios that the last runs for Redis, PostgreSQL, etcd, Firestore and SQLite measured
-    Plot,
+    /// What an operation costs the store and the client, beside an earlier commit
+    Cost,
 }
 
 impl Name {
     fn commands(self) -> Vec<Command> {
         match self {
-            Self::Core => vec![
-                cargo([
-                    "test",
-                    "--release",
-                    "-p",
-                    "syncguard-memory",
-                    "--test",
-                    "memory_per_guard",
-                    "--",
-                    "--nocapture",
-                ]),
-                // Not `--benches`, which includes the tests, and those reject a benchmark's options.
-                cargo(["bench", "-p", "syncguard-memory", "--all-features", "--bench", "*", "--"]),
-            ],
-            Self::Telemetry => vec![cargo([
-                "bench",
+            Self::Core => vec![cargo([
+                "test",
+                "--release",
                 "-p",
-                "syncguard-telemetry",
-                "--all-features",
-                "--bench",
-                "*",
+                "syncguard-memory",
+                "--test",
+                "memory_per_guard",
                 "--",
+                "--nocapture",
             ])],
             Self::Recipes => vec![program("recipes")],
             Self::Redis => vec![program("redis")],
@@ -73,7 +58,7 @@ impl Name {
             Self::Etcd => vec![program("etcd")],
             Self::Waiting => vec![program("waiting")],
             Self::Sqlite => vec![program("sqlite")],
-            Self::Plot => vec![program("plot")],
+            Self::Cost => vec![built("probe"), program("cost")],
         }
     }
 }
@@ -84,6 +69,10 @@ pub(crate) const WORKSPACE: &str = "tests/bench/Cargo.toml";
 
 fn program(name: &str) -> Command {
     cargo(["run", "--release", "--manifest-path", WORKSPACE, "--bin", name, "--"])
+}
+
+fn built(name: &str) -> Command {
+    cargo(["build", "--release", "--manifest-path", WORKSPACE, "--bin", name])
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {

@@ -5,7 +5,7 @@ mod package;
 mod tidy;
 mod tree;
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use anyhow::Result;
@@ -51,12 +51,9 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     report.check("clippy", || run(CLIPPY));
     report.check("clippy of the benches", || clippy_of(WORKSPACE));
     report.check("clippy of sqlx-sqlite", || clippy_of(SQLX_SQLITE));
-    report.check("test of sqlx-sqlite", || {
-        output(
-            cargo(["test", "-q", "--manifest-path", SQLX_SQLITE]).env("CARGO_TARGET_DIR", target()),
-        )
-        .map(drop)
-    });
+    report
+        .check("test of the benches", || test_of(WORKSPACE, &["--bin", "cost", "--test", "main"]));
+    report.check("test of sqlx-sqlite", || test_of(SQLX_SQLITE, &[]));
     report.check("doc", || output(cargo(DOC).env("RUSTDOCFLAGS", "-D warnings")).map(drop));
     report.check("package", package::check);
 
@@ -68,12 +65,22 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// In the same target folder and with the same profiles, so that dependencies of all workspaces are checked once.
 fn clippy_of(workspace: &str) -> Result<()> {
-    let mut clippy =
-        cargo(["clippy", "-q", "--no-deps", "--all-targets", "--manifest-path", workspace]);
-    clippy.arg("--config").arg(profiles()?).args(["--", "-D", "warnings"]);
-    output(clippy.env("CARGO_TARGET_DIR", target())).map(drop)
+    let clippy = ["clippy", "-q", "--no-deps", "--all-targets"];
+    output(of(workspace, &clippy)?.args(["--", "-D", "warnings"])).map(drop)
+}
+
+fn test_of(workspace: &str, programs: &[&str]) -> Result<()> {
+    output(of(workspace, &["test", "-q"])?.args(programs)).map(drop)
+}
+
+/// A command in another workspace: with the same target folder and profiles, so that dependencies of all workspaces are
+/// built once.
+fn of(workspace: &str, arguments: &[&str]) -> Result<Command> {
+    let mut command = cargo(arguments);
+    command.args(["--manifest-path", workspace, "--config"]).arg(profiles()?);
+    command.env("CARGO_TARGET_DIR", target());
+    Ok(command)
 }
 
 /// Prints one line for each check, and its failure below it.

@@ -101,11 +101,6 @@ pub mod choosing {}
 #[doc = include_str!("guide/on_etcd.md")]
 pub mod on_etcd {}
 
-#[doc = drawn!(
-    "# What it costs\n\nHow many cycles of acquire and release SyncGuard does for each cycle of the alternative: above 1, \
-     SyncGuard is faster.",
-    "guide/pictures/ratios.svg"
-)]
 #[doc = include_str!("guide/costs.md")]
 pub mod costs {}
 

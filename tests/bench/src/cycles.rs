@@ -11,7 +11,8 @@ use tokio::task::JoinSet;
 
 use crate::Report;
 
-const ROUNDS: usize = 5;
+/// One round is enough to see whether a way works.
+const SHORT: Duration = Duration::from_millis(100);
 const TTL: Duration = Duration::from_secs(60);
 
 /// One way to lock.
@@ -111,7 +112,8 @@ impl Table {
         for (way, _) in &ways {
             way.round(callers, time / 4).await?; // connections, statements, pages
         }
-        for _ in 0..ROUNDS {
+        let rounds = if time < SHORT { 1 } else { 5 };
+        for _ in 0..rounds {
             for (way, rounds) in &mut ways {
                 // The disk's work that the last round has left.
                 rustix::fs::sync();
@@ -125,15 +127,8 @@ impl Table {
         Ok(Self { callers, title: title.to_owned(), ways })
     }
 
-    /// Asks for at least this many cycles of one way for each cycle of another. The guide's picture shows the ratio if it
-    /// has a name for the other way.
-    pub fn compare(
-        &self,
-        [one, other]: [usize; 2],
-        least: Option<f64>,
-        picture: Option<&str>,
-        report: &mut Report,
-    ) {
+    /// Asks for at least this many cycles of one way for each cycle of another.
+    pub fn compare(&self, [one, other]: [usize; 2], least: Option<f64>, report: &mut Report) {
         let [(one, ours), (other, theirs)] = [one, other].map(|way| &self.ways[way]);
         let ratio = median(ours.iter().zip(theirs).map(|(one, other)| one / other));
         let [one, other] = [one, other].map(|way| &way.name[..3]);
@@ -141,9 +136,6 @@ impl Table {
         match least {
             Some(least) => report.at_least(&row, ratio, least),
             None => println!("           {row}: {ratio:.2}"),
-        }
-        if let Some(other) = picture {
-            report.ratio(self.callers, other, ratio);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask bench recipes`: waiting for permits, on one Redis server, and sets of a thousand locks on each store.
+//! `cargo xtask bench recipes`: waiting for permits, on one Redis server, and sets of a thousand locks (`--set`) on each store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,11 +17,10 @@ use tokio::task::JoinSet;
 
 const PERMITS: u32 = 3;
 const WORK: Duration = Duration::from_millis(5);
-const SET: usize = 1000;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let options = Options::parse(&[])?;
+    let options = Options::parse(&["--set"])?;
     let server = RedisServer::start()?;
     println!("Waiting for {PERMITS} permits with {WORK:?} of work:");
     for processes in [4, 1] {
@@ -29,28 +28,29 @@ async fn main() -> Result<()> {
             contest(&server, processes, waiters, options.time(4000)?).await?;
         }
     }
-    println!("A set of {SET} locks, in ms:");
-    many("Redis", &server.url()).await?;
+    let set = options.value("--set").unwrap_or("1000").parse()?;
+    println!("A set of {set} locks, in ms:");
+    many("Redis", &server.url(), set).await?;
     drop(server);
     let server = PostgresServer::start()?;
-    many("PostgreSQL", &format!("{}?setup_schema=true", server.url())).await?;
+    many("PostgreSQL", &format!("{}?setup_schema=true", server.url()), set).await?;
     drop(server);
     let folder = tempfile::tempdir()?;
-    many("SQLite", &format!("sqlite://{}/locks.db", folder.path().display())).await?;
+    many("SQLite", &format!("sqlite://{}/locks.db", folder.path().display()), set).await?;
     let server = EtcdCluster::start(1)?;
-    many("etcd", &server.url()).await?;
+    many("etcd", &server.url(), set).await?;
     drop(server);
     let emulator = FirestoreEmulator::start()?;
     let url = format!("firestore://bench?emulator={}", emulator.host_port());
-    many("Firestore emulator", &url).await
+    many("Firestore emulator", &url, set).await
 }
 
 /// One process, whose keys are free: one after the other, as a minimum hold wants it, and as usual.
-async fn many(name: &str, url: &str) -> Result<()> {
+async fn many(name: &str, url: &str, set: usize) -> Result<()> {
     let backend = syncguard::connect(url).await?;
     let patient =
         |key| LockConfig::new(format!("bench:set:{key}")).with_wait_up_to(Duration::from_secs(300));
-    let keys = || (0..SET).map(patient);
+    let keys = || (0..set).map(patient);
     let started = Instant::now();
     drop(lock_all(&backend, keys().map(|key| key.with_min_hold(Duration::from_millis(1)))).await?);
     let one_by_one = started.elapsed().as_millis();

@@ -10,6 +10,7 @@ use super::PostgresServer;
 #[derive(Debug, Clone, Default)]
 pub struct PostgresBuilder {
     pub(super) authentication: Authentication,
+    pub(super) under: Vec<String>,
     extra: Vec<String>,
     pub(super) programs: Option<PathBuf>,
 }
@@ -53,6 +54,13 @@ impl PostgresBuilder {
     pub fn config(mut self, line: &str) -> Self {
         self.extra.push(line.to_owned());
         self
+    }
+
+    /// Runs the server under another program, such as valgrind: the words before its own command line. The program has to
+    /// become the server's process.
+    #[must_use]
+    pub fn under(self, words: &[&str]) -> Self {
+        Self { under: words.iter().map(|&word| word.to_owned()).collect(), ..self }
     }
 
     /// Makes a database cluster, starts its server and waits until it accepts connections.

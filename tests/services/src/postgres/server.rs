@@ -1,6 +1,7 @@
 //! A PostgreSQL server.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ pub struct PostgresServer {
     authentication: Authentication,
     /// Its programs, if they are not those of the installation in use.
     pub(super) programs: Option<PathBuf>,
+    under: Vec<String>,
     pub(super) folder: TempDir,
 }
 
@@ -109,6 +111,7 @@ impl PostgresServer {
             port: ports::free()?,
             authentication: self.authentication,
             programs: self.programs.clone(),
+            under: Vec::new(),
             folder: scratch::folder("postgres-standby")?,
         };
         hand_over(standby.folder.path())?;
@@ -133,6 +136,7 @@ impl PostgresServer {
             port: ports::free()?,
             authentication: options.authentication,
             programs: options.programs.clone(),
+            under: options.under.clone(),
             folder: scratch::folder("postgres")?,
         };
         hand_over(server.folder.path())?;
@@ -156,8 +160,10 @@ impl PostgresServer {
     }
 
     pub(super) fn launch(&mut self) -> Result<()> {
-        let mut command = Command::new(program_in(self.programs.as_deref(), "postgres")?);
-        command.arg("-D").arg(self.data());
+        let program = program_in(self.programs.as_deref(), "postgres")?;
+        let mut words = self.under.iter().map(OsStr::new).chain([program.as_os_str()]);
+        let mut command = Command::new(words.next().context("no program")?);
+        command.args(words).arg("-D").arg(self.data());
         drop_root(&mut command, self.folder.path())?;
         let log = self.folder.path().join("server.log");
         let mut process = ServerProcess::spawn("postgres", command, &log)?;

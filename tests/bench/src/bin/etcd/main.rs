@@ -1,7 +1,7 @@
 //! `cargo xtask bench etcd`: cycles of acquire and release, each on an uncontended key; the calls and writes of an operation;
 //! and a lock that changes hands. One member, which waits for its disk.
 //!
-//! A table goes to the terminal, the ratios to `target/bench/etcd.json`. (b) keeps one key a lock and no fence, in a session
+//! (b) keeps one key a lock and no fence, in a session
 //! that is made once. (c) makes a lease for each lock.
 
 mod bare;
@@ -37,8 +37,8 @@ async fn main() -> Result<()> {
             Way::new("(c) a key with a lease", Bare::new(port).await?, Bare::cycle_with_lease),
         ];
         let table = Table::measure(ways, callers, "", time).await?;
-        table.compare([0, 1], Some(least), Some("a key in a session"), &mut report);
-        table.compare([0, 2], None, None, &mut report);
+        table.compare([0, 1], Some(least), &mut report);
+        table.compare([0, 2], None, &mut report);
     }
     counts(&url, port, &mut report).await?;
     let bare = hand_overs([Bare::new(port).await?, Bare::new(port).await?], time * 4).await?;
@@ -46,7 +46,7 @@ async fn main() -> Result<()> {
     let (p50, p99, bare) = (ours.quantile(0.5), ours.quantile(0.99), bare.quantile(0.5));
     println!("\n  hand-over p50 {p50:.2} ms, p99 {p99:.2} ms; bare connections p50 {bare:.2} ms");
     report.at_most("hand-over p50 over that of bare connections", p50 / bare, 1.5);
-    report.end("etcd", options.check)
+    report.end(options.check)
 }
 
 /// The calls and the writes of each operation, as the server counts them.

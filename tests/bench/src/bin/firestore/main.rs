@@ -1,6 +1,4 @@
 //! `cargo xtask bench firestore`: cycles of acquire and release on the emulator, each on an uncontended key.
-//!
-//! A table goes to the terminal, the ratios to `target/bench/firestore.json`.
 
 mod transactions;
 
@@ -34,8 +32,8 @@ async fn main() -> Result<()> {
             }),
         ];
         let table = Table::measure(ways, callers, "", time).await?;
-        table.compare([0, 1], Some(0.9), Some("the bare calls"), &mut report);
-        table.compare([0, 2], Some(least), Some("read-write transactions"), &mut report);
+        table.compare([0, 1], Some(0.9), &mut report);
+        table.compare([0, 2], Some(least), &mut report);
     }
-    report.end("firestore", options.check)
+    report.end(options.check)
 }

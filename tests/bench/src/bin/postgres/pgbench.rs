@@ -8,7 +8,7 @@ use syncguard_postgres::tokio_postgres::Client;
 use syncguard_test_services::postgres::{PostgresServer, program};
 use tempfile::TempDir;
 
-/// A limit that no fence reaches, and a time in the year 2255.
+/// A time in the year 2255.
 const FAR: &str = "9000000000000::bigint";
 
 /// One cycle, as a script.
@@ -18,10 +18,11 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// Takes the statements from a session that has them prepared.
+    /// Takes the statements from a session that has them prepared, and has used most those of usual cycles.
     pub(crate) async fn new(port: u16, session: &Client) -> Result<Self> {
         let statement = async |contains: &str| -> Result<String> {
-            let sql = "SELECT statement FROM pg_prepared_statements WHERE statement LIKE '%' || $1::text || '%'";
+            let sql = "SELECT statement FROM pg_prepared_statements WHERE statement LIKE '%' || $1::text || '%'
+                ORDER BY generic_plans + custom_plans DESC LIMIT 1";
             let row = session.query_one(sql, &[&contains]).await;
             Ok(row.with_context(|| format!("no statement with {contains}"))?.get(0))
         };
@@ -29,25 +30,26 @@ impl Script {
         let key = "('bench ' || (:client_id)::int)";
         let id = "lpad((:id)::bigint::text, 22, 'A')";
         let fence_key = "('fence' || chr(58) || 'bench ' || (:client_id)::int)";
-        let [ttl, holder, least, not_before] =
-            ["60000::bigint", "'bench'::text", "1::bigint", "0::bigint"];
-        let values = [id, key, fence_key, key, ttl, holder, least, FAR, not_before, FAR];
-        let acquire = with_values(&statement("taken AS").await?, &values);
-        let release = with_values(&statement("released AS").await?, &[id, FAR]);
+        let values = [id, key, fence_key, key, "60000::bigint", "'bench'::text", FAR];
+        let acquire = with_values(&statement("AS taken_fence").await?, &values);
+        let release = with_values(&statement("AS released").await?, &[id, FAR]);
         let folder = TempDir::new()?;
-        let script = format!("\\set id random(1, 9000000000000000000)\n{acquire};\n{release};\n");
+        // Each of the two returns one row, or the script fails.
+        let script = format!(
+            "\\set id random(1, 9000000000000000000)\n{acquire} \\gset\n{release} \\gset\n"
+        );
         std::fs::write(folder.path().join("cycle.sql"), script)?;
         Ok(Self { port, folder })
     }
 
     /// The cycles a second, without the time to connect.
     pub(crate) fn run(&self, clients: usize, time: Duration) -> Result<f64> {
-        // pgbench runs for whole seconds.
-        let seconds = time.as_secs().max(1);
+        // pgbench runs for whole seconds, or for a number of cycles.
+        let (unit, length) = if time.as_secs() == 0 { ("-t", 10) } else { ("-T", time.as_secs()) };
         let output = Command::new(program("pgbench")?)
             .args(["-n", "-M", "prepared", "-f", "cycle.sql", "-h", "127.0.0.1", "-U", "postgres"])
             .args(["-p", &self.port.to_string(), "-c", &clients.to_string()])
-            .args(["-j", &clients.min(2).to_string(), "-T", &seconds.to_string(), "postgres"])
+            .args(["-j", &clients.min(2).to_string(), unit, &length.to_string(), "postgres"])
             .current_dir(self.folder.path())
             .env("PGPASSWORD", PostgresServer::PASSWORD)
             .output()?;

@@ -84,7 +84,7 @@ impl Beside {
         let mut contests = vec![self.hosts.1.clone(); self.hosts.0];
         contests.extend(vec![self.guests.1.clone(); self.guests.0]);
         for contest in &mut contests {
-            contest.time = contest.time.max(tables.time);
+            contest.time = tables.time(contest.time.as_millis().try_into()?)?;
         }
         let figures = measure(on, contests).await?;
         tables.beside(self.name, &figures);

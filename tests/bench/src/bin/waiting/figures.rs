@@ -58,7 +58,9 @@ impl Figures {
 
         // A turn counts if it began within the time; at its end, waiters only go away.
         turns.retain(|(_, turn)| turn.granted < end);
-        ensure!(turns.len() > 2, "the lock did not change hands: {failures:?}");
+        // A run for a moment shows only that all of it works.
+        let is_short = time < Duration::from_secs(1);
+        ensure!(is_short || turns.len() > 2, "the lock did not change hands: {failures:?}");
         let works = turns.iter().map(|(_, turn)| turn.release_begun.min(end) - turn.granted);
         let in_use = works.sum::<u64>() as f64 / time.as_nanos() as f64;
         let hand_overs: Vec<u64> =

@@ -26,7 +26,7 @@ pub(crate) async fn redis(tables: &mut Tables) -> Result<()> {
     let server = RedisServer::start()?;
     let url = &server.url();
     let counter = &Counter::redis(url).await?;
-    let floor = floor::redis(url, tables.time / 2).await?;
+    let floor = floor::redis(url, tables.time(5_000)?).await?;
     tables.store("redis");
     all(tables, Measured { store: url, counter }, &floor).await
 }
@@ -41,7 +41,7 @@ pub(crate) async fn postgres(tables: &mut Tables) -> Result<()> {
     let (url, port) = (&server.url(), server.port());
     drop(syncguard::connect(&format!("{url}?setup_schema=true")).await?);
     let counter = &Counter::postgres(port).await?;
-    let floor = floor::postgres(port, tables.time / 2).await?;
+    let floor = floor::postgres(port, tables.time(5_000)?).await?;
     tables.store("postgres");
     all(tables, Measured { store: url, counter }, &floor).await
 }
@@ -62,7 +62,7 @@ pub(crate) async fn firestore(tables: &mut Tables) -> Result<()> {
     let emulator = FirestoreEmulator::start()?;
     let raw = Raw::new(emulator.port())?;
     raw.warm_up().await?;
-    let floor = floor::firestore(&raw, tables.time / 2).await?;
+    let floor = floor::firestore(&raw, tables.time(5_000)?).await?;
     tables.store("firestore");
     tables.floor("floor, in a process", &floor.inside);
     let on = Measured { store: &raw.url(), counter: &Counter::None };

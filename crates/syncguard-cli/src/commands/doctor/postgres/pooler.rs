@@ -14,7 +14,9 @@ const SESSIONS: usize = 6;
 pub(super) async fn examine(backend: &PostgresBackend, is_unprepared: bool) -> Option<Finding> {
     let says = match (keeps_prepared(backend).await?, is_unprepared) {
         (false, false) => return Some(Finding::pooler(MESSAGE)),
-        (false, true) => "and loses prepared ones: it needs unprepared_statements=true, as the URL has it",
+        (false, true) => {
+            "and loses prepared ones: it needs unprepared_statements=true, as the URL has it"
+        }
         (true, false) => "and keeps prepared ones: it needs no unprepared_statements",
         (true, true) => {
             "and keeps prepared ones: without unprepared_statements=true in the URL, PostgreSQL plans each of them once"
@@ -37,9 +39,8 @@ async fn keeps_prepared(backend: &PostgresBackend) -> Option<bool> {
         }
         Err(_) => return None,
     };
-    let server = async || -> Option<i32> {
-        first.query_one(&statement, &[]).await.ok()?.try_get(0).ok()
-    };
+    let server =
+        async || -> Option<i32> { first.query_one(&statement, &[]).await.ok()?.try_get(0).ok() };
     let Some(before) = server().await else { return Some(false) };
     let (mut others, mut found) = (Vec::new(), None);
     while found.is_none() && others.len() + 1 < pool.status().max_size.min(SESSIONS) {
