@@ -27,9 +27,7 @@ use crate::inner::Inner;
 use crate::layout::{KeyLayout, Layout};
 use crate::link::Opener;
 use crate::service::{Servers, Service};
-use crate::{
-    acquire, error, extend, is_locked, lookup, neighbors, release, settle, probe, url,
-};
+use crate::{acquire, error, extend, is_locked, lookup, neighbors, probe, release, settle, url};
 
 /// Locks in Redis or Valkey. TypeScript: `createRedisBackend`.
 ///

@@ -18,8 +18,8 @@ use crate::driver::{lost, once};
 use crate::error::{self, Stage};
 use crate::fred_client::FredClient;
 use crate::log_in::LogIn;
-use crate::service::{Opening, Servers, Service};
 use crate::probe;
+use crate::service::{Opening, Servers, Service};
 
 /// The servers of a URL.
 pub(crate) struct UrlServers {

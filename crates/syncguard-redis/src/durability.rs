@@ -153,11 +153,8 @@ impl DurabilityReport {
     #[must_use]
     pub fn risks(&self, wait_replicas: Option<WaitReplicas>) -> Vec<DurabilityRisk> {
         let mut risks = Vec::new();
-        let unverified = if self.is_info_denied {
-            DurabilityRisk::Unverified
-        } else {
-            DurabilityRisk::Untold
-        };
+        let unverified =
+            if self.is_info_denied { DurabilityRisk::Unverified } else { DurabilityRisk::Untold };
         match self.persistence {
             Persistence::AppendOnly(
                 AppendSync::Always | AppendSync::EverySecond | AppendSync::Unverified,

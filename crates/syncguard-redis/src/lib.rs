@@ -75,6 +75,7 @@ mod log_in;
 mod lookup;
 mod names;
 mod neighbors;
+mod probe;
 mod record_name;
 mod release;
 mod reply;
@@ -89,7 +90,6 @@ pub mod simulated;
 mod sweep;
 #[cfg(feature = "tls")]
 mod tls;
-mod probe;
 mod url;
 
 pub use fred;

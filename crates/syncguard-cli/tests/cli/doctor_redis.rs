@@ -160,7 +160,8 @@ fn a_server_that_grants_no_locks_has_one_finding() -> Result<()> {
     let doctor = Harness::at(edge.url(), None).start(&["doctor", "--rounds", "10000"])?;
     wait::until("a few rounds", Duration::from_secs(60), || {
         let counts = edge.cli(&["INFO", "commandstats"])?;
-        let calls = counts.split("cmdstat_evalsha:calls=").nth(1).and_then(|it| it.split(',').next());
+        let calls =
+            counts.split("cmdstat_evalsha:calls=").nth(1).and_then(|it| it.split(',').next());
         Ok(calls.is_some_and(|calls| calls.len() > 1))
     })?;
     edge.cli(&["CONFIG", "SET", "maxmemory", "1"])?;

@@ -16,7 +16,8 @@ use super::probe::KEY;
 use crate::exit::Failure;
 
 /// The mend for what a proxy or an emulation lacks.
-const ITSELF: &str = "run syncguard doctor with the URL of the server itself, if a proxy is before it";
+const ITSELF: &str =
+    "run syncguard doctor with the URL of the server itself, if a proxy is before it";
 
 pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
     let parsed = BackendUrl::parse(url)?;
