@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::{RedisBuilder, RedisServer};
+use super::RedisServer;
 use crate::wait;
 
 /// Redis servers that share the slots. With replicas, each master has one, which takes over when the master has been
@@ -17,15 +17,7 @@ pub struct RedisCluster {
 impl RedisCluster {
     /// Starts `masters` servers (three or more) and waits until each of them reports a healthy cluster.
     pub fn start(masters: u16) -> Result<Self> {
-        Self::start_nodes(masters, masters, Ok)
-    }
-
-    /// The same with further options for each node.
-    pub fn start_with(
-        masters: u16,
-        configure: impl FnMut(RedisBuilder) -> Result<RedisBuilder>,
-    ) -> Result<Self> {
-        Self::start_nodes(masters, masters, configure)
+        Self::start_nodes(masters, masters)
     }
 
     /// Starts `masters` servers (three or more), and a replica for each of them.
@@ -33,7 +25,7 @@ impl RedisCluster {
     /// The first half of [`nodes`](Self::nodes) are the masters, the other half their replicas, in the same
     /// order.
     pub fn start_with_replicas(masters: u16) -> Result<Self> {
-        let cluster = Self::start_nodes(masters, 2 * masters, Ok)?;
+        let cluster = Self::start_nodes(masters, 2 * masters)?;
         let (masters, replicas) = cluster.nodes.split_at(usize::from(masters));
         for (master, replica) in masters.iter().zip(replicas) {
             let id = id(master)?;
@@ -57,14 +49,10 @@ impl RedisCluster {
         Ok(cluster)
     }
 
-    fn start_nodes(
-        masters: u16,
-        nodes: u16,
-        mut configure: impl FnMut(RedisBuilder) -> Result<RedisBuilder>,
-    ) -> Result<Self> {
+    fn start_nodes(masters: u16, nodes: u16) -> Result<Self> {
         ensure!(masters >= 3, "a Redis cluster has three masters or more");
         let nodes = (0..nodes)
-            .map(|_| configure(RedisServer::builder().cluster(true))?.start())
+            .map(|_| RedisServer::builder().cluster(true).start())
             .collect::<Result<Vec<_>>>()?;
         let cluster = Self { nodes };
         cluster.share_slots(masters)?;
