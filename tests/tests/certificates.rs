@@ -11,7 +11,7 @@ use syncguard::{DynBackend, ErrorCode, ExtendResult, LockBackend as _, LockError
 use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::ports;
 use syncguard_test_services::postgres::PostgresServer;
-use syncguard_test_services::redis::RedisServer;
+use syncguard_test_services::redis::{RedisServer, Sentinel};
 use syncguard_tests::calls::{until, watch};
 use tempfile::TempDir;
 
@@ -39,7 +39,8 @@ impl Files {
         self.write("ca", &authority.pem())?;
         let mut change = Some(change);
         for name in ["server", "client"] {
-            let mut params = CertificateParams::new(["localhost".to_owned()])?;
+            let mut params =
+                CertificateParams::new(["localhost".to_owned(), "127.0.0.1".to_owned()])?;
             if let Some(change) = change.take_if(|_| name == "client") {
                 change(&mut params);
             }
@@ -143,21 +144,28 @@ async fn extends(backend: &DynBackend, held: &Acquired) -> bool {
     backend.extend(request).await.is_ok_and(ExtendResult::is_extended)
 }
 
+fn settings_of_redis(files: &Files) -> [(String, String); 3] {
+    [("cert-file", "server"), ("key-file", "server-key"), ("ca-cert-file", "ca")]
+        .map(|(setting, name)| (format!("tls-{setting}"), files.path(name)))
+}
+
+/// Lines of configuration for a port with TLS, whose clients show a certificate.
+fn lines_of_redis(files: &Files, port: u16) -> Vec<String> {
+    let files = settings_of_redis(files).map(|(setting, path)| format!("{setting} {path}"));
+    let port = [format!("tls-port {port}"), "tls-auth-clients yes".to_owned()];
+    port.into_iter().chain(files).collect()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locks_on_redis_outlive_their_certificates() -> Result<()> {
     let (files, port) = (Files::new()?, ports::free()?);
-    let settings = |files: &Files| {
-        [("cert-file", "server"), ("key-file", "server-key"), ("ca-cert-file", "ca")]
-            .map(|(setting, name)| (format!("tls-{setting}"), files.path(name)))
-    };
-    let mut builder =
-        RedisServer::builder().config(&format!("tls-port {port}")).config("tls-auth-clients yes");
-    for (setting, path) in settings(&files) {
-        builder = builder.config(&format!("{setting} {path}"));
+    let mut builder = RedisServer::builder();
+    for line in lines_of_redis(&files, port) {
+        builder = builder.config(&line);
     }
     let server = builder.start()?;
     goes_on(&format!("rediss://localhost:{port}"), &files, |files| {
-        let settings = settings(files);
+        let settings = settings_of_redis(files);
         let mut command = vec!["CONFIG", "SET"];
         command.extend(settings.iter().flat_map(|(setting, path)| [&**setting, path]));
         assert_eq!(server.cli(&command)?.trim(), "OK");
@@ -165,6 +173,31 @@ async fn locks_on_redis_outlive_their_certificates() -> Result<()> {
         Ok(())
     })
     .await
+}
+
+/// The Sentinels are shown the certificate, and the master that they name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_certificate_is_shown_to_sentinels() -> Result<()> {
+    let (files, ports) = (Files::new()?, [ports::free()?, ports::free()?]);
+    let mut master = RedisServer::builder();
+    for line in lines_of_redis(&files, ports[0]) {
+        master = master.config(&line);
+    }
+    let master = master.start()?;
+    let mut lines = lines_of_redis(&files, ports[1]);
+    lines.push("tls-replication yes".to_owned());
+    let _sentinel = Sentinel::start_with(&master, ports[0], 1, &lines)?;
+    let url = format!("rediss-sentinel://127.0.0.1:{}", ports[1]);
+    let name = format!("&sentinelServiceName={}", Sentinel::MASTER_NAME);
+
+    let error = open(&format!("{}{name}", files.trusting(&url))).await.err().context("an error")?;
+    assert_eq!(error.code(), ErrorCode::AuthFailed, "{error:?}");
+    assert!(error.message().contains("sslcert"), "{error:?}");
+    let backend = open(&format!("{}{name}", files.showing(&url, &files))).await?;
+    let held = take(&backend, "held").await?;
+    until("a watch", async || watch(&backend, "held").await.is_some()).await;
+    assert!(backend.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

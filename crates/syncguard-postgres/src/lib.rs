@@ -133,7 +133,8 @@
 //!
 //! # Behind PgBouncer
 //!
-//! Session mode needs no option of this crate. In transaction or statement mode, turn on
+//! Session mode needs no option of this crate, nor does a PgBouncer that keeps prepared statements
+//! (`max_prepared_statements`, from 1.21 on). Without them, in transaction or statement mode, turn on
 //! [`with_unprepared_statements`](PostgresOptions::with_unprepared_statements); no operation needs more than one
 //! statement of a session. The server then plans each statement anew.
 //!

@@ -111,7 +111,7 @@ impl RedisOptions {
         self
     }
 
-    /// Refuses a server that can lose locks or take fences back, or that denies `INFO` and so does not say whether it can: see
+    /// Refuses a server that can lose locks or take fences back, or that does not say in `INFO` whether it can: see
     /// [`DurabilityReport`](crate::DurabilityReport). Default: off, which logs the risks.
     ///
     /// `appendfsync` is checked only if the server shows it to this user. Otherwise it counts as `everysec`, Redis' default:

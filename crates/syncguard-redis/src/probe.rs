@@ -99,10 +99,8 @@ async fn ends_at(server: &Server) -> io::Result<Option<&'static str>> {
 /// The first line of the answer to a command.
 async fn ask(stream: &mut BufReader<TcpStream>, command: &str) -> io::Result<String> {
     let words: Vec<&str> = command.split(' ').collect();
-    let mut request = format!("*{}\r\n", words.len());
-    for word in words {
-        request += &format!("${}\r\n{word}\r\n", word.len());
-    }
+    let texts = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
+    let request = format!("*{}\r\n{}", words.len(), texts.collect::<String>());
     stream.get_mut().write_all(request.as_bytes()).await?;
     let mut line = String::new();
     stream.read_line(&mut line).await?;

@@ -99,8 +99,29 @@ fn postgres() -> Result<()> {
                   GRANT INSERT, UPDATE ON syncguard_fence_counters TO weak";
     finds(&weak, &[("red", "permissions", grants)])?;
 
-    let pooler = PgBouncer::start(&server, PoolMode::Transaction)?;
-    finds(&pooler.url(), &[("red", "pooler", "unprepared_statements=true")])
+    for mode in [PoolMode::Session, PoolMode::Transaction, PoolMode::Statement] {
+        let pooler = PgBouncer::start(&server, mode)?;
+        let signals = ("yellow", "signals", "connect past the pooler");
+        let unprepared = format!("{}?unprepared_statements=true", pooler.url());
+        if mode == PoolMode::Session {
+            finds(&pooler.url(), &[signals])?;
+            continue;
+        }
+        if pooler.keeps_prepared()? {
+            finds(
+                &pooler.url(),
+                &[signals, ("green", "pooler", "needs no unprepared_statements")],
+            )?;
+            finds(&unprepared, &[("green", "pooler", "keeps prepared ones")])?;
+        } else {
+            finds(&pooler.url(), &[("red", "pooler", "unprepared_statements=true")])?;
+            finds(&unprepared, &[signals, ("green", "pooler", "as the URL has it")])?;
+        }
+        let off = format!("{unprepared}&signals=false");
+        let text = Harness::at(off, None).run(&["doctor", "--rounds", "3"])?.expect(0)?.stdout;
+        ensure!(!text.contains("signals: "), "{text}");
+    }
+    Ok(())
 }
 
 #[test]

@@ -20,6 +20,16 @@ impl Sentinel {
 
     /// Starts a sentinel that needs `quorum` votes to declare the master gone, after 500 ms of silence.
     pub fn start(master: &RedisServer, quorum: u16) -> Result<Self> {
+        Self::start_with(master, master.port(), quorum, &[])
+    }
+
+    /// The same for another port of the master, such as that for TLS, and with further lines of configuration.
+    pub fn start_with(
+        master: &RedisServer,
+        master_port: u16,
+        quorum: u16,
+        more: &[String],
+    ) -> Result<Self> {
         let folder = scratch::folder("sentinel")?;
         let path = folder.path().to_str().context("the temporary folder's name is not UTF-8")?;
         let (port, name) = (ports::free()?, Self::MASTER_NAME);
@@ -27,13 +37,14 @@ impl Sentinel {
             format!("port {port}"),
             "bind 127.0.0.1".to_owned(),
             format!("dir {path}"),
-            format!("sentinel monitor {name} 127.0.0.1 {} {quorum}", master.port()),
+            format!("sentinel monitor {name} 127.0.0.1 {master_port} {quorum}"),
             format!("sentinel down-after-milliseconds {name} 500"),
             format!("sentinel failover-timeout {name} 3000"),
         ];
         if let Some(password) = master.password() {
             lines.push(format!("sentinel auth-pass {name} {password}"));
         }
+        lines.extend_from_slice(more);
         let config = lines.join("\n") + "\n";
         let server =
             RedisServer::start_configured(folder, port, &config, &["--sentinel"], None, None)?;

@@ -1,11 +1,17 @@
 //! Detects a pooler that sends the statements of one session to different servers.
 
+use std::time::Duration;
+
 use syncguard::postgres::PostgresBackend;
+use tokio::time::sleep;
 
 use crate::commands::doctor::finding::Finding;
 
 /// The most sessions that take a server.
 const SESSIONS: usize = 6;
+
+/// How long a session keeps a server that a pooler takes away after each statement.
+const BUSY: Duration = Duration::from_millis(200);
 
 /// Prepares a statement in one session, lets other sessions take the idle servers, one of which has it, and runs it in the
 /// first: behind a pooler in transaction mode another server answers, or the statement is missing there.
@@ -42,17 +48,27 @@ async fn keeps_prepared(backend: &PostgresBackend) -> Option<bool> {
     let server =
         async || -> Option<i32> { first.query_one(&statement, &[]).await.ok()?.try_get(0).ok() };
     let Some(before) = server().await else { return Some(false) };
+    let sleeping = format!("SELECT pg_sleep({})", BUSY.as_secs_f64());
     let (mut others, mut found) = (Vec::new(), None);
     while found.is_none() && others.len() + 1 < pool.status().max_size.min(SESSIONS) {
         let Ok(other) = pool.get().await else { break };
         // A statement makes the pooler assign a server.
         let is_kept = other.batch_execute("BEGIN; SELECT 1").await.is_ok();
-        others.push(other);
-        if !is_kept {
-            break;
-        }
-        found = match server().await {
-            Some(now) if now == before => None,
+        let now = if is_kept {
+            others.push(other);
+            server().await
+        } else {
+            // A pooler in statement mode refuses transactions, and closes the connection.
+            let busy = pool.get().await.ok()?;
+            let later = async {
+                sleep(BUSY / 2).await;
+                server().await
+            };
+            tokio::join!(busy.batch_execute(&sleeping), later).1
+        };
+        found = match now {
+            Some(now) if now == before && is_kept => None,
+            Some(now) if now == before => break,
             other => Some(other.is_some()),
         };
     }
