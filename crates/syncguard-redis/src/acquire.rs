@@ -44,7 +44,7 @@ async fn attempt(
         }
         acquired.fence.warn_near_limit("redis", &request.key);
         if let Err(shortfall) = replicated {
-            return Err(give_back(inner, section, request, shortfall).await);
+            return Err(Box::pin(give_back(inner, section, request, shortfall)).await);
         }
     }
     Ok(granted.result)
@@ -78,8 +78,12 @@ fn call(
 
 /// The fields for people, as the inside of a JSON object.
 fn for_people(holder: &Holder) -> String {
-    let field = |(name, text)| format!("\"{name}\":\"{}\"", names::json_inside(text));
-    holder.fields().map(field).collect::<Vec<_>>().join(",")
+    let mut inside = String::with_capacity(64);
+    for (name, text) in holder.fields() {
+        let separator = if inside.is_empty() { "\"" } else { ",\"" };
+        inside.extend([separator, name, "\":\"", &names::json_inside(text), "\""]);
+    }
+    inside
 }
 
 /// The lifetime of the records, in ms from the moment the script runs.

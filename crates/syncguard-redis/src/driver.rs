@@ -61,10 +61,10 @@ impl Call {
     }
 
     fn arguments_after(self, script: Value) -> Vec<Value> {
-        let mut all = Vec::with_capacity(2 + self.keys.len() + self.arguments.len());
-        let count = i64::try_from(self.keys.len()).unwrap_or(i64::MAX);
-        all.extend([script, count.into()]);
-        all.extend(self.keys);
+        let mut all = self.keys;
+        let count = i64::try_from(all.len()).unwrap_or(i64::MAX);
+        all.reserve_exact(2 + self.arguments.len());
+        all.splice(0..0, [script, count.into()]);
         all.extend(self.arguments);
         all
     }

@@ -26,7 +26,10 @@ pub(crate) fn names(
 ) -> Result<Vec<Value>, LockError> {
     let lock = hint.and_then(|key| section.lock_name(key).ok());
     let names = [Some(section.index_name(lock_id)?), lock];
-    Ok(names.into_iter().flatten().map(Value::from).collect())
+    // With room for the other words of a call.
+    let mut all = Vec::with_capacity(8);
+    all.extend(names.into_iter().flatten().map(Value::from));
+    Ok(all)
 }
 
 /// Runs a request with a lock id: first in the section of the hint, and if the lock is not there, in all other
@@ -61,7 +64,8 @@ where
     let others = sections.iter().filter(|one| likely.is_none_or(|asked| asked.index != one.index));
     // Boxed: the driver's futures are large, and there are many.
     let asking: FuturesUnordered<_> = others.map(|section| Box::pin(request(section))).collect();
-    timeout_at(until, merge(first, asking)).await.unwrap_or_else(|_| Err(too_late()))
+    let merging = Box::pin(timeout_at(until, merge(first, asking)));
+    merging.await.unwrap_or_else(|_| Err(too_late()))
 }
 
 /// The first answer that found the lock. Otherwise the worst error, or "not found" if there was no error.

@@ -127,7 +127,9 @@ impl Service for FredClient {
     ) -> Answering<'_> {
         let Some((next, next_words)) = then else {
             return Box::pin(async move {
-                Ok((self.client.custom(command_to(command, target), words).await?, None))
+                // Not `custom`, whose future is larger by two copies of the words.
+                let answer = self.client.custom_raw(command_to(command, target), words).await?;
+                Ok((answer.try_into()?, None))
             });
         };
         Box::pin(async move {

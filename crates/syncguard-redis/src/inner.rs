@@ -105,7 +105,8 @@ impl Inner {
                 // A refusal is not logged: the error says it.
                 report.enforce(self.wait_replicas).inspect(|()| report.log(self.wait_replicas))
             };
-            self.is_durable.get_or_try_init(check).await?;
+            // Boxed, as each rare future here: every request would be as large.
+            Box::pin(self.is_durable.get_or_try_init(check)).await?;
         }
         Ok(())
     }
@@ -118,9 +119,10 @@ impl Inner {
         if self.connections.is_clustered() || self.layout.is_tagged() {
             return Ok(());
         }
-        self.is_no_cluster_node
-            .get_or_try_init(|| durability::refuse_cluster_node(&self.connections))
-            .await?;
+        if !self.is_no_cluster_node.initialized() {
+            let check = || durability::refuse_cluster_node(&self.connections);
+            Box::pin(self.is_no_cluster_node.get_or_try_init(check)).await?;
+        }
         Ok(())
     }
 
@@ -142,7 +144,7 @@ impl Inner {
         let (mut bound, mut left) = (Bound::Usual(until), timeout);
         let clock = self.clock(target);
         if clock.deadline(left).is_none() {
-            self.ask_time(target, until).await?;
+            Box::pin(self.ask_time(target, until)).await?;
             (bound, left) = (Bound::Exact(until), remaining(until));
         }
         for _ in 0..4 {

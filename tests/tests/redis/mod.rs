@@ -20,3 +20,4 @@ mod signals_everywhere;
 mod signals_lost;
 pub(crate) mod support;
 mod tls;
+mod usual;

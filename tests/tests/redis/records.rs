@@ -203,10 +203,10 @@ async fn makes_no_sense(backend: &RedisBackend) -> Result<()> {
     Ok(())
 }
 
-const ID: &str = "F-jSW78sCJhFIV6GYPa1lQ";
+pub(crate) const ID: &str = "F-jSW78sCJhFIV6GYPa1lQ";
 
 /// A record of the key `k` in which one field has this value, or is missing if the value is empty.
-fn record_with(field: &str, value: &str) -> String {
+pub(crate) fn record_with(field: &str, value: &str) -> String {
     let id = format!("\"{ID}\"");
     let fields = [
         ("key", "\"k\""),
@@ -222,7 +222,7 @@ fn record_with(field: &str, value: &str) -> String {
 }
 
 /// Records that no library wrote, and what their errors say.
-fn corrupt() -> Vec<(String, &'static str)> {
+pub(crate) fn corrupt() -> Vec<(String, &'static str)> {
     let whole = record_with("", "");
     let cut = whole.trim_end_matches('}');
     let texts =
