@@ -198,7 +198,10 @@ impl Flaw {
                 ("if time - ARGV[1] > 0 then", "if false then"),
             ],
             Self::SettledTooSoon => vec![
-                ("if name == KEYS[2] and", "FLAW = FLAW or {}\nif not FLAW[KEYS[1]] and name == KEYS[2] and"),
+                (
+                    "if name == KEYS[2] and",
+                    "FLAW = FLAW or {}\nif not FLAW[KEYS[1]] and name == KEYS[2] and",
+                ),
                 (
                     "if not name then\n  return refusal or { NOT_FOUND, time }",
                     "FLAW = FLAW or {}\nif not name or FLAW[KEYS[1]] then\n  \

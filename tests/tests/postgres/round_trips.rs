@@ -8,7 +8,8 @@ use syncguard_postgres::{ExtendResult, LockBackend as _, LockError, LockId, Post
 use syncguard_test_services::proxy::FaultProxy;
 
 use crate::postgres::support::{
-    MINUTE, Tables, connect, is_refused, over, request, shared, shared_pooler, stage, take, until, url_of,
+    MINUTE, Tables, connect, is_refused, over, request, shared, shared_pooler, stage, take, until,
+    url_of,
 };
 
 /// A second one decides what is unusual: a takeover of an expired row, too.
