@@ -61,7 +61,7 @@ impl Tables {
         }
     }
 
-    /// extend_many.sql: its answer has the cells of all rows.
+    /// `extend_many.sql`: its answer has the cells of all rows.
     pub(super) fn extend_many(
         &mut self,
         place: usize,
