@@ -42,8 +42,8 @@ pub(crate) fn sleep_awake(time: Duration) -> impl Future<Output = ()> {
     tokio::time::sleep(time)
 }
 
-/// Waits for a point in time. If the machine was asleep meanwhile, the wait ends at once on Linux, and at most
-/// [`SUSPEND_CHECK`] late elsewhere.
+/// Waits for a point in time; at most [`SUSPEND_CHECK`] longer if the machine was asleep meanwhile. A long wait on Linux does
+/// not look for that, because it is told.
 pub(crate) async fn sleep_until(deadline: Instant) {
     loop {
         #[cfg(target_os = "linux")]

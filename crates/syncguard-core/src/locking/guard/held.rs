@@ -55,9 +55,9 @@ impl<F: FenceToken> Held<F> {
     /// extend was sent, so that it never outlasts the store's view. No wall clock is involved.
     ///
     /// Time that the machine spends asleep counts on Linux, Apple's systems and Windows: a laptop that
-    /// wakes up finds its locks over at once, and [`lost`](Self::lost) resolves, on Linux at once and
-    /// elsewhere within five seconds. A virtual machine does not notice that it is paused from outside, for
-    /// a snapshot or a migration: then only the fence keeps a late write out.
+    /// wakes up finds its locks over at once, and [`lost`](Self::lost) resolves within five seconds. A
+    /// virtual machine does not notice that it is paused from outside, for a snapshot or a migration: then
+    /// only the fence keeps a late write out.
     #[must_use]
     pub fn valid_for(&self) -> Duration {
         match self.validity.until() {
