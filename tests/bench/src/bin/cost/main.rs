@@ -49,23 +49,36 @@ async fn main() -> Result<()> {
         commit => probes.insert(0, baseline::build(commit)?),
     }
     let mut figures = Figures::new(probes.len());
+    // What was measured before a failure is printed as well.
+    let measured = measure(&options, &probes, size, &mut figures).await;
+    let report = figures.print();
+    measured?;
+    if options.write {
+        page::write(&figures)?;
+    }
+    report.end(options.check)
+}
+
+async fn measure(
+    options: &Options,
+    probes: &[Probe],
+    size: Size,
+    figures: &mut Figures,
+) -> Result<()> {
     for kind in [Kind::Redis, Kind::Postgres] {
         if options.wants("--store", |store| store == kind.name()) {
-            working::measure(kind, &probes, size, &mut figures).await?;
-            by_hand::measure(kind, size, &mut figures).await?;
-            idle::many(kind, &probes, size, &mut figures).await?;
+            working::measure(kind, probes, size, figures).await?;
+            by_hand::measure(kind, size, figures).await?;
+            idle::many(kind, probes, size, figures).await?;
         }
     }
     for kind in Kind::ALL {
         if options.wants("--store", |store| store == kind.name()) {
-            idle::one(kind, &probes, size, &mut figures).await?;
+            idle::one(kind, probes, size, figures).await?;
         }
     }
     if options.wants("--store", |store| store == "memory") {
-        working::guard(&probes, size, &mut figures).await?;
+        working::guard(probes, size, figures).await?;
     }
-    if options.write {
-        page::write(&figures)?;
-    }
-    figures.print().end(options.check)
+    Ok(())
 }
