@@ -1,16 +1,15 @@
 //! The contract, on one member and on more, behind what etcd itself puts before them, and with users.
+//! The cases about late requests need a seam: see `seams`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use futures_util::future::join_all;
-use syncguard_conformance::{Harness, Late, Suite};
+use syncguard_conformance::{Harness, Suite};
 use syncguard_etcd::{EtcdBackend, EtcdOptions, Fence, Key};
 use syncguard_test_services::etcd::EtcdCluster;
 use tokio::sync::OnceCell;
 
 use crate::etcd::support::{Raw, fresh, narrow, options, shared};
-use crate::support::gate::ProxyGate;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_suite_passes() {
@@ -71,19 +70,19 @@ async fn passes(harness: Etcd, at_once: usize) {
     assert!(report.is_success(), "{report}");
 }
 
-struct Etcd {
+pub(crate) struct Etcd {
     cluster: &'static EtcdCluster,
     /// Where backends connect to.
     port: u16,
     login: &'static str,
-    prefix: String,
+    pub(crate) prefix: String,
     /// Given in turn, since each takes some seconds until it knows the members' time.
     handles: OnceCell<Vec<EtcdBackend>>,
     connected: AtomicUsize,
 }
 
 impl Etcd {
-    fn at(cluster: &'static EtcdCluster, port: u16) -> Self {
+    pub(crate) fn at(cluster: &'static EtcdCluster, port: u16) -> Self {
         let (handles, connected) = (OnceCell::new(), AtomicUsize::new(0));
         Self { cluster, port, login: "", prefix: fresh(), handles, connected }
     }
@@ -120,24 +119,6 @@ impl Harness for Etcd {
     async fn set_fence_counter(&self, key: &Key, last: Fence) {
         let name = format!("{}/f/{}", self.prefix, key.expose());
         Raw(self.cluster).put(&name, &last.to_string());
-    }
-
-    async fn connect_late(&self) -> Option<Late<EtcdBackend>> {
-        const LIMIT: Duration = Duration::from_secs(4);
-        const SLACK: Duration = Duration::from_millis(500);
-        // A login is a request, too, which the gate takes for the late one.
-        if !self.login.is_empty() {
-            return None;
-        }
-        let (gate, port) = ProxyGate::start(self.port);
-        let remembered = self.connected.fetch_add(1, Ordering::Relaxed) % 2 * 100;
-        let options = options().with_remembered_locks(remembered);
-        let options = options.with_request_timeout(LIMIT).with_operation_timeout(LIMIT);
-        // There is no time for another try, which would go over a new connection.
-        // Without a memory each operation reads first, and its transaction is the late request.
-        let gate = gate.after(u64::from(remembered == 0));
-        let backend = self.backend(port, options).await;
-        Some(Late::new(backend, LIMIT + SLACK, gate))
     }
 
     async fn corrupt(&self, key: &Key) -> bool {

@@ -1,25 +1,22 @@
-//! Members that die, stop and move, and lost answers.
+//! Members that die, stop and move.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use futures_util::future::join_all;
-use syncguard_etcd::contract::{IsLockedRequest, LookupRequest, ReleaseRequest};
+use syncguard_etcd::contract::{IsLockedRequest, ReleaseRequest};
 use syncguard_etcd::{
     CancellationToken, ErrorCode, EtcdBackend, EtcdOptions, LockBackend as _, LockConfig,
     LockError, LockId, acquire,
 };
 use syncguard_test_services::etcd::EtcdCluster;
-use syncguard_test_services::proxy::{FaultProxy, ReplyCut};
+use syncguard_test_services::proxy::FaultProxy;
 use syncguard_tests::calls::{SOON, all_at_once, until, watch};
 use tokio::task::JoinSet;
 
-use crate::etcd::support::{
-    Raw, backend, backend_at, fresh, narrow, options, request, shared, take,
-};
+use crate::etcd::support::{Raw, backend, backend_at, fresh, options, request, shared, take};
 
 /// Locks and counters, without the counters.
-fn locks(prefix: &str) -> Vec<String> {
+pub(crate) fn locks(prefix: &str) -> Vec<String> {
     let raw = Raw(shared());
     [raw.names(&format!("{prefix}/l/")), raw.names(&format!("{prefix}/i/"))].concat()
 }
@@ -184,43 +181,5 @@ async fn all_fail(backend: &EtcdBackend, id: LockId, code: ErrorCode) -> Result<
         assert!([code, ErrorCode::NetworkTimeout].contains(&error.code()), "{error:?}");
         assert!(error.is_retryable(), "{error:?}");
     }
-    Ok(())
-}
-
-/// The replies to the read and the transaction and everything between are cut after any number of bytes.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_answer_is_asked_for_again() -> Result<()> {
-    let proxy = FaultProxy::start(shared().port(0))?;
-    let prefix = fresh();
-    let direct = backend(&prefix).await;
-    // Later they would ask for the time, and that answer would be cut.
-    let through = [0, 10].map(async |remembered| {
-        let options = options().with_remembered_locks(remembered);
-        narrow(backend_at(proxy.port(), &prefix, options).await).await
-    });
-    let through = join_all(through).await;
-    let (mut fences, mut cuts) = (0, 0);
-    for bytes in (0..300).step_by(11) {
-        let through = &through[bytes % 2];
-        // The connection is open, with its greetings.
-        through.is_locked(IsLockedRequest::new("warm")?).await?;
-        let before = proxy.counters();
-        proxy.set_reply_cut(ReplyCut::Once(bytes));
-        let lock = take(through, "k", 60_000).await;
-        assert!(lock.fence.get() > fences, "{} after {fences}", lock.fence);
-        fences = lock.fence.get();
-        let seen = direct.lookup(LookupRequest::by_key("k")?).await?.context("a lock")?;
-        assert_eq!((seen.fence, seen.expose().lock_id), (lock.fence, lock.lock_id));
-        proxy.set_reply_cut(ReplyCut::Once(bytes));
-        match through.release(ReleaseRequest::new(lock.lock_id)).await {
-            Ok(answer) => assert!(answer.is_released(), "{bytes}"),
-            Err(error) => assert!(error.is_outcome_unknown(), "{error:?}"),
-        }
-        proxy.set_reply_cut(ReplyCut::Never);
-        let _ = direct.release(ReleaseRequest::new(lock.lock_id)).await?;
-        until("free", async || locks(&prefix).is_empty()).await;
-        cuts += (proxy.counters() - before).cuts;
-    }
-    assert!(cuts >= 20 && fences >= 20, "{cuts} cuts, {fences} fences");
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! syncguard-etcd against etcd.
 
-mod conformance;
-mod faults;
+pub(crate) mod conformance;
+pub(crate) mod faults;
 pub(crate) mod members;
 mod operations;
 mod settings;

@@ -1,9 +1,9 @@
 //! syncguard-firestore against Google's emulator.
 
 mod conformance;
-mod errors;
+pub(crate) mod errors;
 mod faults;
-mod gateway;
+pub(crate) mod gateway;
 mod hints;
 mod interop;
 mod inventory;

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, Result, bail};
 use syncguard::recipes::{Missed, Schedule, TickOutcome, Ticks};
 use syncguard_firestore::contract::{ExtendRequest, IsLockedRequest, ReleaseRequest};
+use syncguard_firestore::gcloud_sdk::tonic::Code;
 use syncguard_firestore::{
     CancellationToken, ExtendResult, FirestoreBackend, FirestoreOptions, LockBackend as _, NotHeld,
     ReleaseResult,
@@ -15,8 +16,12 @@ use syncguard_tests::calls::until;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use crate::firestore::errors::COMMIT;
+use crate::firestore::gateway::Gateway;
 use crate::firestore::operations::{extend, release};
-use crate::firestore::support::{Raw, backend, backend_with, fresh, options, request, take};
+use crate::firestore::support::{
+    Raw, backend, backend_with, fresh, options, options_at, request, take,
+};
 
 /// A clock that can be set. Clones are the same clock.
 #[derive(Clone, Default)]
@@ -245,5 +250,18 @@ async fn cleanup_deletes_what_is_long_over_and_nothing_else() -> Result<()> {
     until("tidy", async || raw.ids("locks").await == ["kept", "recent"]).await;
     assert_eq!(raw.ids("fence_counters").await, ["fence:kept", "fence:old", "fence:recent"]);
     assert_eq!(take(&plain, "old", 1).await.fence.get(), 2);
+    Ok(())
+}
+
+/// The lock of the lost commit may have been seen, and its time is over before the retry: one lock id has one fence.
+#[tokio::test]
+async fn a_lost_commit_whose_lock_is_over_stays_unknown() -> Result<()> {
+    let (gateway, url, reads) = (Gateway::start(), fresh(), AtomicU64::new(0));
+    let later = move || Duration::from_secs(120 * reads.fetch_add(1, Ordering::Relaxed));
+    let options = options_at(gateway.port).with_store_clock(move || SystemTime::now() + later());
+    let slow = backend_with(&url, options).await;
+    gateway.lose_answer(COMMIT, Code::Unavailable);
+    let error = slow.acquire(request("slow", 60_000)).await.unwrap_err();
+    assert!(error.is_outcome_unknown(), "{error:?}");
     Ok(())
 }
