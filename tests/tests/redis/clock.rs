@@ -91,9 +91,9 @@ async fn serve(stream: TcpStream, clock: &Mutex<Clock>) -> Result<()> {
 fn run_script(words: &[String], clock: &mut Clock) -> Result<String> {
     let (names, arguments) = words[3..].split_at(words[2].parse()?);
     let deadline = match (names.len(), arguments.len()) {
-        (3, _) => &arguments[4],
+        (3, _) => &arguments[2],
         (_, 2) => &arguments[1],
-        _ => &arguments[3],
+        _ => &arguments[0],
     };
     let deadline: i64 = deadline.parse()?;
     clock.deadlines.push(deadline);
@@ -107,13 +107,14 @@ fn run_script(words: &[String], clock: &mut Clock) -> Result<String> {
     Ok(match (names.len(), arguments.len()) {
         (3, _) => {
             let ago = if clock.repeats { HOUR } else { 0 };
-            let expires = time - ago + arguments[1].parse::<i64>()?;
-            let granted = format!("{}{:015}{expires}", arguments[0], 7);
+            let expires = time - ago + arguments[1].parse::<i64>()? - 1000;
+            let (head, _) = arguments[0].rsplit_once("\",\"fence").context("a head")?;
+            let granted = format!("{}{:015}{expires}", &head[head.len() - 22..], 7);
             let repeated = if clock.repeats { "*2\r\n:1\r\n" } else { "" };
             format!("{repeated}${}\r\n{granted}\r\n", granted.len())
         }
         (_, 2) => ":1\r\n".to_owned(),
-        _ => format!(":{}\r\n", time + arguments[1].parse::<i64>()?),
+        _ => format!(":{}\r\n", time + arguments[2].parse::<i64>()? - 1000),
     })
 }
 
