@@ -97,9 +97,13 @@ impl Server {
     }
 }
 
-/// Of a process and its children, as far as they still run.
+/// Of a process and its children.
 fn processor(pid: u32) -> Result<f64> {
-    let mut nanos = 0.0;
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let after_name = stat.rsplit(") ").next().context("no fields")?;
+    // Of children that have ended, in the user's and in the system's mode: in hundredths of a second.
+    let ended = after_name.split(' ').skip(13).take(2).map(str::parse::<f64>);
+    let mut nanos = ended.sum::<Result<f64, _>>()? * 1e7;
     for pid in children(pid)?.into_iter().chain([pid]) {
         // A session may have ended in the meantime.
         for thread in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
