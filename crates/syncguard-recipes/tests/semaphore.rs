@@ -228,8 +228,8 @@ async fn an_outage_is_ridden_out_and_a_token_ends_the_wait() {
     let began = Instant::now();
     let error = patient.acquire().await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::ServiceUnavailable);
-    // The last failure is that of an attempt at the end.
-    let longest = MINUTE + 2 * line.takes;
+    // This process had the key for long, and leaves it free for a moment. The last attempt is made at the end.
+    let longest = MINUTE + ms(2_000);
     assert!((MINUTE..=longest).contains(&began.elapsed()), "{:?}", began.elapsed());
 }
 

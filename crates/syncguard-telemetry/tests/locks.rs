@@ -165,7 +165,11 @@ async fn a_lock_that_the_store_has_lost_is_told_at_the_next_renewal() {
     assert!(backend.inner().release(stolen).await.unwrap().is_released());
     assert_eq!(guard.lost().await, LossReason::NotHeld);
     let lines = seen.lines(&handle).await;
-    assert_eq!(lines[2..], ["extend fail not-found", "hold fail not-held 10000ms"]);
+    let [extend, hold] = &lines[2..] else { panic!("{lines:?}") };
+    assert_eq!(extend, "extend fail not-found");
+    // A renewal comes up to a 32nd of its interval early, beside others.
+    let held = hold.strip_prefix("hold fail not-held ").and_then(|it| it.strip_suffix("ms"));
+    assert!((9_600..=10_000).contains(&held.unwrap().parse::<u64>().unwrap()), "{hold}");
     drop(guard);
     sleep(SECOND).await;
     assert_eq!(seen.lines(&handle).await, ["release fail not-found"]);

@@ -85,6 +85,12 @@ const NOT_IN: &[(&str, &str, &[Store], &str)] = &[
         &[Etcd, Sqlite],
         "the TypeScript library has no backend for it",
     ),
+    (
+        "production.md",
+        "from, to",
+        &[Firestore, Sqlite],
+        "neither has a server of a release to upgrade",
+    ),
     ("waiting.md", "hand-over", &[Etcd, Sqlite], "`cargo xtask bench waiting` does not measure it"),
 ];
 

@@ -75,7 +75,7 @@ fn postgres_keeps_what_it_has_and_its_open_sessions_answer_late() -> Result<()> 
 fn a_pooler_shares_connections_by_the_transaction_and_comes_back() -> Result<()> {
     let scram = Authentication::Scram;
     let postgres = PostgresServer::builder().authentication(scram).start()?;
-    let method = "SELECT DISTINCT auth_method FROM pg_hba_file_rules";
+    let method = "SELECT DISTINCT auth_method FROM pg_hba_file_rules WHERE type = 'host'";
     assert_eq!(postgres.psql(method)?, "scram-sha-256");
     let mut pooler = PgBouncer::start(&postgres, PoolMode::Transaction)?;
     assert!(pooler.admin("SHOW POOLS")?.contains("|transaction"));

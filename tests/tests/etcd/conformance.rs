@@ -1,15 +1,14 @@
 //! The contract, on one member and on more, behind what etcd itself puts before them, and with users.
-//! The cases about late requests need a seam: see `seams`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use futures_util::future::join_all;
-use syncguard_conformance::{Harness, Suite};
+use syncguard_conformance::{Harness, Late, Suite};
 use syncguard_etcd::{EtcdBackend, EtcdOptions, Fence, Key};
 use syncguard_test_services::etcd::EtcdCluster;
-use tokio::sync::OnceCell;
 
-use crate::etcd::support::{Raw, fresh, narrow, options, shared};
+use crate::etcd::support::{Raw, fresh, options, shared};
+use crate::support::gate::ProxyGate;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_suite_passes() {
@@ -60,7 +59,7 @@ mod long {
         let secret = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(secret.path(), "any bytes").expect("a secret");
         let file = secret.path().display();
-        let token = format!("--auth-token=jwt,priv-key={file},sign-method=HS256,ttl=2s");
+        let token = format!("--auth-token=jwt,priv-key={file},sign-method=HS256,ttl=10s");
         passes(Etcd::with_users(kept(EtcdCluster::builder().flag(token), 1)), AT_ONCE).await;
     }
 }
@@ -70,21 +69,18 @@ async fn passes(harness: Etcd, at_once: usize) {
     assert!(report.is_success(), "{report}");
 }
 
-pub(crate) struct Etcd {
+struct Etcd {
     cluster: &'static EtcdCluster,
     /// Where backends connect to.
     port: u16,
     login: &'static str,
-    pub(crate) prefix: String,
-    /// Given in turn, since each takes some seconds until it knows the members' time.
-    handles: OnceCell<Vec<EtcdBackend>>,
+    prefix: String,
     connected: AtomicUsize,
 }
 
 impl Etcd {
-    pub(crate) fn at(cluster: &'static EtcdCluster, port: u16) -> Self {
-        let (handles, connected) = (OnceCell::new(), AtomicUsize::new(0));
-        Self { cluster, port, login: "", prefix: fresh(), handles, connected }
+    fn at(cluster: &'static EtcdCluster, port: u16) -> Self {
+        Self { cluster, port, login: "", prefix: fresh(), connected: AtomicUsize::new(0) }
     }
 
     fn with_users(cluster: &'static EtcdCluster) -> Self {
@@ -94,16 +90,13 @@ impl Etcd {
 
     async fn backend(&self, port: u16, options: EtcdOptions) -> EtcdBackend {
         let url = format!("etcd://{}127.0.0.1:{port}/{}", self.login, self.prefix);
-        narrow(EtcdBackend::connect_with(&url, options).await.expect("a backend")).await
+        EtcdBackend::connect_with(&url, options).await.expect("a backend")
     }
 
     /// Half of the handles remove expired locks, and half remember no locks, which no case may notice.
-    async fn handles(&self) -> Vec<EtcdBackend> {
-        let handles = (0..32).map(|number| {
-            let options = options().with_cleanup_in_is_locked(number % 2 == 1);
-            self.backend(self.port, options.with_remembered_locks(number / 2 % 2 * 100))
-        });
-        join_all(handles).await
+    fn kind(&self) -> (bool, usize) {
+        let number = self.connected.fetch_add(1, Ordering::Relaxed);
+        (number % 2 == 1, if number % 4 < 2 { 100 } else { 0 })
     }
 }
 
@@ -111,14 +104,34 @@ impl Harness for Etcd {
     type Backend = EtcdBackend;
 
     async fn connect(&self) -> EtcdBackend {
-        let handles = self.handles.get_or_init(|| self.handles()).await;
-        let number = self.connected.fetch_add(1, Ordering::Relaxed);
-        handles[number % handles.len()].clone()
+        let (cleanup, remembered) = self.kind();
+        let options = options().with_cleanup_in_is_locked(cleanup);
+        // A new backend knows the members' time to within a second, and so finds locks over too late for the cases.
+        let options = options.with_remembered_locks(remembered).without_clock_probe();
+        self.backend(self.port, options).await
     }
 
     async fn set_fence_counter(&self, key: &Key, last: Fence) {
         let name = format!("{}/f/{}", self.prefix, key.expose());
         Raw(self.cluster).put(&name, &last.to_string());
+    }
+
+    async fn connect_late(&self) -> Option<Late<EtcdBackend>> {
+        const LIMIT: Duration = Duration::from_secs(4);
+        const SLACK: Duration = Duration::from_millis(500);
+        // A login is a request, too, which the gate takes for the late one.
+        if !self.login.is_empty() {
+            return None;
+        }
+        let (gate, port) = ProxyGate::start(self.port);
+        let (_, remembered) = self.kind();
+        let options = options().with_remembered_locks(remembered).without_clock_probe();
+        let options = options.with_request_timeout(LIMIT).with_operation_timeout(LIMIT);
+        // There is no time for another try, which would go over a new connection.
+        // Without a memory each operation reads first, and its transaction is the late request.
+        let gate = gate.after(u64::from(remembered == 0));
+        let backend = self.backend(port, options).await;
+        Some(Late::new(backend, LIMIT + SLACK, gate))
     }
 
     async fn corrupt(&self, key: &Key) -> bool {

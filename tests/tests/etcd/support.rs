@@ -2,14 +2,13 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64ct::{Base64, Encoding as _};
 use serde_json::{Value, json};
-use syncguard_etcd::contract::{AcquireRequest, Acquired, IsLockedRequest};
+use syncguard_etcd::contract::{AcquireRequest, Acquired};
 use syncguard_etcd::{ClockDrift, EtcdBackend, EtcdOptions, LockBackend as _};
 use syncguard_test_services::etcd::EtcdCluster;
-use syncguard_tests::calls::SOON;
 
 /// A cluster of one member that many tests share. It keeps its data, so prefixes must not clash.
 pub(crate) fn shared() -> &'static EtcdCluster {
@@ -59,19 +58,6 @@ pub(crate) async fn take(backend: &EtcdBackend, key: &str, ttl_ms: u64) -> Acqui
 pub(crate) fn width(backend: &EtcdBackend) -> i64 {
     let bounds = backend.clock_drift().map(ClockDrift::bounds_millis);
     bounds.map_or(i64::MAX, |(lowest, highest)| highest - lowest)
-}
-
-/// A backend that knows the members' time well enough for cases that judge the end of a lock: a new one knows it to within a
-/// second.
-pub(crate) async fn narrow(backend: EtcdBackend) -> EtcdBackend {
-    let began = Instant::now();
-    while width(&backend) > 100 {
-        assert!(began.elapsed() < SOON, "the bounds stay wide");
-        let asked = IsLockedRequest::new("any").expect("a request");
-        let _ = backend.is_locked(asked).await.expect("an answer");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    backend
 }
 
 /// The records of a cluster, over HTTP.

@@ -3,10 +3,11 @@
 //! A channel of tonic is one connection, which all clones of a backend share. After its client's side is cut, the
 //! next call opens another connection, while the proxy keeps the bytes of the first.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result};
-use syncguard_conformance::RequestGate as _;
 use syncguard_firestore::contract::{LookupRequest, ReleaseRequest};
 use syncguard_firestore::{
     AutoExtend, FirestoreBackend, LockBackend as _, LockConfig, LockId, Timestamp, acquire,
@@ -17,43 +18,54 @@ use syncguard_tests::calls::until;
 
 use crate::firestore::operations::release;
 use crate::firestore::support::{Raw, backend, fresh, options, request, shared, take, text};
-use crate::support::gate::ProxyGate;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const HOUR_MS: u64 = 3_600_000;
 
 /// A backend whose commits can be held back, and another backend beside it.
 struct Way {
-    /// Holds back the commit of an acquire, which comes after one read.
-    gate: ProxyGate,
+    proxy: Arc<FaultProxy>,
     ours: FirestoreBackend,
     /// Counts the calls of `ours`.
     calls: Raw,
     other: FirestoreBackend,
     raw: Raw,
+    /// The number of looks at the clock until `ours` is held back; 0 is never.
+    looks: Arc<AtomicUsize>,
     /// A lock of `ours` whose release is sent behind the held request.
     marker: LockId,
 }
 
+/// The number of looks at the clock before an acquire sends its commit.
+const BEFORE_ACQUIRE: usize = 1;
+
 impl Way {
     async fn new() -> Result<Self> {
         let url = fresh();
-        let (gate, port) = ProxyGate::start(shared().port());
-        let calls = Raw::at(&url, port);
-        let ours = calls.backend(&url, &options());
+        let proxy = Arc::new(FaultProxy::start(shared().port())?);
+        let looks = Arc::new(AtomicUsize::new(0));
+        let hook = {
+            let (proxy, looks) = (Arc::clone(&proxy), Arc::clone(&looks));
+            move || {
+                let left = looks
+                    .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+                if left == Ok(1) {
+                    proxy.hold(Hold::Open);
+                }
+                SystemTime::now()
+            }
+        };
+        let calls = Raw::at(&url, proxy.port());
+        let ours = calls.backend(&url, &options().with_store_clock(hook));
         let other = backend(&url).await;
         let marker = take(&ours, "marker", HOUR_MS).await.lock_id;
-        Ok(Self { gate: gate.after(1), ours, calls, other, raw: Raw::new(&url), marker })
-    }
-
-    fn proxy(&self) -> &FaultProxy {
-        &self.gate.proxy
+        Ok(Self { proxy, ours, calls, other, raw: Raw::new(&url), looks, marker })
     }
 
     /// Sends an acquire whose commit is held back, until its sender has given it up. No connection is possible until
     /// `accept`.
     async fn give_up_an_acquire(&self) -> Result<()> {
-        self.gate.hold();
+        self.looks.store(BEFORE_ACQUIRE, Ordering::SeqCst);
         let cut = async {
             self.is_held().await;
             let marker = self.ours.release(ReleaseRequest::new(self.marker));
@@ -61,8 +73,8 @@ impl Way {
                 // Until the proxy has both commits, an error says that nothing was sent.
                 self.is_held_back("locks/k").await;
                 self.is_held_back("locks/marker").await;
-                self.proxy().refuse();
-                self.proxy().sever_clients();
+                self.proxy.refuse();
+                self.proxy.sever_clients();
             };
             tokio::join!(marker, sever).0.err()
         };
@@ -78,18 +90,18 @@ impl Way {
     }
 
     async fn is_held(&self) {
-        until("held", async || self.proxy().held() == 1).await;
+        until("held", async || self.proxy.held() == 1).await;
     }
 
     /// Waits until the commit that writes this document is held.
     async fn is_held_back(&self, document: &str) {
-        until("held back", async || self.proxy().holds_bytes(document.as_bytes())).await;
+        until("held back", async || self.proxy.holds_bytes(document.as_bytes())).await;
     }
 
     /// Lets the store carry out the held requests. The marker is done on return, and the other request then or a
     /// moment later.
     async fn deliver(&self) {
-        assert_eq!(self.proxy().deliver(), 1);
+        assert_eq!(self.proxy.deliver(), 1);
         until("delivered", async || self.raw.get("locks/marker").await.is_none()).await;
         // The store works on the two requests side by side.
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -120,7 +132,7 @@ async fn a_late_acquire_takes_nothing_after_the_clean_up() -> Result<()> {
             let held = take(&way.other, "k", HOUR_MS).await;
             assert!(release(&way.other, held.lock_id).await?.is_released());
         }
-        way.proxy().accept()?;
+        way.proxy.accept()?;
         way.is_settled().await;
         assert_eq!(way.fence().await.as_deref(), Some("000000000000001"), "moved once");
         way.deliver().await;
@@ -136,7 +148,7 @@ async fn a_late_acquire_is_given_back_by_the_clean_up() -> Result<()> {
     way.give_up_an_acquire().await?;
     way.deliver().await;
     until("carried out", async || way.raw.get("locks/k").await.is_some()).await;
-    way.proxy().accept()?;
+    way.proxy.accept()?;
     way.is_settled().await;
     assert!(way.raw.get("locks/k").await.is_none(), "an orphan");
     // The late acquire has moved the counter itself.
@@ -149,24 +161,23 @@ async fn a_late_acquire_is_given_back_by_the_clean_up() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_left_too_early_moves_no_counter_later() -> Result<()> {
     let way = Way::new().await?;
-    for (is_sent, calls) in [(false, 1), (true, 3)] {
+    for (looks, calls) in [(0, 1), (BEFORE_ACQUIRE, 3)] {
         way.calls.calls();
-        if is_sent {
-            way.gate.hold();
-        } else {
-            way.proxy().hold(Hold::Open);
+        way.looks.store(looks, Ordering::SeqCst);
+        if looks == 0 {
+            way.proxy.hold(Hold::Open);
         }
         let acquiring = way.ours.acquire(request("k", HOUR_MS));
         tokio::select! {
             _ = acquiring => anyhow::bail!("an answer to what was held back"),
             () = way.is_held() => {}
         }
-        assert_eq!(way.proxy().deliver(), 1);
+        assert_eq!(way.proxy.deliver(), 1);
         until("all called", async || way.calls.calls_so_far() >= calls).await;
         way.is_settled().await;
         until("gone", async || way.raw.get("locks/k").await.is_none()).await;
         assert_eq!(way.calls.calls(), calls);
-        let fence = is_sent.then_some("000000000000001");
+        let fence = (looks == BEFORE_ACQUIRE).then_some("000000000000001");
         assert_eq!(way.fence().await.as_deref(), fence);
     }
     Ok(())
@@ -176,7 +187,7 @@ async fn what_was_left_too_early_moves_no_counter_later() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_runtime_took_with_it_moves_no_counter_later() -> Result<()> {
     let way = Way::new().await?;
-    way.proxy().hold(Hold::Open);
+    way.proxy.hold(Hold::Open);
     let elsewhere =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let ours = way.ours.clone();
@@ -185,7 +196,7 @@ async fn what_a_runtime_took_with_it_moves_no_counter_later() -> Result<()> {
     elsewhere.shutdown_background();
     assert!(waiting.await.is_err());
     until("left", async || way.ours.client_state().clean_up().waiting() == 1).await;
-    assert_eq!(way.proxy().deliver(), 1);
+    assert_eq!(way.proxy.deliver(), 1);
     // In a live runtime, another lock waits for its release as well.
     drop(try_acquire(&way.ours, "other").await?.acquired().context("a free key")?);
     way.is_settled().await;
@@ -200,15 +211,15 @@ async fn a_late_renewal_does_not_shorten_what_its_guard_relies_on() -> Result<()
     let config =
         LockConfig::new("k").with_ttl(Duration::from_secs(15)).with_auto_extend(AutoExtend::new());
     let mut guard = acquire(&way.ours, config).await?;
-    way.proxy().hold(Hold::Open);
+    way.proxy.hold(Hold::Open);
     way.is_held_back("locks/k").await;
     // The renewal is resent over another connection, and the longer extend follows it.
-    way.proxy().sever_clients();
+    way.proxy.sever_clients();
     assert!(guard.extend(HOUR).await?.is_extended());
     assert!(guard.valid_for() > HOUR / 2);
     assert_eq!(way.expiry().await?, guard.expires_at());
     let version = way.raw.update_time("locks/k").await;
-    assert_eq!(way.proxy().deliver(), 1);
+    assert_eq!(way.proxy.deliver(), 1);
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(way.expiry().await?, guard.expires_at());
     assert_eq!(way.raw.update_time("locks/k").await, version);

@@ -6,7 +6,6 @@ mod read;
 mod write;
 
 use std::fmt;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -137,7 +136,11 @@ impl<B: LockBackend> RwLock<B> {
     /// Safe: dropping the future leaves no lock behind.
     pub async fn read(&self) -> Result<ReadGuard<B>, LockError> {
         self.key()?;
-        unless_cancelled(&self.config, pin!(self.wait_to_read())).await
+        if let Some(share) = self.process.join() {
+            return Ok(ReadGuard::new(share));
+        }
+        let mut wait = Box::pin(self.wait_to_read());
+        unless_cancelled(&self.config, wait.as_mut()).await
     }
 
     async fn wait_to_read(&self) -> Result<ReadGuard<B>, LockError> {
