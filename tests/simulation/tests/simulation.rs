@@ -173,8 +173,11 @@ fn late_messages_alone_break_nothing() {
         for seed in 1..=either(1, 4) {
             let flaw = Some(Flaw::SettledTooSoon);
             let plan = Plan { flaw, keys: 8, ..Plan::new(store, seed, 3_000) };
-            let first = run(&plan, |_| {}).violations.first().map(ToString::to_string);
-            assert_eq!(first, None, "{store:?}, seed {seed}");
+            let outcome = run(&plan, |_| {});
+            // A signal that is lost costs a waiter up to five seconds, and with these odds many are.
+            let mut broken =
+                outcome.violations.iter().filter(|it| it.invariant != Invariant::BackInTime);
+            assert!(broken.next().is_none(), "{store:?}, seed {seed}: {:?}", outcome.violations);
         }
     }
 }
