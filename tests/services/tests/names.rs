@@ -88,7 +88,7 @@ const NOT_IN: &[(&str, &str, &[Store], &str)] = &[
     (
         "production.md",
         "from, to",
-        &[Firestore, Sqlite],
+        &[Store::Firestore, Sqlite],
         "neither has a server of a release to upgrade",
     ),
     ("waiting.md", "hand-over", &[Etcd, Sqlite], "`cargo xtask bench waiting` does not measure it"),
