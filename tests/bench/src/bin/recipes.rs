@@ -80,7 +80,8 @@ async fn contest(
     for process in 0..processes {
         let backend = RedisBackend::connect(&server.url()).await?;
         let key = format!("bench:waiting:{processes}:{waiters}");
-        let semaphore = Semaphore::new(backend, LockConfig::new(key).with_acquisition(patient), PERMITS);
+        let semaphore =
+            Semaphore::new(backend, LockConfig::new(key).with_acquisition(patient), PERMITS);
         let share = Arc::new(AtomicU64::new(0));
         shares.push(Arc::clone(&share));
         for _ in (process..waiters + PERMITS as usize).step_by(processes) {
