@@ -480,6 +480,7 @@ async fn processes_with_different_numbers_are_safe() {
 }
 
 /// The state of a process.
+#[expect(clippy::large_enum_variant, reason = "three of them live at a time")]
 enum Use {
     Nothing,
     Read(ReadGuard<MemoryBackend>),

@@ -132,7 +132,7 @@ async fn extends_of_one_moment_go_together_unless_an_index_makes_that_slow() -> 
             let row = admin.query_one(sql, &[&tables.locks]).await?;
             let [updates, hot] = [0, 1].map(|column| row.get::<_, i64>(column));
             let are_cheap = 100 * hot >= 95 * updates;
-            Ok(updates >= 2 * LOCKS as i64 && are_cheap != is_indexed)
+            Ok(updates >= 2 * i64::try_from(LOCKS)? && are_cheap != is_indexed)
         })
         .await?;
     }
