@@ -1,4 +1,4 @@
-//! Puts the servers of the [catalogue](crate::catalogue) into a folder. Nothing is installed into the system.
+//! Puts the servers of the [`catalogue`] into a folder. Nothing is installed into the system.
 
 use std::env;
 use std::fs;
