@@ -222,6 +222,16 @@ async fn an_outage_is_ridden_out_and_a_token_ends_the_wait() {
     sleep(ms(500)).await;
     token.cancel();
     assert_eq!(waiting.await.unwrap().unwrap_err().code(), ErrorCode::Aborted);
+
+    // After an outage, the time to wait begins anew.
+    let waiting = waiter(&patient);
+    line.cut(true);
+    sleep(MINUTE / 2).await;
+    line.cut(false);
+    let over = Instant::now();
+    let error = waiting.await.unwrap().unwrap_err();
+    assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
+    assert!(error.message().contains("the limit is 5s") && over.elapsed() <= ms(5_100), "{error}");
     drop(permit);
 
     line.cut(true);

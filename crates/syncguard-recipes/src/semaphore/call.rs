@@ -89,7 +89,8 @@ impl<'a, B: LockBackend> Call<'a, B> {
         Err(self.all_held())
     }
 
-    /// Tries each slot once, and again after a failure that is ridden out. An outage is no wait.
+    /// Tries each slot once, and again after a failure that is ridden out. Then the caller has the whole limit anew, as with
+    /// any lock.
     async fn try_through_outage(&mut self) -> Result<Option<Permit<B>>, LockError> {
         loop {
             let error = match self.try_slots().await {
@@ -98,9 +99,8 @@ impl<'a, B: LockBackend> Call<'a, B> {
             };
             let was_answered = std::mem::take(&mut self.was_answered);
             let Some(pause) = self.outage.pause(&error, was_answered) else { return Err(error) };
-            let began = Instant::now();
             sleep(pause).await;
-            self.limit = self.limit.saturating_add(began.elapsed());
+            self.began = Instant::now();
         }
     }
 
