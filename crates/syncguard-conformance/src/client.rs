@@ -158,8 +158,7 @@ impl Client {
     }
 
     pub(crate) async fn extend(&self, lock_id: LockId, ttl: Duration) -> Checked<ExtendResult> {
-        let request = ExtendRequest::new(lock_id, ttl)?;
-        answer("extend", self.backend.extend(request).await)
+        self.send_extend(ExtendRequest::new(lock_id, ttl)?).await
     }
 
     pub(crate) async fn extend_expecting(
@@ -168,8 +167,7 @@ impl Client {
         ttl: Duration,
         expected: Timestamp,
     ) -> Checked<ExtendResult> {
-        let request = ExtendRequest::new(lock_id, ttl)?.with_expected_expiry(expected);
-        answer("extend", self.backend.extend(request).await)
+        self.send_extend(ExtendRequest::new(lock_id, ttl)?.with_expected_expiry(expected)).await
     }
 
     /// As [`extend_expecting`](Self::extend_expecting), together with others of the same moment.
@@ -180,7 +178,11 @@ impl Client {
         expected: Timestamp,
     ) -> Checked<ExtendResult> {
         let request = ExtendRequest::new(lock_id, ttl)?.with_expected_expiry(expected);
-        answer("extend", self.backend.extend(request.with_others(true)).await)
+        self.send_extend(request.with_others(true)).await
+    }
+
+    async fn send_extend(&self, request: ExtendRequest) -> Checked<ExtendResult> {
+        answer("extend", self.backend.extend(request).await)
     }
 
     /// Extends a lock that must be live, and returns its new expiry.

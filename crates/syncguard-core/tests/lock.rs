@@ -47,7 +47,7 @@ async fn the_work_runs_under_the_lock_and_its_result_comes_back_untouched() {
     assert!(!is_locked(&backend, KEY).await);
 }
 
-/// What a program's own error looks like.
+/// A program's own error.
 #[derive(Debug)]
 enum Failed {
     Lock(LockError),

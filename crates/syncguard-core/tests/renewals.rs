@@ -118,7 +118,7 @@ async fn a_guard_that_goes_in_the_middle_of_a_batch_harms_no_other() {
     let mut guards = hold_more(&backend).await;
     (backend.on_batch().before, backend.on_batch().after) = (ms(500), ms(500));
     for is_dropped in [true, false] {
-        // All of them are in the batch, and the first has begun it.
+        // The batch has all of them, and the first has begun it.
         while backend.take_batches().is_empty() {
             sleep(ms(1)).await;
         }

@@ -31,10 +31,10 @@ const MOST_AT_ONCE: usize = 16;
 /// them is held, those behind it are given back, and it is waited for. So a caller that waits holds only keys that come
 /// before. Locks with a [minimum hold](LockConfig::with_min_hold) are asked for one by one.
 ///
-/// All locks are kept alive: a configuration without a plan gets [`AutoExtend::new`](syncguard_core::AutoExtend::new). The longest time limit among the
-/// configurations is the limit for all of the waiting: for the time in which others hold a lock of the set, and not for
-/// requests for locks that are free. A lock whose configuration has no retries is not waited for. Put a cancellation token
-/// into each configuration, because each lock may have to be waited for.
+/// The set keeps its locks alive: a configuration without a plan gets [`AutoExtend::new`](syncguard_core::AutoExtend::new).
+/// The longest time limit among the configurations is the limit for all of the waiting: for the time in which others hold a
+/// lock of the set, and not for requests for locks that are free. A lock whose configuration has no retries is not waited
+/// for. Put a cancellation token into each configuration, because each lock may have to be waited for.
 ///
 /// ```
 /// use syncguard_core::{LockBackend, LockError};

@@ -15,7 +15,7 @@ mod report;
 pub mod sorted;
 
 pub use commands::Counter;
-pub use cycles::{Table, Way, cycle};
+pub use cycles::{Table, Way, cycle, median};
 pub use locks::Lock;
 pub use options::Options;
 pub use report::{Report, folder};

@@ -108,7 +108,7 @@ async fn a_lock_leaves_nothing_but_its_counter() -> Result<()> {
     Ok(())
 }
 
-/// The vectors of the guide's page "The stored records".
+/// The vectors of the page `vectors/records.md`.
 #[tokio::test]
 async fn ours_are_those_of_the_page() -> Result<()> {
     let prefix = fresh();

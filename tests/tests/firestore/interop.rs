@@ -151,7 +151,7 @@ async fn ours_are_what_theirs_are() -> Result<()> {
     Ok(())
 }
 
-/// The vectors of the guide's page "The stored records".
+/// The vectors of the page `vectors/records.md`.
 #[tokio::test]
 async fn ours_are_those_of_the_page() -> Result<()> {
     let url = fresh();

@@ -95,7 +95,7 @@ async fn our_records_look_like_theirs() -> Result<()> {
     Ok(())
 }
 
-/// The vectors of the guide's page "The stored records".
+/// The vectors of the page `vectors/records.md`.
 #[tokio::test]
 async fn our_records_are_those_of_the_page() -> Result<()> {
     let fixture = Fixture::new().await?;

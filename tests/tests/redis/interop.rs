@@ -217,7 +217,7 @@ async fn ours_have_their_names_and_their_fields() -> Result<()> {
     Ok(())
 }
 
-/// The vectors of the guide's page "The stored records".
+/// The vectors of the page `vectors/records.md`.
 #[tokio::test]
 async fn ours_are_those_of_the_page() -> Result<()> {
     let server = RedisServer::start()?;

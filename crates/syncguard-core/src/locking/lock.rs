@@ -55,11 +55,12 @@ where
     let guard = acquire(backend, config).await?;
     let held = guard.held();
     let ended = held.or_lost(work(held.clone())).await;
-    let failure = held.extend_error();
     guard.finish().await;
     ended.unwrap_or_else(|reason| {
-        let lost = LockError::from(reason).with_key(&key).with_lock_id(held.lock_id());
-        let lost = if let Some(failure) = &failure { lost.with_source(failure) } else { lost };
+        let mut lost = LockError::from(reason).with_key(&key).with_lock_id(held.lock_id());
+        if let Some(failure) = held.extend_error() {
+            lost = lost.with_source(&failure);
+        }
         Err(lost.into())
     })
 }

@@ -104,8 +104,8 @@ impl<B: LockBackend> RwLock<B> {
         Self { backend, slots, config, process: Arc::new(Process::new()), first }
     }
 
-    /// The key, if all arguments are good.
-    fn key(&self) -> Result<&Key, LockError> {
+    /// Reports the first bad argument.
+    fn check(&self) -> Result<(), LockError> {
         self.config.check()?;
         counts_no_retries(&self.config, "a read/write lock")?;
         if self.config.min_hold().is_some() {
@@ -113,9 +113,7 @@ impl<B: LockBackend> RwLock<B> {
                 "a read/write lock has no minimum hold: its gate is given back at once",
             ));
         }
-        let key = self.config.key()?;
-        keys::check(key, self.slots)?;
-        Ok(key)
+        keys::check(self.config.key()?, self.slots)
     }
 
     /// Begins to read. Waits while a writer writes, or waits at the gate.
@@ -135,7 +133,7 @@ impl<B: LockBackend> RwLock<B> {
     ///
     /// Safe: dropping the future leaves no lock behind.
     pub async fn read(&self) -> Result<ReadGuard<B>, LockError> {
-        self.key()?;
+        self.check()?;
         if let Some(share) = self.process.join() {
             return Ok(ReadGuard::new(share));
         }
@@ -172,7 +170,7 @@ impl<B: LockBackend> RwLock<B> {
     ///
     /// Safe: dropping the future leaves no lock behind.
     pub async fn try_read(&self) -> Result<TryAcquired<ReadGuard<B>>, LockError> {
-        self.key()?;
+        self.check()?;
         if let Some(share) = self.process.join() {
             return Ok(TryAcquired::Acquired(ReadGuard::new(share)));
         }
@@ -220,7 +218,7 @@ impl<B: LockBackend> RwLock<B> {
         &self,
         began: Option<Instant>,
     ) -> Result<Option<WriteGuard<B>>, LockError> {
-        self.key()?;
+        self.check()?;
         self.process.refuse_upgrade()?;
         let _waiting = Arc::clone(&self.process.writers);
         let Some((gate, limit)) = self.gate(began).await? else { return Ok(None) };
@@ -281,7 +279,7 @@ impl<B: LockBackend> RwLock<B> {
             match self.slot(slot, None).await {
                 Ok(None) => {}
                 // The waits ride it out.
-                Err(_) if limit.is_some() && !self.config.ride_out().is_zero() => break,
+                Err(_) if self.rides_out(limit) => break,
                 taken => return taken,
             }
         }
@@ -289,6 +287,11 @@ impl<B: LockBackend> RwLock<B> {
         let limit = WaitLimit { last_answer: sent.elapsed(), ..limit };
         let waits = (0..self.slots).map(|slot| Box::pin(self.wait_for_slot(slot, limit)));
         select_ok(waits).await.map(|(taken, _)| Some(taken))
+    }
+
+    /// Whether a caller with this limit goes on after a failure of its first try.
+    fn rides_out(&self, limit: Limit) -> bool {
+        limit.is_some() && !self.config.ride_out().is_zero()
     }
 
     /// This slot. It is waited for only if it is not free, so that the limit cuts off no request for a free slot.
@@ -304,7 +307,7 @@ impl<B: LockBackend> RwLock<B> {
             Ok(TryAcquired::Acquired(guard)) => return Ok(Some((slot, guard))),
             Ok(TryAcquired::Busy(_)) => {}
             // The wait rides it out.
-            Err(_) if limit.is_some() && !self.config.ride_out().is_zero() => {}
+            Err(_) if self.rides_out(limit) => {}
             Err(error) => return Err(error),
         }
         let Some(limit) = limit else { return Ok(None) };

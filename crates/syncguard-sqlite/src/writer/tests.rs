@@ -1,4 +1,4 @@
-//! What a writer answers when it was stopped, and when its file is gone.
+//! A writer that was stopped, and one whose file is gone.
 
 use std::path::Path;
 use std::sync::mpsc::channel;

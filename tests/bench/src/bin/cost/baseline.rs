@@ -10,7 +10,7 @@ use crate::probe::Probe;
 /// The state with which the targets compare.
 pub(crate) const BASELINE: &str = "a88b9821";
 
-/// What is built with the other state, and its place there: a program, and the libraries that it needs.
+/// A program and the libraries that it needs, which are built with the other state, and their place there.
 const OURS: [[&str; 2]; 3] = [
     ["Cargo.toml", "Cargo.toml"],
     ["Cargo.lock", "Cargo.lock"],
@@ -35,7 +35,7 @@ pub(crate) fn build(commit: &str) -> Result<Probe> {
     }
     for [file, place] in OURS {
         let (file, place) = (bench.join(file), tree.join("tests/bench").join(place));
-        // What has not changed is not built again.
+        // An unchanged file is not built again.
         if std::fs::read(&place).ok() != std::fs::read(&file).ok() {
             std::fs::copy(file, place)?;
         }

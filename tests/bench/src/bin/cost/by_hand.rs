@@ -1,4 +1,4 @@
-//! What users write by hand, and what they get without a fence.
+//! The locks that users write by hand, without a fence.
 
 use std::time::Duration;
 

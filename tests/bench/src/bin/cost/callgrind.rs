@@ -39,7 +39,7 @@ pub(crate) async fn of_one(
             let port = ports::free()?;
             let mut command = Command::new("valgrind");
             command.args(words(folder.path())).arg("redis-server").arg("--dir").arg(folder.path());
-            // What the server does by time is seldom.
+            // The server's work by time is seldom.
             command.args(["--save", "", "--hz", "1", "--port", &port.to_string()]);
             let log = folder.path().join("log");
             let mut server = ServerProcess::spawn("redis-server under valgrind", command, &log)?;

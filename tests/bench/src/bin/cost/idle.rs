@@ -1,4 +1,4 @@
-//! What locks cost that are held, and those that are waited for, while nothing happens.
+//! The cost of locks that are held or waited for while nothing happens.
 
 use anyhow::Result;
 

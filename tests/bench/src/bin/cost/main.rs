@@ -49,7 +49,7 @@ async fn main() -> Result<()> {
         commit => probes.insert(0, baseline::build(commit)?),
     }
     let mut figures = Figures::new(probes.len());
-    // What was measured before a failure is printed as well.
+    // The figures from before a failure are printed as well.
     let measured = measure(&options, &probes, size, &mut figures).await;
     let report = figures.print();
     measured?;

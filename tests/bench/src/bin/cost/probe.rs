@@ -19,7 +19,7 @@ pub(crate) struct Job {
     pub(crate) seconds: f64,
 }
 
-/// What the work cost the process.
+/// The process's cost of the work.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct Cost {
     pub(crate) seconds: f64,

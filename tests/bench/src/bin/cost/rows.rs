@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
-use syncguard_bench::Report;
+use syncguard_bench::{Report, median};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum What {
@@ -162,9 +162,7 @@ impl Figures {
 
     pub(crate) fn get(&self, state: usize, store: &str, what: What) -> Option<f64> {
         let (_, all) = self.0[state].iter().find(|(row, _)| **row == (store, what))?;
-        let mut all = all.clone();
-        all.sort_by(f64::total_cmp);
-        all.get(all.len() / 2).copied()
+        Some(median(all.iter().copied()))
     }
 
     /// Prints each figure, and compares it with its bound.

@@ -1,4 +1,4 @@
-//! What an operation costs.
+//! The cost of an operation.
 
 use anyhow::{Context as _, Result};
 use syncguard_test_services::wait;
@@ -97,7 +97,7 @@ async fn renewals(
     Ok(((after - before) / count as f64, counted.1 / counted.0))
 }
 
-/// What a guard costs over the backend, in memory.
+/// The cost of a guard over its backend, in memory.
 pub(crate) async fn guard(probes: &[Probe], size: Size, figures: &mut Figures) -> Result<()> {
     for _ in 0..size.rounds {
         for (state, probe) in probes.iter().enumerate() {
