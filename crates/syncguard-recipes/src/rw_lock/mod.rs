@@ -15,8 +15,8 @@ use syncguard_core::authoring::as_recipe;
 use syncguard_core::authoring::pause::random_part;
 use syncguard_core::contract::Holder;
 use syncguard_core::{
-    Contention, ErrorCode, Key, LockBackend, LockConfig, LockError, LockGuard, TryAcquired,
-    acquire, try_acquire,
+    Contention, ErrorCode, LockBackend, LockConfig, LockError, LockGuard, TryAcquired, acquire,
+    try_acquire,
 };
 use tokio::time::Instant;
 
