@@ -340,6 +340,7 @@ async fn an_outage_is_ridden_out_and_a_token_ends_the_wait() {
     let config = LockConfig::new(KEY).with_ride_out(MINUTE).with_cancellation(token.clone());
     let lock = RwLock::new(line.clone(), config, SLOTS);
     for writes in [false, true] {
+        let reader = process(&store).read().await.unwrap();
         line.cut(true);
         let (waiting, lock) = (lock.clone(), lock.clone());
         let waiting = tokio::spawn(async move {
@@ -347,6 +348,9 @@ async fn an_outage_is_ridden_out_and_a_token_ends_the_wait() {
         });
         sleep(MINUTE / 2).await;
         line.cut(false);
+        // The limit does not count the outage.
+        sleep(ms(2_000)).await;
+        drop(reader);
         waiting.await.unwrap().unwrap();
         drop(lock);
     }

@@ -351,8 +351,11 @@ impl<B: LockBackend> RwLock<B> {
         // The gate is waited for first, and so it has the whole limit.
         let gate = Box::pin(acquire(&self.backend, config)).await?;
         let whole = self.config.acquisition().timeout;
+        let limit = WaitLimit { whole, left: whole, last_answer: Duration::ZERO };
         let left = whole.saturating_sub(began.elapsed());
-        Ok(Some((gate, Some(WaitLimit { whole, left, last_answer: Duration::ZERO }))))
+        // After an outage that was ridden out, the caller has the whole limit anew, as with any lock.
+        let is_anew = left.is_zero() && self.rides_out(Some(limit));
+        Ok(Some((gate, Some(if is_anew { limit } else { WaitLimit { left, ..limit } }))))
     }
 }
 
