@@ -1,6 +1,7 @@
 //! The project's own rules that no lint checks.
 
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Result, bail};
 
@@ -19,6 +20,12 @@ pub(super) fn check() -> Result<()> {
     let mut broken = Vec::new();
     for path in files(&["*.rs"])? {
         broken.extend(broken_in(&path, &fs::read_to_string(root().join(&path))?));
+    }
+    for path in files(&["*.md"])? {
+        let folder = root().join(&path).parent().map(Path::to_owned).unwrap_or_default();
+        let text = fs::read_to_string(root().join(&path))?;
+        let dead = linked_files(&text).filter(|file| !folder.join(file).exists());
+        broken.extend(dead.map(|file| format!("{path}: there is no file {file}")));
     }
     if !broken.is_empty() {
         bail!("{}", broken.join("\n"));
@@ -47,6 +54,12 @@ fn broken_in(path: &str, text: &str) -> Vec<String> {
     broken
 }
 
+/// The files that a page in Markdown links to. Links with a colon lead to other sites or to items of the documentation.
+fn linked_files(text: &str) -> impl Iterator<Item = &str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#', ' ']).next());
+    targets.filter(|target| target.contains(['.', '/']) && !target.contains([':', '"', '\n']))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,5 +78,11 @@ mod tests {
         ] {
             assert_eq!(broken_in(path, &text).len(), found, "{path} {text}");
         }
+    }
+
+    #[test]
+    fn finds_the_files_of_links() {
+        let text = "[a](b.md#c), [d](../e/f), [g](https://h.example/i), [j](crate::k), [l](#m), [n](LockGuard::drop)";
+        assert_eq!(linked_files(text).collect::<Vec<_>>(), ["b.md", "../e/f"]);
     }
 }
