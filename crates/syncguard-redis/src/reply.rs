@@ -34,12 +34,13 @@ pub(crate) fn refused_at(answer: &Value) -> Option<Timestamp> {
     pair(answer).filter(|(code, _)| *code == LATE).map(|(_, time)| time)
 }
 
-/// Reads the answer to `TIME`: seconds, and the microseconds of the current second.
+/// Reads the answer to `TIME`: seconds, and the microseconds of the current second. Envoy 1.40 answers by itself, and its
+/// second number has the seconds as well.
 pub(crate) fn time(answer: &Value) -> Option<Timestamp> {
     let Value::Array(parts) = answer else { return None };
     let [seconds, micros] = parts.as_slice() else { return None };
     let (seconds, micros) = (seconds.as_u64()?, micros.as_u64()?);
-    Timestamp::from_millis(seconds.checked_mul(1000)?.checked_add(micros / 1000)?).ok()
+    Timestamp::from_millis(seconds.checked_mul(1000)?.checked_add(micros % 1_000_000 / 1000)?).ok()
 }
 
 /// The answer to an acquire.
@@ -326,6 +327,15 @@ mod tests {
         for answer in [grant.clone(), Value::Array(vec![REPEATED.into(), grant])] {
             assert!(acquired(answer.clone(), other).unwrap().result.is_acquired());
             assert!(acquired(answer, own).unwrap_err().is_outcome_unknown());
+        }
+    }
+
+    /// Otherwise the deadline of the first write would be in the year 2083.
+    #[test]
+    fn the_time_of_a_proxy_is_the_same_time() {
+        for micros in ["141288", "1795866162141288"] {
+            let answer = Value::Array(vec!["1795866162".into(), micros.into()]);
+            assert_eq!(time(&answer).map(Timestamp::as_millis), Some(1_795_866_162_141));
         }
     }
 }
