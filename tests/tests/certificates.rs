@@ -11,7 +11,7 @@ use syncguard::{DynBackend, ErrorCode, ExtendResult, LockBackend as _, LockError
 use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::ports;
 use syncguard_test_services::postgres::PostgresServer;
-use syncguard_test_services::redis::{RedisServer, Sentinel};
+use syncguard_test_services::redis::{RedisBuilder, RedisCluster, RedisServer, Sentinel};
 use syncguard_tests::calls::{until, watch};
 use tempfile::TempDir;
 
@@ -149,6 +149,21 @@ fn settings_of_redis(files: &Files) -> [(String, String); 3] {
         .map(|(setting, name)| (format!("tls-{setting}"), files.path(name)))
 }
 
+/// Takes these files, and ends the connections of clients.
+fn reload_redis(server: &RedisServer, files: &Files) -> Result<()> {
+    let settings = settings_of_redis(files);
+    let mut command = vec!["CONFIG", "SET"];
+    command.extend(settings.iter().flat_map(|(setting, path)| [&**setting, path]));
+    assert_eq!(server.cli(&command)?.trim(), "OK");
+    server.cli(&["CLIENT", "KILL", "TYPE", "normal"])?;
+    Ok(())
+}
+
+fn redis_with_tls(files: &Files, port: u16) -> RedisBuilder {
+    let lines = lines_of_redis(files, port);
+    lines.iter().fold(RedisServer::builder(), |server, line| server.config(line))
+}
+
 /// Lines of configuration for a port with TLS, whose clients show a certificate.
 fn lines_of_redis(files: &Files, port: u16) -> Vec<String> {
     let files = settings_of_redis(files).map(|(setting, path)| format!("{setting} {path}"));
@@ -159,31 +174,38 @@ fn lines_of_redis(files: &Files, port: u16) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locks_on_redis_outlive_their_certificates() -> Result<()> {
     let (files, port) = (Files::new()?, ports::free()?);
-    let mut builder = RedisServer::builder();
-    for line in lines_of_redis(&files, port) {
-        builder = builder.config(&line);
+    let server = redis_with_tls(&files, port).start()?;
+    let serve = |files: &Files| reload_redis(&server, files);
+    goes_on(&format!("rediss://localhost:{port}"), &files, serve).await
+}
+
+/// The URL names one node, and the driver asks it for the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_on_a_cluster_of_redis_outlive_their_certificates() -> Result<()> {
+    let (files, ports) = (Files::new()?, [ports::free()?, ports::free()?, ports::free()?]);
+    let node = |port| redis_with_tls(&files, port).config("tls-cluster yes");
+    let cluster = RedisCluster::start_nodes(3, ports.map(node).into())?;
+    let url = format!("rediss-cluster://127.0.0.1:{}", ports[0]);
+    let backend = open(&files.showing(&url, &files)).await?;
+    for number in 0..30 {
+        let key = format!("key-{number}");
+        let held = take(&backend, &key).await?;
+        until("a watch", async || watch(&backend, &key).await.is_some()).await;
+        assert!(extends(&backend, &held).await);
     }
-    let server = builder.start()?;
-    goes_on(&format!("rediss://localhost:{port}"), &files, |files| {
-        let settings = settings_of_redis(files);
-        let mut command = vec!["CONFIG", "SET"];
-        command.extend(settings.iter().flat_map(|(setting, path)| [&**setting, path]));
-        assert_eq!(server.cli(&command)?.trim(), "OK");
-        server.cli(&["CLIENT", "KILL", "TYPE", "normal"])?;
-        Ok(())
-    })
-    .await
+    for node in cluster.nodes() {
+        assert_ne!(node.cli(&["DBSIZE"])?, "0");
+    }
+    let serve =
+        |files: &Files| cluster.nodes().iter().try_for_each(|node| reload_redis(node, files));
+    goes_on(&url, &files, serve).await
 }
 
 /// The Sentinels are shown the certificate, and the master that they name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_certificate_is_shown_to_sentinels() -> Result<()> {
     let (files, ports) = (Files::new()?, [ports::free()?, ports::free()?]);
-    let mut master = RedisServer::builder();
-    for line in lines_of_redis(&files, ports[0]) {
-        master = master.config(&line);
-    }
-    let master = master.start()?;
+    let master = redis_with_tls(&files, ports[0]).start()?;
     let mut lines = lines_of_redis(&files, ports[1]);
     lines.push("tls-replication yes".to_owned());
     let _sentinel = Sentinel::start_with(&master, ports[0], 1, &lines)?;

@@ -78,8 +78,8 @@ impl Connection {
         self.silent.store(true, Ordering::SeqCst);
     }
 
-    pub(super) fn mark(&self, on: bool) {
-        lock(&self.gate).mark(on);
+    pub(super) fn hold_from(&self, flight: Option<u64>) {
+        lock(&self.gate).hold_from(flight);
     }
 
     pub(super) fn holds(&self) -> bool {
@@ -138,8 +138,9 @@ impl Connection {
             return;
         }
         let mut gate = lock(&self.gate);
-        if !gate.keeps(bytes) {
-            lock(&self.shared.counters).bytes_to_server += bytes.len() as u64;
+        let mut counters = lock(&self.shared.counters);
+        if !gate.keeps(counters.flights, bytes) {
+            counters.bytes_to_server += bytes.len() as u64;
             gate.pass(Chunk::after(faults.to_server, bytes));
         }
     }
