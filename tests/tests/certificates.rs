@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use syncguard::contract::{AcquireRequest, Acquired, ExtendRequest, ReleaseRequest};
+use syncguard::contract::{
+    AcquireRequest, Acquired, ExtendRequest, IsLockedRequest, ReleaseRequest,
+};
 use syncguard::{DynBackend, ErrorCode, ExtendResult, LockBackend as _, LockError, connect};
 use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::ports;
-use syncguard_test_services::postgres::PostgresServer;
+use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 use syncguard_test_services::redis::{RedisBuilder, RedisCluster, RedisServer, Sentinel};
 use syncguard_tests::calls::{until, watch};
 use tempfile::TempDir;
@@ -203,7 +205,7 @@ async fn locks_on_a_cluster_of_redis_outlive_their_certificates() -> Result<()> 
 
 /// The Sentinels are shown the certificate, and the master that they name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_certificate_is_shown_to_sentinels() -> Result<()> {
+async fn sentinels_of_redis_are_shown_the_certificate() -> Result<()> {
     let (files, ports) = (Files::new()?, [ports::free()?, ports::free()?]);
     let master = redis_with_tls(&files, ports[0]).start()?;
     let mut lines = lines_of_redis(&files, ports[1]);
@@ -242,6 +244,37 @@ async fn locks_on_postgresql_outlive_their_certificates() -> Result<()> {
     };
     serve(&files)?;
     goes_on(&url, &files, serve).await
+}
+
+/// PostgreSQL takes such a request without a certificate, and `PgBouncer` does not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pgbouncer_is_shown_the_certificate_of_a_request_to_cancel() -> Result<()> {
+    let (server, files) = (PostgresServer::start()?, Files::new()?);
+    connect(&format!("{}?setup_schema=true", server.url())).await?;
+    // No session ends the statement by itself.
+    server.psql("ALTER DATABASE postgres SET lock_timeout = '1h'")?;
+    server.psql("ALTER DATABASE postgres SET statement_timeout = '1h'")?;
+    let mut lines = vec!["client_tls_sslmode = allow".to_owned()];
+    for (setting, name) in [("ca", "ca"), ("cert", "server"), ("key", "server-key")] {
+        // It runs as another user.
+        fs::set_permissions(files.path(name), fs::Permissions::from_mode(0o644))?;
+        lines.push(format!("client_tls_{setting}_file = {}", files.path(name)));
+    }
+    fs::set_permissions(files.0.path(), fs::Permissions::from_mode(0o755))?;
+    let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+    let pooler = PgBouncer::start_with(&server, PoolMode::Session, &lines)?;
+    pooler.admin("SET client_tls_sslmode = 'verify-ca'")?;
+
+    let url = pooler.url().replace("127.0.0.1", "localhost");
+    let options = "sslmode=require&statement_timeout_ms=500&signals=false";
+    let backend = open(&format!("{}&{options}", files.showing(&url, &files))).await?;
+    let locker = crate::postgres::support::connect(&server.url()).await;
+    locker.batch_execute("BEGIN; LOCK TABLE syncguard_locks IN ACCESS EXCLUSIVE MODE").await?;
+    let error = backend.is_locked(IsLockedRequest::new("k")?).await.err().context("an error")?;
+    assert_eq!(error.code(), ErrorCode::NetworkTimeout, "{error:?}");
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    until("a cancelled statement", async || server.psql(waiting).unwrap() == "0").await;
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
