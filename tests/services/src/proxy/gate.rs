@@ -61,11 +61,13 @@ impl Gate {
         self.ended
     }
 
-    /// Returns whether these bytes of a flight are held.
-    pub(super) fn keeps(&mut self, flight: u64, bytes: &[u8]) -> bool {
+    /// Returns whether these bytes are held. Bytes of no flight are held only behind others.
+    pub(super) fn keeps(&mut self, flight: Option<u64>, bytes: &[u8]) -> bool {
         if let Some(held) = &mut self.held {
             held.extend_from_slice(bytes);
-        } else if self.requests.is_some() && self.from.take_if(|from| *from <= flight).is_some() {
+        } else if self.requests.is_some()
+            && self.from.take_if(|from| Some(*from) <= flight).is_some()
+        {
             self.held = Some(bytes.to_vec());
             self.caught = true;
         }

@@ -28,7 +28,8 @@ impl FaultProxy {
     /// cancels the request when both are delivered. Call [`sever_clients`](Self::sever_clients) before that to keep
     /// only the request.
     ///
-    /// The proxy knows nothing of requests: an acknowledgement of HTTP/2 or the start of a session are bytes, too.
+    /// The proxy knows nothing of requests: the start of a session are bytes, too. Only HTTP/2's own frames are not held,
+    /// unless behind others.
     ///
     /// A connection is open when the proxy has accepted it. A client can be sure of that only
     /// after it got an answer.

@@ -51,6 +51,10 @@ fn a_request_behind_others_is_held_at_its_first_byte() {
         assert_eq!(client.ask(free), free);
         assert_eq!(next(&got), line(free.trim_end()));
     }
+    // A ping of HTTP/2 is no request.
+    let ping = "\0\0\u{8}\u{6}\0\0\0\0\0 a ping\n";
+    client.send(ping);
+    assert_eq!(next(&got), line(ping.trim_end()));
     client.send("write\n");
     wait_for_held(&proxy, 1);
     nothing(&got);
