@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use syncguard::contract::{AcquireRequest, Acquired, ExtendRequest, ReleaseRequest};
+use syncguard::contract::{
+    AcquireRequest, Acquired, ExtendRequest, IsLockedRequest, ReleaseRequest,
+};
 use syncguard::{DynBackend, ErrorCode, ExtendResult, LockBackend as _, LockError, connect};
 use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::ports;
-use syncguard_test_services::postgres::PostgresServer;
-use syncguard_test_services::redis::{RedisServer, Sentinel};
+use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
+use syncguard_test_services::redis::{RedisBuilder, RedisCluster, RedisServer, Sentinel};
 use syncguard_tests::calls::{until, watch};
 use tempfile::TempDir;
 
@@ -149,6 +151,21 @@ fn settings_of_redis(files: &Files) -> [(String, String); 3] {
         .map(|(setting, name)| (format!("tls-{setting}"), files.path(name)))
 }
 
+/// Takes these files, and ends the connections of clients.
+fn reload_redis(server: &RedisServer, files: &Files) -> Result<()> {
+    let settings = settings_of_redis(files);
+    let mut command = vec!["CONFIG", "SET"];
+    command.extend(settings.iter().flat_map(|(setting, path)| [&**setting, path]));
+    assert_eq!(server.cli(&command)?.trim(), "OK");
+    server.cli(&["CLIENT", "KILL", "TYPE", "normal"])?;
+    Ok(())
+}
+
+fn redis_with_tls(files: &Files, port: u16) -> RedisBuilder {
+    let lines = lines_of_redis(files, port);
+    lines.iter().fold(RedisServer::builder(), |server, line| server.config(line))
+}
+
 /// Lines of configuration for a port with TLS, whose clients show a certificate.
 fn lines_of_redis(files: &Files, port: u16) -> Vec<String> {
     let files = settings_of_redis(files).map(|(setting, path)| format!("{setting} {path}"));
@@ -159,31 +176,38 @@ fn lines_of_redis(files: &Files, port: u16) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locks_on_redis_outlive_their_certificates() -> Result<()> {
     let (files, port) = (Files::new()?, ports::free()?);
-    let mut builder = RedisServer::builder();
-    for line in lines_of_redis(&files, port) {
-        builder = builder.config(&line);
+    let server = redis_with_tls(&files, port).start()?;
+    let serve = |files: &Files| reload_redis(&server, files);
+    goes_on(&format!("rediss://localhost:{port}"), &files, serve).await
+}
+
+/// The URL names one node, and the driver asks it for the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_on_a_cluster_of_redis_outlive_their_certificates() -> Result<()> {
+    let (files, ports) = (Files::new()?, [ports::free()?, ports::free()?, ports::free()?]);
+    let node = |port| redis_with_tls(&files, port).config("tls-cluster yes");
+    let cluster = RedisCluster::start_nodes(3, ports.map(node).into())?;
+    let url = format!("rediss-cluster://127.0.0.1:{}", ports[0]);
+    let backend = open(&files.showing(&url, &files)).await?;
+    for number in 0..30 {
+        let key = format!("key-{number}");
+        let held = take(&backend, &key).await?;
+        until("a watch", async || watch(&backend, &key).await.is_some()).await;
+        assert!(extends(&backend, &held).await);
     }
-    let server = builder.start()?;
-    goes_on(&format!("rediss://localhost:{port}"), &files, |files| {
-        let settings = settings_of_redis(files);
-        let mut command = vec!["CONFIG", "SET"];
-        command.extend(settings.iter().flat_map(|(setting, path)| [&**setting, path]));
-        assert_eq!(server.cli(&command)?.trim(), "OK");
-        server.cli(&["CLIENT", "KILL", "TYPE", "normal"])?;
-        Ok(())
-    })
-    .await
+    for node in cluster.nodes() {
+        assert_ne!(node.cli(&["DBSIZE"])?, "0");
+    }
+    let serve =
+        |files: &Files| cluster.nodes().iter().try_for_each(|node| reload_redis(node, files));
+    goes_on(&url, &files, serve).await
 }
 
 /// The Sentinels are shown the certificate, and the master that they name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_certificate_is_shown_to_sentinels() -> Result<()> {
+async fn sentinels_of_redis_are_shown_the_certificate() -> Result<()> {
     let (files, ports) = (Files::new()?, [ports::free()?, ports::free()?]);
-    let mut master = RedisServer::builder();
-    for line in lines_of_redis(&files, ports[0]) {
-        master = master.config(&line);
-    }
-    let master = master.start()?;
+    let master = redis_with_tls(&files, ports[0]).start()?;
     let mut lines = lines_of_redis(&files, ports[1]);
     lines.push("tls-replication yes".to_owned());
     let _sentinel = Sentinel::start_with(&master, ports[0], 1, &lines)?;
@@ -220,6 +244,37 @@ async fn locks_on_postgresql_outlive_their_certificates() -> Result<()> {
     };
     serve(&files)?;
     goes_on(&url, &files, serve).await
+}
+
+/// PostgreSQL takes such a request without a certificate, and `PgBouncer` does not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pgbouncer_is_shown_the_certificate_of_a_request_to_cancel() -> Result<()> {
+    let (server, files) = (PostgresServer::start()?, Files::new()?);
+    connect(&format!("{}?setup_schema=true", server.url())).await?;
+    // No session ends the statement by itself.
+    server.psql("ALTER DATABASE postgres SET lock_timeout = '1h'")?;
+    server.psql("ALTER DATABASE postgres SET statement_timeout = '1h'")?;
+    let mut lines = vec!["client_tls_sslmode = allow".to_owned()];
+    for (setting, name) in [("ca", "ca"), ("cert", "server"), ("key", "server-key")] {
+        // It runs as another user.
+        fs::set_permissions(files.path(name), fs::Permissions::from_mode(0o644))?;
+        lines.push(format!("client_tls_{setting}_file = {}", files.path(name)));
+    }
+    fs::set_permissions(files.0.path(), fs::Permissions::from_mode(0o755))?;
+    let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+    let pooler = PgBouncer::start_with(&server, PoolMode::Session, &lines)?;
+    pooler.admin("SET client_tls_sslmode = 'verify-ca'")?;
+
+    let url = pooler.url().replace("127.0.0.1", "localhost");
+    let options = "sslmode=require&statement_timeout_ms=500&signals=false";
+    let backend = open(&format!("{}&{options}", files.showing(&url, &files))).await?;
+    let locker = crate::postgres::support::connect(&server.url()).await;
+    locker.batch_execute("BEGIN; LOCK TABLE syncguard_locks IN ACCESS EXCLUSIVE MODE").await?;
+    let error = backend.is_locked(IsLockedRequest::new("k")?).await.err().context("an error")?;
+    assert_eq!(error.code(), ErrorCode::NetworkTimeout, "{error:?}");
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    until("a cancelled statement", async || server.psql(waiting).unwrap() == "0").await;
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,6 @@
 //! Fenced writes in the dialect of MySQL: data in MariaDB under locks of any store.
 
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 use std::thread;
 
@@ -12,6 +13,12 @@ use crate::support::fences::{Bound, Column, Said, cases, printed};
 use crate::support::writers::{LANES, WRITERS, Writers};
 
 const LEVELS: [&str; 4] = ["READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"];
+
+/// The server of all tests here: none has a table of another.
+fn shared() -> &'static MariadbServer {
+    static SERVER: OnceLock<MariadbServer> = OnceLock::new();
+    SERVER.get_or_init(|| MariadbServer::start().expect("a server"))
+}
 
 /// The variables of a session for the parameters of a statement, in their order.
 fn variables(statement: &FenceStatement) -> String {
@@ -77,7 +84,7 @@ fn crowd(server: &MariadbServer, level: &str, is_column: bool) -> Result<()> {
 /// As the guide says for users of `GET_LOCK`.
 #[test]
 fn get_lock_is_not_that_of_mysql() -> Result<()> {
-    let server = MariadbServer::start()?;
+    let server = shared();
     let longest = "k".repeat(192);
     for (asked, said) in [
         ("GET_LOCK('free', -1)", "NULL"),
@@ -95,10 +102,10 @@ fn get_lock_is_not_that_of_mysql() -> Result<()> {
 
 #[test]
 fn nothing_stale_goes_in() -> Result<()> {
-    let server = MariadbServer::start()?;
+    let server = shared();
     for level in LEVELS {
-        crowd(&server, level, false)?;
-        crowd(&server, level, true)?;
+        crowd(server, level, false)?;
+        crowd(server, level, true)?;
     }
     let answer = |statement: &FenceStatement, resource: &str, fence: u64| {
         server.sql(&format!(
@@ -157,7 +164,7 @@ fn script(statement: &str, fresh: &str, answer: &str) -> String {
 /// Without the strict mode, the server clamps, rounds and cuts what does not fit into a column.
 #[test]
 fn whatever_is_bound_no_late_writer_passes() -> Result<()> {
-    let server = MariadbServer::start()?;
+    let server = shared();
     let rows = FenceStatement::for_rows(Dialect::MySql, "kinds")?;
     let column = FenceStatement::for_column(Dialect::MySql, "kinds", "resource", "fence")?;
     let page = include_str!("../../crates/syncguard/src/guide/from_mysql.md");

@@ -305,6 +305,18 @@ async fn renewals_are_tried_until_the_deadline_whatever_fails() {
     }
 }
 
+/// Each attempt has half of the time that is left, so the last ones are cut off before a store can answer.
+#[tokio::test(start_paused = true)]
+async fn what_the_store_said_last_is_why_a_lock_was_lost() {
+    let backend = FaultyBackend::new();
+    let guard = acquire(&backend, config(900).with_auto_extend(AutoExtend::new())).await.unwrap();
+    backend.on_extend().fails = Some(ErrorCode::AuthFailed);
+    sleep(ms(400)).await;
+    backend.on_extend().before = Duration::from_secs(3_600);
+    assert_eq!(guard.lost().await, LossReason::Expired);
+    assert_eq!(guard.extend_error().map(|error| error.code()), Some(ErrorCode::AuthFailed));
+}
+
 /// The first renewal that learns it ends the hold, and so does an extend of the program.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_the_record_is_lost_ends_the_lock_at_once() {

@@ -396,13 +396,15 @@ async fn a_renewer_whose_backend_panics_announces_the_loss() {
 #[tokio::test(start_paused = true)]
 async fn a_release_that_meets_a_short_outage_is_tried_until_it_is_confirmed() {
     let backend = FaultyBackend::new();
-    let away = |away: bool| {
-        let fails = away.then_some(ErrorCode::ServiceUnavailable);
-        backend.on_release().fails = fails;
-    };
+    let away = |code: Option<ErrorCode>| backend.on_release().fails = code;
     for how in ["dropped", "extended", "released", "lock"] {
-        for config in [config(20_000), config(20_000).with_auto_extend(AutoExtend::new())] {
-            away(true);
+        for (config, code) in [
+            (config(20_000), ErrorCode::ServiceUnavailable),
+            (config(20_000).with_auto_extend(AutoExtend::new()), ErrorCode::ServiceUnavailable),
+            // While a password is being changed.
+            (config(20_000), ErrorCode::AuthFailed),
+        ] {
+            away(Some(code));
             match how {
                 "dropped" => drop(acquire(&backend, config).await.unwrap()),
                 // The outage is longer than the first TTL.
@@ -419,14 +421,14 @@ async fn a_release_that_meets_a_short_outage_is_tried_until_it_is_confirmed() {
             }
             sleep(ms(1_200)).await;
             assert!(is_locked(&backend, KEY).await);
-            away(false);
+            away(None);
             sleep(ms(1_100)).await;
             assert!(!is_locked(&backend, KEY).await, "{how}");
             assert_eq!(backend.client_state().clean_up().waiting(), 0);
         }
     }
     // In a long outage the clean-up tries one release at a time, and none after the lock has expired.
-    away(true);
+    away(Some(ErrorCode::ServiceUnavailable));
     for key in 0..500 {
         let config = LockConfig::new(format!("many:{key}")).with_ttl(ms(20_000));
         drop(acquire(&backend, config).await.unwrap());
@@ -472,7 +474,7 @@ async fn a_release_that_panics_or_is_refused_is_left_to_its_ttl_and_the_others_g
     let backend = FaultyBackend::with_client_state(defaults);
     let clean_up = backend.client_state().clean_up();
     let panics = Trouble { panics: true, ..Trouble::default() };
-    let refused = Trouble { fails: Some(ErrorCode::AuthFailed), ..Trouble::default() };
+    let refused = Trouble { fails: Some(ErrorCode::InvalidArgument), ..Trouble::default() };
     for (trouble, left) in [(panics, 20), (refused, 40)] {
         *backend.on_release() = trouble;
         for key in 0..20 {

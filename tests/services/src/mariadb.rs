@@ -42,15 +42,19 @@ impl MariadbServer {
         let client = install::find(&CLIENT).context("the client of MariaDB")?;
         let (folder, port) = (scratch::folder("mariadb")?, ports::free()?);
         let data = folder.path().join("data");
+        // A server that starts removes the temporary tables of all others that have its folder for them.
+        let temporary = format!("--tmpdir={}", folder.path().display());
         let mut install = Command::new(install::find(&INSTALL).context("mariadb-install-db")?);
         install.args(["--no-defaults", "--auth-root-authentication-method=normal", "--user=root"]);
-        let output = install.arg(format!("--datadir={}", data.display())).output()?;
+        install.arg(format!("--datadir={}", data.display())).arg(&temporary);
+        let output = install.output()?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let mut command = Command::new(server);
         command
             .args(["--no-defaults", "--user=root", "--bind-address=127.0.0.1"])
             .args(["--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=32M"])
             .arg(format!("--port={port}"))
+            .arg(temporary)
             .arg(format!("--datadir={}", data.display()))
             .arg(format!("--socket={}", folder.path().join("socket").display()));
         let log = folder.path().join("server.log");

@@ -2,15 +2,17 @@
 
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Result, ensure};
-use syncguard::contract::AcquireRequest;
+use anyhow::{Context as _, Result, ensure};
+use syncguard::contract::{AcquireRequest, IsLockedRequest};
 use syncguard::{
-    Credentials, CredentialsProvider, DynBackend, ErrorCode, LockBackend as _, LockError,
-    connect_with_credentials,
+    Credentials, CredentialsProvider, DynBackend, ErrorCode, LockBackend as _, LockConfig,
+    LockError, connect_with_credentials, try_acquire,
 };
 use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::postgres::{Authentication, PostgresServer};
 use syncguard_test_services::redis::{RedisCluster, RedisServer, Sentinel};
+
+use syncguard_tests::calls::until;
 
 use super::{MINUTE, failures_before_an_extend, take};
 
@@ -32,8 +34,8 @@ impl Now {
     }
 }
 
-/// `changes` sets the server's password to the second one and cuts all connections.
-async fn outlives(url: &str, changes: impl FnOnce(&str) -> Result<()>) -> Result<()> {
+/// `changes` sets the server's password and cuts all connections.
+async fn outlives(url: &str, changes: impl Fn(&str) -> Result<()>) -> Result<()> {
     let now = Now::default();
     let backend = connect_with_credentials(url, now.provider()).await?;
     ensure!(!format!("{backend:?}").contains("hunter2"));
@@ -42,6 +44,23 @@ async fn outlives(url: &str, changes: impl FnOnce(&str) -> Result<()>) -> Result
     changes(PASSWORDS[1])?;
     failures_before_an_extend(&backend, lock).await?;
     take(&backend, "next").await?;
+    // What the clean-up has to give back waits for the provider.
+    let config = || LockConfig::new("dropped").with_ttl(10 * MINUTE);
+    let dropped = try_acquire(&backend, config()).await?.acquired().context("a free key")?;
+    changes(PASSWORDS[0])?;
+    drop(dropped);
+    until("a refusal", async || {
+        let refused = backend.is_locked(IsLockedRequest::new("dropped").unwrap()).await;
+        refused.is_err_and(|error| error.code() == ErrorCode::AuthFailed)
+    })
+    .await;
+    *now.0.lock().unwrap() = 0;
+    until("a release", async || {
+        try_acquire(&backend, config()).await.is_ok_and(|outcome| outcome.acquired().is_some())
+    })
+    .await;
+    *now.0.lock().unwrap() = 1;
+    changes(PASSWORDS[1])?;
     // A provider that fails says itself what kind of failure it is.
     *now.0.lock().unwrap() = 2;
     let connects = async || -> Result<DynBackend, LockError> {

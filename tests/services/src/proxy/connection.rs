@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
+use super::faults::is_of_http2;
 use super::gate::{Chunk, Gate};
 use super::{Shared, lock};
 
@@ -78,8 +79,8 @@ impl Connection {
         self.silent.store(true, Ordering::SeqCst);
     }
 
-    pub(super) fn mark(&self, on: bool) {
-        lock(&self.gate).mark(on);
+    pub(super) fn hold_from(&self, flight: Option<u64>) {
+        lock(&self.gate).hold_from(flight);
     }
 
     pub(super) fn holds(&self) -> bool {
@@ -125,7 +126,8 @@ impl Connection {
         if self.forgotten.load(Ordering::SeqCst) {
             return self.close();
         }
-        if self.answered.swap(false, Ordering::SeqCst) {
+        let is_request = !is_of_http2(bytes);
+        if is_request && self.answered.swap(false, Ordering::SeqCst) {
             lock(&self.shared.counters).flights += 1;
             self.reply.store(0, Ordering::SeqCst);
         }
@@ -138,8 +140,9 @@ impl Connection {
             return;
         }
         let mut gate = lock(&self.gate);
-        if !gate.keeps(bytes) {
-            lock(&self.shared.counters).bytes_to_server += bytes.len() as u64;
+        let mut counters = lock(&self.shared.counters);
+        if !gate.keeps(is_request.then_some(counters.flights), bytes) {
+            counters.bytes_to_server += bytes.len() as u64;
             gate.pass(Chunk::after(faults.to_server, bytes));
         }
     }
@@ -181,7 +184,8 @@ impl Connection {
         for Chunk { due, bytes, .. } in replies {
             sleep_until(due);
             let sent = self.reply.load(Ordering::SeqCst);
-            let Some(cut) = lock(&self.shared.faults).cut(sent, bytes.len()) else {
+            let cut = || lock(&self.shared.faults).cut(sent, bytes.len());
+            let Some(cut) = (!is_of_http2(&bytes)).then(cut).flatten() else {
                 self.send_to_client(&bytes)?;
                 continue;
             };
@@ -210,9 +214,11 @@ impl Connection {
             return Ok(());
         }
         // This comes before the write: a client that reads these bytes finds them counted.
-        self.reply.fetch_add(bytes.len(), Ordering::SeqCst);
         lock(&self.shared.counters).bytes_to_client += bytes.len() as u64;
-        self.answered.store(true, Ordering::SeqCst);
+        if !is_of_http2(bytes) {
+            self.reply.fetch_add(bytes.len(), Ordering::SeqCst);
+            self.answered.store(true, Ordering::SeqCst);
+        }
         (&self.client).write_all(bytes)
     }
 }

@@ -3,6 +3,20 @@
 use std::ops::Sub;
 use std::time::Duration;
 
+/// True for frames of HTTP/2 that belong to no request and no answer: settings, pings and windows.
+pub(super) fn is_of_http2(mut bytes: &[u8]) -> bool {
+    const KINDS: [u8; 3] = [4, 6, 8];
+    // The length of what follows the header, the kind, a byte of flags and four of the stream's number.
+    while let [high, middle, low, kind, rest @ ..] = bytes {
+        let length = u32::from_be_bytes([0, *high, *middle, *low]) as usize;
+        let Some(rest) = rest.get(5 + length..).filter(|_| KINDS.contains(kind)) else {
+            return false;
+        };
+        bytes = rest;
+    }
+    bytes.is_empty()
+}
+
 /// The rule for cutting connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ReplyCut {
@@ -23,7 +37,7 @@ pub struct Counters {
     /// Bytes passed on to the clients.
     pub bytes_to_client: u64,
     /// How often a client sent bytes after it had received some, and the first time: its round trips, if it waits for
-    /// answers.
+    /// answers. HTTP/2's own frames are neither sent nor received here.
     pub flights: u64,
     /// Connections closed by a [`ReplyCut`].
     pub cuts: u64,

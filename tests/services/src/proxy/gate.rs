@@ -1,6 +1,5 @@
 //! Lets the bytes of a client through or holds them.
 
-use std::mem;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
@@ -23,8 +22,8 @@ impl Chunk {
 pub(super) struct Gate {
     /// The sender to the server, until the end of the client's bytes was passed on.
     requests: Option<Sender<Chunk>>,
-    /// True if the next bytes and all bytes behind them are held.
-    marked: bool,
+    /// Bytes of this flight or a later one, and all bytes behind them, are held.
+    from: Option<u64>,
     held: Option<Vec<u8>>,
     /// True if bytes were ever held. From then on no event on the client's side closes the server's side, because the
     /// server may be busy with delivered bytes.
@@ -35,11 +34,11 @@ pub(super) struct Gate {
 
 impl Gate {
     pub(super) fn new(requests: Sender<Chunk>) -> Self {
-        Self { requests: Some(requests), marked: false, held: None, caught: false, ended: false }
+        Self { requests: Some(requests), from: None, held: None, caught: false, ended: false }
     }
 
-    pub(super) fn mark(&mut self, on: bool) {
-        self.marked = on;
+    pub(super) fn hold_from(&mut self, flight: Option<u64>) {
+        self.from = flight;
     }
 
     /// How many bytes are held.
@@ -62,11 +61,13 @@ impl Gate {
         self.ended
     }
 
-    /// Returns whether the bytes are held.
-    pub(super) fn keeps(&mut self, bytes: &[u8]) -> bool {
+    /// Returns whether these bytes are held. Bytes of no flight are held only behind others.
+    pub(super) fn keeps(&mut self, flight: Option<u64>, bytes: &[u8]) -> bool {
         if let Some(held) = &mut self.held {
             held.extend_from_slice(bytes);
-        } else if self.requests.is_some() && mem::take(&mut self.marked) {
+        } else if self.requests.is_some()
+            && self.from.take_if(|from| Some(*from) <= flight).is_some()
+        {
             self.held = Some(bytes.to_vec());
             self.caught = true;
         }

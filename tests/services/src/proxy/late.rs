@@ -12,6 +12,9 @@ pub enum Hold {
     None,
     /// Holds the connections that are open now, each from its next bytes. Later connections are not held.
     Open,
+    /// Holds the connections that are open now, each from its first bytes after this many more [flights](super::Counters)
+    /// over all connections.
+    After(u64),
 }
 
 impl FaultProxy {
@@ -25,13 +28,20 @@ impl FaultProxy {
     /// cancels the request when both are delivered. Call [`sever_clients`](Self::sever_clients) before that to keep
     /// only the request.
     ///
-    /// The proxy knows nothing of requests: an acknowledgement of HTTP/2 or the start of a session are bytes, too.
+    /// The proxy knows nothing of requests: the start of a session are bytes, too. Only HTTP/2's own frames are not held,
+    /// unless behind others.
     ///
-    /// With [`Hold::Open`], a connection is open when the proxy has accepted it. A client can be sure of that only
+    /// A connection is open when the proxy has accepted it. A client can be sure of that only
     /// after it got an answer.
     pub fn hold(&self, which: Hold) {
+        let flights = self.counters().flights;
+        let from = match which {
+            Hold::None => None,
+            Hold::Open => Some(0),
+            Hold::After(more) => Some(flights + more + 1),
+        };
         for connection in self.shared.open_connections() {
-            connection.mark(which == Hold::Open);
+            connection.hold_from(from);
         }
     }
 

@@ -1,11 +1,10 @@
 //! A cluster of masters.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::RedisServer;
+use super::{RedisBuilder, RedisServer};
 use crate::wait;
 
 /// Redis servers that share the slots. With replicas, each master has one, which takes over when the master has been
@@ -18,7 +17,7 @@ pub struct RedisCluster {
 impl RedisCluster {
     /// Starts `masters` servers (three or more) and waits until each of them reports a healthy cluster.
     pub fn start(masters: u16) -> Result<Self> {
-        Self::start_nodes(masters, &vec![None; usize::from(masters)])
+        Self::start_nodes(masters, vec![RedisServer::builder(); usize::from(masters)])
     }
 
     /// Starts `masters` servers (three or more), and a replica for each of them.
@@ -26,7 +25,8 @@ impl RedisCluster {
     /// The first half of [`nodes`](Self::nodes) are the masters, the other half their replicas, in the same
     /// order.
     pub fn start_with_replicas(masters: u16) -> Result<Self> {
-        let cluster = Self::start_nodes(masters, &vec![None; 2 * usize::from(masters)])?;
+        let nodes = vec![RedisServer::builder(); 2 * usize::from(masters)];
+        let cluster = Self::start_nodes(masters, nodes)?;
         let (masters, replicas) = cluster.nodes.split_at(usize::from(masters));
         for (master, replica) in masters.iter().zip(replicas) {
             let id = id(master)?;
@@ -50,13 +50,11 @@ impl RedisCluster {
         Ok(cluster)
     }
 
-    /// Starts a node of each of these [programs](super::RedisBuilder::programs). The first `masters` (three or more) share
-    /// the slots, and the others have none.
-    pub fn start_nodes(masters: u16, programs: &[Option<PathBuf>]) -> Result<Self> {
+    /// Starts these nodes. The first `masters` (three or more) share the slots, and the others have none.
+    pub fn start_nodes(masters: u16, nodes: Vec<RedisBuilder>) -> Result<Self> {
         ensure!(masters >= 3, "a Redis cluster has three masters or more");
-        let nodes = (programs.iter())
-            .map(|programs| RedisServer::builder().cluster(true).programs(programs.clone()).start())
-            .collect::<Result<Vec<_>>>()?;
+        let nodes = nodes.into_iter().map(|node| node.cluster(true).start());
+        let nodes = nodes.collect::<Result<Vec<_>>>()?;
         let cluster = Self { nodes };
         cluster.share_slots(masters)?;
         cluster.introduce()?;
@@ -206,8 +204,13 @@ impl RedisCluster {
     /// Introduces all nodes to each other.
     fn introduce(&self) -> Result<()> {
         for a in &self.nodes {
+            let known = a.cli(&["CLUSTER", "NODES"])?;
+            // `ID ADDRESS:PORT@PORT myself,…`. The second port is that for nodes, which is another one with TLS.
+            let at = known.split(' ').nth(1).and_then(|address| address.split_once('@'));
+            let (_, port) = at.context("a node knows itself")?;
+            let port = port.split(',').next().context("a port")?;
             for b in self.nodes.iter().filter(|b| b.port() != a.port()) {
-                a.cli(&["CLUSTER", "MEET", "127.0.0.1", &b.port().to_string()])?;
+                b.cli(&["CLUSTER", "MEET", "127.0.0.1", &a.port().to_string(), port])?;
             }
         }
         Ok(())

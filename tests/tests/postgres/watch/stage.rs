@@ -78,10 +78,13 @@ impl Stage {
         holder: &PostgresBackend,
         waiter: &PostgresBackend,
     ) -> Result<()> {
+        // A caller asks for signals once. On a busy machine the connection for them takes long.
+        let opens = watch_in_time(waiter, "another key").await?;
         let held = acquire(holder, unpolled("handed over")).await?;
         let waiter = waiter.clone();
         let waiting = tokio::spawn(async move { acquire(&waiter, unpolled("handed over")).await });
-        self.watches(1).await?;
+        self.watches(2).await?;
+        drop(opens);
         held.release().await?;
         timeout(SOON, waiting).await???.release().await?;
         Ok(())

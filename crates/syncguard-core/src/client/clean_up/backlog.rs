@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::rt::{Instant, RuntimeId, Spawner};
 use crate::util::ABANDONED_AFTER;
 use crate::util::pause::Backoff;
-use crate::value::LockError;
+use crate::value::{ErrorCode, LockError};
 
 pub(crate) type Attempt = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
@@ -32,6 +32,11 @@ pub(crate) enum Outcome {
     NotYet(Duration),
     /// The store has failed.
     Failed(LockError),
+}
+
+/// True if a later try may succeed. Credentials are refused for as long as they are being replaced.
+fn may_pass(error: &LockError) -> bool {
+    error.is_retryable() || error.is_outcome_unknown() || error.code() == ErrorCode::AuthFailed
 }
 
 /// The jobs, and the workers that do them.
@@ -214,7 +219,7 @@ impl Backlog {
                 self.outage = None;
                 self.insert(now + pause, entry);
             }
-            Outcome::Failed(error) if error.is_retryable() || error.is_outcome_unknown() => {
+            Outcome::Failed(error) if may_pass(&error) => {
                 let failures = self.outage.map_or(1, |outage| outage.failures.saturating_add(1));
                 let until = now + Self::PAUSES.pause(failures);
                 self.outage = Some(Outage { until, failures, probing: None });

@@ -184,6 +184,7 @@ impl<B: LockBackend> Renewer<B> {
     ) -> Option<Result<ExtendResult, LockError>> {
         let capped = self.capped(ttl, now);
         let lease = self.lease.as_mut()?;
+        let mut is_cut_off = false;
         let result = tokio::select! {
             biased;
             () = self.channel.release_requested() => return None,
@@ -193,13 +194,13 @@ impl<B: LockBackend> Renewer<B> {
                 let reason = self.validity.check().err().unwrap_or(LossReason::Expired);
                 Ok(ExtendResult::NotHeld(as_not_held(reason)))
             }
-            () = sleep_until(give_up) => Err(LockError::new(
-                ErrorCode::NetworkTimeout,
-                "no answer to the extend in time",
-            )
-            .with_unknown_outcome()),
+            () = sleep_until(give_up) => {
+                is_cut_off = true;
+                let says = "no answer to the extend in time";
+                Err(LockError::new(ErrorCode::NetworkTimeout, says).with_unknown_outcome())
+            }
         };
-        self.validity.extend_ended(&result);
+        self.validity.extend_ended(&result, is_cut_off);
         match result {
             // A TTL that was cut lasts until the cap, so no renewal follows.
             Ok(ExtendResult::Extended { .. }) if capped < ttl => {

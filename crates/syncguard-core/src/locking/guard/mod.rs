@@ -137,7 +137,7 @@ impl<B: LockBackend> LockGuard<B> {
                     return Ok(ExtendResult::NotHeld(as_not_held(reason)));
                 }
                 let result = lease.extend(ttl, false, validity).await;
-                validity.extend_ended(&result);
+                validity.extend_ended(&result, false);
                 result
             }
             Some(LeaseOwner::Renewer(channel)) => {

@@ -70,10 +70,13 @@ impl Validity {
         self.failure.lock().as_deref().cloned()
     }
 
-    /// Notes how an extend ended. A lock that is over keeps the failure that led to its end.
-    pub(crate) fn extend_ended(&self, result: &Result<ExtendResult, LockError>) {
-        if !matches!(result, Ok(ExtendResult::NotHeld(_))) {
-            *self.failure.lock() = result.as_ref().err().cloned().map(Box::new);
+    /// Notes how an extend ended. A lock that is over keeps the failure that led to its end. An attempt that is cut off, the
+    /// last ones soon, tells less than a failure before it.
+    pub(crate) fn extend_ended(&self, result: &Result<ExtendResult, LockError>, is_cut_off: bool) {
+        let mut failure = self.failure.lock();
+        let is_known = is_cut_off && failure.is_some();
+        if !is_known && !matches!(result, Ok(ExtendResult::NotHeld(_))) {
+            *failure = result.as_ref().err().cloned().map(Box::new);
         }
     }
 

@@ -43,6 +43,26 @@ fn a_late_request_is_not_received_until_delivered_and_then_answered() {
 }
 
 #[test]
+fn a_request_behind_others_is_held_at_its_first_byte() {
+    let (proxy, got) = proxied();
+    let mut client = Client::greeted(&proxy, &got);
+    proxy.hold(Hold::After(2));
+    for free in ["read\n", "read again\n"] {
+        assert_eq!(client.ask(free), free);
+        assert_eq!(next(&got), line(free.trim_end()));
+    }
+    // A ping of HTTP/2 is no request.
+    let ping = "\0\0\u{8}\u{6}\0\0\0\0\0 a ping\n";
+    client.send(ping);
+    assert_eq!(next(&got), line(ping.trim_end()));
+    client.send("write\n");
+    wait_for_held(&proxy, 1);
+    nothing(&got);
+    assert_eq!(proxy.deliver(), 1);
+    assert_eq!(next(&got), line("write"));
+}
+
+#[test]
 fn a_late_request_arrives_after_its_client_has_gone() {
     let ends: [fn(&FaultProxy, Client); 3] = [
         |_, client| drop(client),

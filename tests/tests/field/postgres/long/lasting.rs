@@ -2,19 +2,31 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use syncguard_postgres::PostgresBackend;
 use syncguard_test_services::postgres::{Authentication, PostgresServer};
 use tokio::time::sleep;
 
 use crate::field::lasting::{outlives, outlives_troubles_of_connections};
-use crate::postgres::support::open;
+use crate::postgres::support::{open, until};
 
 /// A backend with several open connections, each of which may fall silent.
 async fn warm(url: &str) -> Result<PostgresBackend> {
-    let backend = PostgresBackend::connect(&format!("{url}?setup_schema=true")).await?;
-    drop(open(&backend, 5).await?);
-    Ok(backend)
+    let url = format!("{url}?setup_schema=true");
+    let mut warm = None;
+    // On a busy machine a connection may take longer than its limit.
+    until("open connections", async || {
+        warm = match PostgresBackend::connect(&url).await {
+            Err(error) if error.is_retryable() => None,
+            backend => Some(backend?),
+        };
+        Ok(match &warm {
+            Some(backend) => open(backend, 5).await.is_ok(),
+            None => false,
+        })
+    })
+    .await?;
+    warm.context("a backend")
 }
 
 async fn held(name: &str, url: &str, trouble: impl AsyncFnOnce() -> Result<()>) -> Result<()> {

@@ -18,7 +18,7 @@ impl Typed {
         let user = login.split(':').next().filter(|user| !user.is_empty()).unwrap_or("default");
         let prefix = url.text("key_prefix")?.unwrap_or_else(|| "syncguard".to_owned());
         Ok(Self {
-            cli: cli(url.scheme(), place),
+            cli: cli(url.scheme(), place, &tls(url)?),
             user: quoted(user),
             rights: rights(url, &prefix, place),
         })
@@ -55,9 +55,21 @@ impl Typed {
     }
 }
 
-fn cli(scheme: &str, place: &str) -> String {
-    let tls =
-        if scheme.starts_with("rediss") || scheme.starts_with("valkeys") { " --tls" } else { "" };
+/// The options of a URL with TLS.
+fn tls(url: &BackendUrl<'_>) -> Result<String, LockError> {
+    if !url.scheme().starts_with("rediss") && !url.scheme().starts_with("valkeys") {
+        return Ok(String::new());
+    }
+    let mut options = " --tls".to_owned();
+    for (option, name) in [("cacert", "sslrootcert"), ("cert", "sslcert"), ("key", "sslkey")] {
+        if let Some(file) = url.text(name)? {
+            options += &format!(" --{option} {}", quoted(&file));
+        }
+    }
+    Ok(options)
+}
+
+fn cli(scheme: &str, place: &str, tls: &str) -> String {
     if scheme.ends_with("+unix") {
         return format!("redis-cli -s {}", quoted(place));
     }
@@ -121,6 +133,10 @@ mod tests {
                 "redis-cli -h db -p 7001 ACL SETUSER default '~syncguard:*' +evalsha",
             ),
             ("rediss://:p@[::1]", "redis-cli --tls -h ::1 -p 6379 ACL SETUSER default"),
+            (
+                "rediss-cluster://db:1?sslrootcert=/ca&sslcert=/c%20t&sslkey=/k",
+                "redis-cli --tls --cacert /ca --cert '/c t' --key /k --cluster call db:1 ACL",
+            ),
             (
                 "redis://a:p@db/2?key_prefix=it's",
                 r"-h db -p 6379 ACL SETUSER a '~it'\''s:*' +evalsha",
