@@ -33,7 +33,7 @@ fn a_program_leaves_no_lock_behind() -> Result<()> {
             ensure!(output.status.code() == status, "{ends}: {said}");
             let locks = blocking::connect(url)?;
             let free = locks.try_acquire("report")?;
-            ensure!(free.is_some(), "{ends} left the lock behind");
+            ensure!(free.is_acquired(), "{ends} left the lock behind");
         }
     }
     Ok(())

@@ -19,7 +19,8 @@ use crate::outage::{Outage, PAUSES, give_back};
 /// The work of this recipe in the log of an outage.
 const SCHEDULE: &str = "the schedule";
 
-/// The answer of [`Ticks::try_once`].
+/// The answer of [`Ticks::try_once`]. It is no [`TryAcquired`](syncguard_core::TryAcquired): the lock is given back by then,
+/// and a tick that does not begin has more reasons than another holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TickOutcome<T> {
     /// This process has run the work of the tick.
