@@ -11,6 +11,7 @@ use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
     LookupRequest, ReleaseRequest, TimeAuthority, WatchRequest,
 };
+use syncguard_core::diagnostics::Health;
 use syncguard_core::inventory::Inventory;
 use syncguard_core::shared::ClientState;
 use syncguard_core::{
@@ -345,6 +346,10 @@ impl LockBackend for PostgresBackend {
             Ok(inner.signals.watch(storage_key.expose()).await)
         };
         cancel::finish_read(None, |_| watch).await.ok().flatten()
+    }
+
+    async fn health(&self) -> Health {
+        crate::health::health(self).await
     }
 
     fn inventory(&self) -> Option<Inventory> {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use futures_util::future::{join_all, select_all};
-use syncguard_core::authoring::{as_recipe, owes_a_pause};
+use syncguard_core::authoring::recipes::{as_recipe, owes_a_pause};
 use syncguard_core::contract::Holder;
 use syncguard_core::{
     Contention, ErrorCode, IntoKey, Key, LockBackend, LockConfig, LockError, LockGuard, LossReason,

@@ -11,6 +11,7 @@ use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
     LookupBy, LookupRequest, ReleaseRequest, SignalStatus, TimeAuthority, WatchRequest,
 };
+use syncguard_core::diagnostics::Health;
 use syncguard_core::inventory::Inventory;
 use syncguard_core::shared::ClientState;
 use syncguard_core::{
@@ -27,7 +28,9 @@ use crate::inner::Inner;
 use crate::layout::{KeyLayout, Layout};
 use crate::link::Opener;
 use crate::service::{Servers, Service};
-use crate::{acquire, error, extend, is_locked, lookup, neighbors, probe, release, settle, url};
+use crate::{
+    acquire, error, extend, health, is_locked, lookup, neighbors, probe, release, settle, url,
+};
 
 /// Locks in Redis or Valkey. TypeScript: `createRedisBackend`.
 ///
@@ -186,14 +189,14 @@ impl RedisBackend {
     /// # Cancel safety
     ///
     /// Safe: the call only reads.
-    pub async fn has_other_records(&self) -> Result<bool, LockError> {
+    pub(crate) async fn has_other_records(&self) -> Result<bool, LockError> {
         neighbors::has_any(&self.0).await
     }
 
     /// Why signals are [failing](SignalStatus::Failing), as far as a connection for them has ended: `AuthFailed` if an access
     /// rule forbids them, `InvalidArgument` if the server or a proxy before it does not know them. Sends nothing.
     #[must_use]
-    pub fn signal_failure(&self) -> Option<LockError> {
+    pub(crate) fn signal_failure(&self) -> Option<LockError> {
         self.0.signals.failure()
     }
 
@@ -303,6 +306,10 @@ impl LockBackend for RedisBackend {
         let section = self.0.layout.section_of(&request.key).ok()?;
         let name = section.lock_name(&request.key).ok()?;
         self.0.signals.watch(section.slot, &name).await
+    }
+
+    async fn health(&self) -> Health {
+        health::health(self).await
     }
 
     fn inventory(&self) -> Option<Inventory> {

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use syncguard_core::authoring::OutageLog;
 use syncguard_core::authoring::pause::jittered;
-use syncguard_core::authoring::{OutageLog, Parting, TriedInWindow, try_acquire_in_window};
-use syncguard_core::contract::{FenceToken as _, FenceWindow, Refusal, TIME_STEP};
+use syncguard_core::authoring::recipes::{
+    FenceWindow, Parting, Refusal, TriedInWindow, try_acquire_in_window,
+};
+use syncguard_core::contract::{FenceToken as _, TIME_STEP};
 use syncguard_core::{
     Contention, Fence, LockBackend, LockError, LockGuard, ReleaseResult, Timestamp,
 };
