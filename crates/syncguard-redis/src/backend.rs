@@ -58,11 +58,11 @@ impl RedisBackend {
     /// | parameter | what it sets | default |
     /// |---|---|---|
     /// | `key_prefix` | the start of all record names; write `{app}` as it is or as `%7Bapp%7D`; [never the beginning of another prefix up to a colon](RedisOptions::with_key_prefix) | `syncguard` |
-    /// | `command_timeout_ms` | the longest an operation may take | 2000 |
+    /// | `operation_timeout_ms` | the longest an operation may take | 2000 |
     /// | `connect_timeout_ms` | the longest connecting may take in all | 5000 |
     /// | `connections` | how many connections, 1 to 64 | 1 |
     /// | `wait_replicas` | how many replicas must have a lock before it counts; 0 is none | 0 |
-    /// | `wait_replicas_timeout_ms` | how long to wait for them, up to half of the command timeout | 500 |
+    /// | `wait_replicas_timeout_ms` | how long to wait for them, up to half of the operation timeout | 500 |
     /// | `strict_durability` | refuse a server that can lose locks | `false` |
     /// | `cleanup_in_is_locked` | let `is_locked` delete expired locks | `false` |
     /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 |
