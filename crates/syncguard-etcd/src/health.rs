@@ -1,4 +1,4 @@
-//! What a cluster says about itself, for health checks.
+//! The report of a cluster on itself, for health checks.
 
 use syncguard_core::authoring::basic_health;
 use syncguard_core::contract::TIME_TOLERANCE;

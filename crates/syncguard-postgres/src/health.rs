@@ -1,4 +1,4 @@
-//! What the server says about itself and the tables, for health checks.
+//! The report of a server on itself and the tables, for health checks.
 
 use syncguard_core::LockError;
 use syncguard_core::authoring::basic_health;

@@ -1,4 +1,4 @@
-//! What endangers the locks in a file, for health checks.
+//! The risks of a file, for health checks.
 
 use syncguard_core::authoring::basic_health;
 use syncguard_core::contract::SignalStatus;

@@ -58,7 +58,7 @@ use syncguard_core::{CredentialsProvider, DynBackend, LockError};
 /// | `emulator` | `host:port` of an emulator | | | | | `FIRESTORE_EMULATOR_HOST` | |
 /// | `remote_emulator` | lets the emulator be on another machine | | | | | `false` | |
 ///
-/// What only one kind of store has is a method of its type: connect with that, and give a clone to `DynBackend::new`.
+/// A thing that only one kind of store has is a method of its type: connect with that, and give a clone to `DynBackend::new`.
 ///
 /// - The tables of PostgreSQL are made by `setup_schema=true` here, or by `setup_schema` of `PostgresBackend`.
 /// - A transaction of your own in PostgreSQL is tied to a lock by `PostgresBackend::check_fence`, or by the statement of

@@ -28,7 +28,7 @@ async fn every_memory_store_is_its_own() {
     assert!(refusal("memory://hunter2").await.contains("memory:"));
 }
 
-/// What `connect` returns can be asked how good its store is.
+/// Each store behind `connect` can be asked how good it is.
 #[cfg(all(feature = "memory", feature = "sqlite"))]
 #[tokio::test]
 async fn any_store_can_be_asked_for_its_health() {

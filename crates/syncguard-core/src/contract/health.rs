@@ -33,7 +33,7 @@ pub struct Health {
     /// How far this machine's clock is ahead of the store's, on a store whose answers tell it. Locks go by the store's time,
     /// and ticks measure their lateness by the machine's clock.
     pub clock: Option<ClockDrift>,
-    /// What the store says about its durability, and about hazards. A store that is durable by itself says nothing.
+    /// The findings about durability and hazards. A store that is durable by itself says nothing.
     pub findings: Vec<HealthFinding>,
 }
 
@@ -83,7 +83,7 @@ impl HealthLevel {
     }
 }
 
-/// What a health check has found. The texts are for people; `about` never changes.
+/// A finding of a health check. The texts are for people; `about` never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HealthFinding {
@@ -91,7 +91,7 @@ pub struct HealthFinding {
     pub level: HealthLevel,
     /// The subject in one word, such as `durability`, `eviction` or `clock`.
     pub about: &'static str,
-    /// What was found.
+    /// The finding in words.
     pub says: String,
     /// The command or change that mends it. A word in capitals, such as `USER`, is for the reader to fill in.
     pub mend: Option<String>,

@@ -46,7 +46,7 @@ pub(super) struct Changes {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Sort {
-    /// What needs a person: first the locks that were not renewed, then those that are held longest.
+    /// The locks that need a person: first those that were not renewed, then those that are held longest.
     #[default]
     Need,
     Key,
