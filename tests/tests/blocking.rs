@@ -23,7 +23,7 @@ fn a_program_leaves_no_lock_behind() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let urls = [
         format!("sqlite:{}", folder.path().join("locks.db").display()),
-        format!("{}?command_timeout_ms=20000", redis.url()),
+        format!("{}?operation_timeout_ms=20000", redis.url()),
         format!("{}?setup_schema=true&statement_timeout_ms=20000", postgres.url()),
     ];
     for url in &urls {
@@ -33,7 +33,7 @@ fn a_program_leaves_no_lock_behind() -> Result<()> {
             ensure!(output.status.code() == status, "{ends}: {said}");
             let locks = blocking::connect(url)?;
             let free = locks.try_acquire("report")?;
-            ensure!(free.is_some(), "{ends} left the lock behind");
+            ensure!(free.is_acquired(), "{ends} left the lock behind");
         }
     }
     Ok(())
@@ -42,7 +42,7 @@ fn a_program_leaves_no_lock_behind() -> Result<()> {
 #[test]
 fn the_threads_of_rayon_share_the_connections_and_take_turns() -> Result<()> {
     let server = RedisServer::start()?;
-    let locks = blocking::connect(&format!("{}?command_timeout_ms=20000", server.url()))?;
+    let locks = blocking::connect(&format!("{}?operation_timeout_ms=20000", server.url()))?;
     let (inside, worked) = (AtomicU32::new(0), AtomicU32::new(0));
     let alone = |_| {
         assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);

@@ -24,7 +24,7 @@ mod lock_options;
 mod log;
 mod messages;
 mod output;
-mod permit_key;
+mod part_key;
 mod run;
 mod shell_messages;
 mod signals;

@@ -23,7 +23,7 @@ impl<B: LockBackend> LockBackend for Counting<B> {
     }
 
     forward!(inner: release, extend, is_locked, lookup);
-    forward!(inner: watch, inventory, capabilities, client_state);
+    forward!(inner: watch, health, inventory, capabilities, client_state);
 }
 
 impl Harness for Counting<MemoryBackend> {

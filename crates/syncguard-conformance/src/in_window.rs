@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, FenceWindow, Refusal, ReleaseRequest,
-};
+use syncguard_core::authoring::recipes::{FenceWindow, Refusal};
+use syncguard_core::contract::{AcquireRequest, AcquireResult, ReleaseRequest};
 use syncguard_core::{Contention, Fence, Key, LockBackend as _, LockError, LockId, ReleaseResult};
 
 use crate::client::{Client, Granted};

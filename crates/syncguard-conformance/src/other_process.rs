@@ -26,5 +26,5 @@ impl<B: LockBackend> LockBackend for OtherProcess<B> {
         &self.state
     }
 
-    forward!(backend: acquire, release, extend, is_locked, lookup, watch, inventory, capabilities);
+    forward!(backend: acquire, release, extend, is_locked, lookup, watch, health, inventory, capabilities);
 }

@@ -52,7 +52,7 @@ impl<F: FenceToken> LockBackend for Unfenced<F> {
         self.0.inventory().map(|_| Inventory::new(self.clone()))
     }
 
-    forward!(0: release, extend, is_locked, watch, capabilities, client_state);
+    forward!(0: release, extend, is_locked, watch, health, capabilities, client_state);
 }
 
 /// A store without fences has no counters.

@@ -59,5 +59,5 @@ impl<B: LockBackend> LockBackend for PassThrough<B> {
     type Fence = B::Fence;
 
     forward!(0: acquire, release, extend, is_locked, lookup);
-    forward!(0: watch, inventory, capabilities, client_state);
+    forward!(0: watch, health, inventory, capabilities, client_state);
 }

@@ -1,9 +1,12 @@
-//! Look-ups of locks, for people, dashboards and tests.
+//! Look-ups of locks and the health of stores, for people, dashboards and tests.
 //!
 //! An answer may be outdated when it arrives, so a program must not decide by it whether
 //! to write: release and extend check ownership themselves, and the fence protects the data.
 //! To cancel a look-up by a token, use [`LockBackend::lookup`] with
 //! [`LookupRequest::with_cancellation`].
+
+pub use crate::contract::clock_drift::ClockDrift;
+pub use crate::contract::health::{Health, HealthFinding, HealthLevel};
 
 use crate::backend::LockBackend;
 use crate::contract::info::{LockInfo, LockInfoDebug};

@@ -60,7 +60,7 @@ pub struct Began {
     pub key: Key,
     /// The lock id of the first attempt, or of the lock.
     pub lock_id: LockId,
-    /// The recipe that the lock is part of: see [`as_recipe`](crate::authoring::as_recipe).
+    /// The recipe that the lock is part of: see [`as_recipe`](crate::authoring::recipes::as_recipe).
     pub recipe: Option<&'static str>,
 }
 
@@ -74,7 +74,7 @@ pub struct AcquisitionObserved {
     /// The lock id of the last attempt of this call. All attempts have the same id, unless a lock was granted
     /// too late to be of use.
     pub lock_id: LockId,
-    /// The recipe that the lock is part of: see [`as_recipe`](crate::authoring::as_recipe).
+    /// The recipe that the lock is part of: see [`as_recipe`](crate::authoring::recipes::as_recipe).
     pub recipe: Option<&'static str>,
     /// The holder of the lock: this caller if the lock was granted, or else the holder that the error
     /// [names](crate::LockError::holder).
@@ -116,7 +116,7 @@ pub struct HoldObserved {
     pub key: Key,
     /// The id of the lock.
     pub lock_id: LockId,
-    /// The recipe that the lock is part of: see [`as_recipe`](crate::authoring::as_recipe).
+    /// The recipe that the lock is part of: see [`as_recipe`](crate::authoring::recipes::as_recipe).
     pub recipe: Option<&'static str>,
     /// The holder that was asked to be stored with the lock. Its label is empty if it is turned off.
     pub holder: Holder,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use syncguard_core::authoring::pause::Backoff;
+use syncguard_core::authoring::pause::RetryPauses;
 use syncguard_core::authoring::{Attempts, FailureSubject, Fault, Retries};
 use syncguard_core::{ErrorCode, Jitter, LockError};
 use tokio::time::Instant;
@@ -13,7 +13,7 @@ const RETRIES: Retries = Retries {
     conflicts: 3,
     failures: u32::MAX,
     silences: 0,
-    pauses: Backoff { first: MILLI, longest: MILLI, jitter: Jitter::None },
+    pauses: RetryPauses { first: MILLI, longest: MILLI, jitter: Jitter::None },
 };
 
 fn failure(subject: FailureSubject) -> Fault {

@@ -2,7 +2,8 @@
 
 use crate::common::FaultyBackend;
 use crate::common::store::SmallStore;
-use syncguard_core::authoring::{as_recipe, bound_holder, has_holder, holder_in};
+use syncguard_core::authoring::recipes::as_recipe;
+use syncguard_core::authoring::{bound_holder, holder_in, is_polled};
 use syncguard_core::contract::Holder;
 use syncguard_core::shared::ClientState;
 use syncguard_core::{ErrorCode, Fence, LockConfig, Locker, acquire, try_acquire};
@@ -91,7 +92,7 @@ fn a_holder_belongs_to_the_lock_that_it_was_written_with() {
     assert_eq!(bound_holder(&noted, fence), "000000000000007 web 1\nrun 4");
     for holder in [holder, noted, Holder::unnamed()] {
         let column = bound_holder(&holder, fence);
-        assert!(has_holder(Some(&column), fence) && !has_holder(Some(&column), next));
+        assert!(!is_polled(Some(&column), fence) && is_polled(Some(&column), next));
         let found = holder_in(Some(&column), fence);
         let told = found.as_ref().map(|found| (found.label(), found.note()));
         let is_there = !holder.label().is_empty();
@@ -100,8 +101,8 @@ fn a_holder_belongs_to_the_lock_that_it_was_written_with() {
     }
     // An earlier version wrote a tab before some labels.
     let old = Some("000000000000007 \tweb");
-    assert!(has_holder(old, fence) && holder_in(old, fence) == Holder::new("web").ok());
+    assert!(!is_polled(old, fence) && holder_in(old, fence) == Holder::new("web").ok());
     for other in [None, Some(""), Some("7 web"), Some("000000000000007"), Some("web 1")] {
-        assert!(!has_holder(other, fence), "{other:?}");
+        assert!(is_polled(other, fence), "{other:?}");
     }
 }

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use syncguard_core::Timestamp;
-use syncguard_core::authoring::{ClockDrift, SentAt, ServerTime, StoreClock, StoreTime};
+use syncguard_core::authoring::{SentAt, ServerTime, StoreClock, StoreTime};
+use syncguard_core::diagnostics::ClockDrift;
 use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);

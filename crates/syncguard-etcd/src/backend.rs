@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use syncguard_core::authoring::ClockDrift;
 use syncguard_core::authoring::cancel::{self, Settle, Settled, Unsettled};
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
     LookupRequest, ReleaseRequest, SignalStatus, TimeAuthority, WatchRequest,
 };
+use syncguard_core::diagnostics::{ClockDrift, Health};
 use syncguard_core::inventory::Inventory;
 use syncguard_core::shared::ClientState;
 use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult};
@@ -156,6 +156,10 @@ impl LockBackend for EtcdBackend {
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
         let inner = &self.0;
         inner.signals.watch(&inner.layout.lock(request.key.expose())).await
+    }
+
+    async fn health(&self) -> Health {
+        crate::health::health(self).await
     }
 
     fn inventory(&self) -> Option<Inventory> {

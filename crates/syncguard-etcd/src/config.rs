@@ -53,16 +53,16 @@ impl EtcdOptions {
     pub const DEFAULT_KEY_PREFIX: &'static str = "syncguard";
 
     /// The default request timeout.
-    pub const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+    const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
     /// The default operation timeout.
-    pub const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(5);
+    const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(5);
 
     /// The default connect timeout.
-    pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+    const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
     /// The default number of remembered locks.
-    pub const DEFAULT_REMEMBERED_LOCKS: usize = 8192;
+    const DEFAULT_REMEMBERED_LOCKS: usize = 8192;
 
     /// Returns the default options.
     pub fn new() -> Self {

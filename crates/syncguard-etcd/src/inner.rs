@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use syncguard_core::authoring::cancel::ExtendBatches;
-use syncguard_core::authoring::pause::Backoff;
+use syncguard_core::authoring::pause::RetryPauses;
 use syncguard_core::authoring::signals::SignalHub;
 use syncguard_core::authoring::{Attempt, Attempts, Fault, Recent, Retries, StoreClock, StoreTime};
 use syncguard_core::shared::ClientState;
@@ -27,7 +27,7 @@ const RETRIES: Retries = Retries {
     conflicts: 16,
     failures: u32::MAX,
     silences: u32::MAX,
-    pauses: Backoff {
+    pauses: RetryPauses {
         first: Duration::from_millis(5),
         longest: Duration::from_millis(200),
         jitter: Jitter::Full,

@@ -109,6 +109,7 @@ mod find;
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod health;
 mod inner;
 mod is_locked;
 mod layout;
@@ -132,7 +133,7 @@ mod txn;
 mod url;
 mod wire;
 
-pub use syncguard_core::authoring::ClockDrift;
+pub use syncguard_core::diagnostics::ClockDrift;
 pub use syncguard_core::*;
 
 pub use self::backend::EtcdBackend;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use syncguard_core::LockError;
-use syncguard_core::authoring::{Attempt, ClockDrift, Fault};
+use syncguard_core::authoring::{Attempt, Fault};
+use syncguard_core::diagnostics::ClockDrift;
 
 use tokio::task::JoinSet;
 

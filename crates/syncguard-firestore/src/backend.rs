@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use gcloud_sdk::GoogleAuthMiddleware;
 use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
-use syncguard_core::authoring::ClockDrift;
+use syncguard_core::authoring::basic_health;
 use syncguard_core::authoring::cancel::{self, Settle, Settled, Unsettled};
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
     LookupRequest, ReleaseRequest, SignalStatus, TimeAuthority, WatchRequest,
 };
+use syncguard_core::diagnostics::{ClockDrift, Health};
 use syncguard_core::inventory::Inventory;
 use syncguard_core::shared::ClientState;
 use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult};
@@ -164,6 +165,18 @@ impl LockBackend for FirestoreBackend {
 
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
         self.0.signals.watch(&self.0.layout.lock_name(&request.key).ok()?).await
+    }
+
+    async fn health(&self) -> Health {
+        let mut health = basic_health(self, |_| self.signals()).await;
+        if health.reachability.is_ok() {
+            // Each answer carries the server's time, and the first one includes the time to connect.
+            for _ in 0..2 {
+                health = basic_health(self, |_| self.signals()).await;
+            }
+        }
+        health.set_clock(self.clock_drift(), "Firestore");
+        health
     }
 
     fn inventory(&self) -> Option<Inventory> {

@@ -53,28 +53,28 @@ pub(crate) type NameServer = dyn Fn(&str) -> Vec<IpAddr> + Send + Sync;
 
 impl FirestoreOptions {
     /// The default database.
-    pub const DEFAULT_DATABASE: &'static str = DEFAULT_DATABASE;
+    pub(crate) const DEFAULT_DATABASE: &'static str = DEFAULT_DATABASE;
 
     /// The default collection of the locks, as in the TypeScript library.
-    pub const DEFAULT_COLLECTION: &'static str = "locks";
+    const DEFAULT_COLLECTION: &'static str = "locks";
 
     /// The default collection of the fence counters, as in the TypeScript library.
-    pub const DEFAULT_FENCE_COLLECTION: &'static str = "fence_counters";
+    const DEFAULT_FENCE_COLLECTION: &'static str = "fence_counters";
 
     /// The default request timeout.
-    pub const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+    const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
     /// The default operation timeout.
-    pub const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(10);
+    const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(10);
 
     /// The default connect timeout.
-    pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+    const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
     /// The default number of retries after conflicts.
-    pub const DEFAULT_CONFLICT_RETRIES: u32 = 24;
+    const DEFAULT_CONFLICT_RETRIES: u32 = 24;
 
     /// The default number of remembered locks.
-    pub const DEFAULT_REMEMBERED_LOCKS: usize = 8192;
+    const DEFAULT_REMEMBERED_LOCKS: usize = 8192;
 
     /// Returns the default options.
     pub fn new() -> Self {

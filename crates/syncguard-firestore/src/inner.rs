@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gcloud_sdk::google::firestore::v1::{CommitResponse, Document, Write};
-use syncguard_core::authoring::pause::Backoff;
+use syncguard_core::authoring::pause::RetryPauses;
 use syncguard_core::authoring::signals::SignalHub;
 use syncguard_core::authoring::{Attempt, Attempts, Fault, Recent, Retries, StoreClock, StoreTime};
 use syncguard_core::contract::is_live;
@@ -24,7 +24,7 @@ const RETRIES: Retries = Retries {
     conflicts: 0,
     failures: 6,
     silences: 0,
-    pauses: Backoff {
+    pauses: RetryPauses {
         first: Duration::from_millis(5),
         longest: Duration::from_millis(400),
         jitter: Jitter::Full,

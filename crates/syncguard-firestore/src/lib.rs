@@ -189,7 +189,7 @@ mod turns;
 mod url;
 
 pub use gcloud_sdk;
-pub use syncguard_core::authoring::ClockDrift;
+pub use syncguard_core::diagnostics::ClockDrift;
 pub use syncguard_core::*;
 
 pub use self::backend::FirestoreBackend;

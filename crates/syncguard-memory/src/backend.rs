@@ -3,13 +3,14 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use syncguard_core::authoring::ClientOptions;
 use syncguard_core::authoring::backend_url::BackendUrl;
 use syncguard_core::authoring::cancel;
+use syncguard_core::authoring::{ClientOptions, basic_health};
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
-    LookupBy, LookupRequest, ReleaseRequest, TimeAuthority, WatchRequest,
+    LookupBy, LookupRequest, ReleaseRequest, SignalStatus, TimeAuthority, WatchRequest,
 };
+use syncguard_core::diagnostics::Health;
 use syncguard_core::inventory::Inventory;
 use syncguard_core::shared::ClientState;
 use syncguard_core::{
@@ -156,6 +157,10 @@ impl LockBackend for MemoryBackend {
 
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
         self.with(|store| Some(store.watch(request.key, self.now().ok()?)))
+    }
+
+    async fn health(&self) -> Health {
+        basic_health(self, |_| SignalStatus::Working).await
     }
 
     fn inventory(&self) -> Option<Inventory> {

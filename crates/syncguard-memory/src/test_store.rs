@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use syncguard_core::authoring::{LockInventory, cancel};
+use syncguard_core::authoring::{LockInventory, basic_health, cancel};
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, KeyWatch, LookupRequest,
-    ReleaseRequest, WatchRequest,
+    ReleaseRequest, SignalStatus, WatchRequest,
 };
+use syncguard_core::diagnostics::Health;
 use syncguard_core::inventory::{FenceCounter, Inventory, ListRequest, Page};
 use syncguard_core::{
     ErrorCode, ExtendResult, Fence, IntoKey, Key, LockBackend, LockError, LockInfo, ReleaseResult,
@@ -180,6 +181,10 @@ impl LockBackend for TestStore {
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
         self.arrive(false).await.ok()?;
         self.store.watch(request).await
+    }
+
+    async fn health(&self) -> Health {
+        basic_health(self, |_| SignalStatus::Working).await
     }
 
     fn inventory(&self) -> Option<Inventory> {

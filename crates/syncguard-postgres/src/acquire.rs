@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use syncguard_core::authoring::cancel::{Caller, Unsettled};
-use syncguard_core::authoring::{has_holder, holder_text};
+use syncguard_core::authoring::{holder_text, is_polled};
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
 use syncguard_core::{Contention, Fence, LockError, Timestamp};
 use tokio_postgres::Row;
@@ -121,7 +121,7 @@ async fn look(
 
 /// The answer about a live record. In a table without holders nobody knows whether the holder signals.
 fn contention(row: &Row, held: &Record, keeps_holders: bool) -> Result<Contention, LockError> {
-    let is_polled = keeps_holders && !has_holder(column(row, "holder")?, held.fence);
+    let is_polled = keeps_holders && is_polled(column(row, "holder")?, held.fence);
     Ok(Contention::until(held.expires_at, held.now).with_polled(is_polled))
 }
 

@@ -11,10 +11,12 @@ use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
     LookupRequest, ReleaseRequest, TimeAuthority, WatchRequest,
 };
+use syncguard_core::diagnostics::Health;
 use syncguard_core::inventory::Inventory;
 use syncguard_core::shared::ClientState;
 use syncguard_core::{
-    ExtendResult, Fence, LockBackend, LockError, LockId, LockInfo, ReleaseResult, Timestamp,
+    ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockId, LockInfo, ReleaseResult,
+    Timestamp,
 };
 use tokio::sync::OnceCell;
 use tokio_postgres::Transaction;
@@ -103,6 +105,7 @@ impl PostgresBackend {
     /// | `pool_size` | the most connections, 1 to 10000 | 10 |
     /// | `connect_timeout_ms` | the limit for an address to answer and to log in | 5000 |
     /// | `pool_wait_timeout_ms` | the limit for the wait for a connection of the pool | 5000 |
+    /// | `operation_timeout_ms` | the limit for an operation, with the wait for its connection and all its statements | the pool wait timeout and twice the statement timeout |
     /// | `statement_timeout_ms` | the limit for the answer to a statement | 5000 |
     /// | `unprepared_statements` | sends statements as PgBouncer's transaction mode needs them | `false` |
     /// | `signals` | lets waiters hear of releases by other processes: [`with_signals`](PostgresOptions::with_signals) | `true` |
@@ -288,6 +291,18 @@ impl PostgresBackend {
     pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.0
     }
+
+    /// Gives an operation up at the end of its limit, as if its caller had gone: what was sent is settled in the background.
+    async fn within_limit<T>(
+        &self,
+        operation: impl Future<Output = Result<T, LockError>>,
+    ) -> Result<T, LockError> {
+        let limit = self.0.settings.operation;
+        tokio::time::timeout(limit, operation).await.unwrap_or_else(|_| {
+            let message = format!("no answer within the operation timeout of {limit:?}");
+            Err(LockError::new(ErrorCode::NetworkTimeout, message).with_unknown_outcome())
+        })
+    }
 }
 
 #[deny(clippy::missing_trait_methods)]
@@ -295,10 +310,10 @@ impl LockBackend for PostgresBackend {
     type Fence = Fence;
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
-        cancel::finish_acquire_settled(self, request, |request, caller| {
+        let acquired = cancel::finish_acquire_settled(self, request, |request, caller| {
             acquire(Arc::clone(&self.0), request, caller)
-        })
-        .await
+        });
+        self.within_limit(acquired).await
     }
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
@@ -311,31 +326,34 @@ impl LockBackend for PostgresBackend {
             }
             Ok(result)
         };
-        cancel::finish(token.as_ref(), operation).await
+        self.within_limit(cancel::finish(token.as_ref(), operation)).await
     }
 
     async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
         if !self.0.extends_alone.load(Ordering::Relaxed) {
             let inner = Arc::clone(&self.0);
             let extend_many = move |requests| extend_many(Arc::clone(&inner), requests);
-            if let Some(result) = self.0.extends.extend(0, &request, extend_many).await {
+            let extended = self.0.extends.extend(0, &request, extend_many);
+            let extended = self.within_limit(async { Ok(extended.await) }).await;
+            if let Some(result) = extended? {
                 return result;
             }
         }
         let token = request.cancellation.clone();
-        cancel::finish(token.as_ref(), extend(Arc::clone(&self.0), request)).await
+        let extended = cancel::finish(token.as_ref(), extend(Arc::clone(&self.0), request));
+        self.within_limit(extended).await
     }
 
     async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
         let token = request.cancellation.clone();
         let read = |caller| is_locked(Arc::clone(&self.0), request, caller);
-        cancel::finish_read(token.as_ref(), read).await
+        self.within_limit(cancel::finish_read(token.as_ref(), read)).await
     }
 
     async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
         let token = request.cancellation.clone();
         let read = |caller| lookup(Arc::clone(&self.0), request, caller);
-        cancel::finish_read(token.as_ref(), read).await
+        self.within_limit(cancel::finish_read(token.as_ref(), read)).await
     }
 
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
@@ -345,6 +363,10 @@ impl LockBackend for PostgresBackend {
             Ok(inner.signals.watch(storage_key.expose()).await)
         };
         cancel::finish_read(None, |_| watch).await.ok().flatten()
+    }
+
+    async fn health(&self) -> Health {
+        crate::health::health(self).await
     }
 
     fn inventory(&self) -> Option<Inventory> {
@@ -398,4 +420,24 @@ impl fmt::Debug for PostgresBackend {
 /// A started call goes on in the background. It creates everything or nothing.
 pub async fn setup_schema(pool: &Pool, options: &PostgresOptions) -> Result<(), LockError> {
     PostgresBackend::from_pool(pool.clone(), options.clone())?.setup_schema().await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_operation_ends_with_its_limit() {
+        let url = "postgres://u:p@127.0.0.1/d?operation_timeout_ms=300";
+        let backend = PostgresBackend::unchecked(url).unwrap();
+        let started = Instant::now();
+        let error = backend.within_limit::<()>(pending()).await.unwrap_err();
+        assert_eq!(started.elapsed(), Duration::from_millis(300));
+        assert!(error.code() == ErrorCode::NetworkTimeout && error.is_outcome_unknown(), "{error}");
+    }
 }

@@ -38,6 +38,7 @@ pub struct PostgresOptions {
     pub(crate) connect_timeout: Duration,
     pub(crate) pool_wait_timeout: Duration,
     pub(crate) statement_timeout: Duration,
+    pub(crate) operation_timeout: Option<Duration>,
     pub(crate) unprepared_statements: bool,
     pub(crate) strict_durability: bool,
     pub(crate) trusted_owner: String,
@@ -50,22 +51,22 @@ pub struct PostgresOptions {
 
 impl PostgresOptions {
     /// The lock table unless another is set, as in the TypeScript library.
-    pub const DEFAULT_LOCK_TABLE: &'static str = "syncguard_locks";
+    const DEFAULT_LOCK_TABLE: &'static str = "syncguard_locks";
 
     /// The table of fence counters unless another is set, as in the TypeScript library.
-    pub const DEFAULT_FENCE_TABLE: &'static str = "syncguard_fence_counters";
+    const DEFAULT_FENCE_TABLE: &'static str = "syncguard_fence_counters";
 
     /// The pool size unless another is set.
-    pub const DEFAULT_POOL_SIZE: usize = 10;
+    const DEFAULT_POOL_SIZE: usize = 10;
 
     /// The connect timeout unless another is set.
-    pub const DEFAULT_CONNECT_TIMEOUT: Duration = dial::DEFAULT_LIMIT;
+    const DEFAULT_CONNECT_TIMEOUT: Duration = dial::DEFAULT_LIMIT;
 
     /// The pool wait timeout unless another is set.
-    pub const DEFAULT_POOL_WAIT_TIMEOUT: Duration = Duration::from_secs(5);
+    const DEFAULT_POOL_WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 
     /// The statement timeout unless another is set.
-    pub const DEFAULT_STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
+    const DEFAULT_STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 
     /// The defaults.
     pub fn new() -> Self {
@@ -79,6 +80,7 @@ impl PostgresOptions {
             connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
             pool_wait_timeout: Self::DEFAULT_POOL_WAIT_TIMEOUT,
             statement_timeout: Self::DEFAULT_STATEMENT_TIMEOUT,
+            operation_timeout: None,
             unprepared_statements: false,
             strict_durability: false,
             trusted_owner: String::new(),
@@ -133,6 +135,14 @@ impl PostgresOptions {
 
     #[cfg(feature = "tls")]
     syncguard_core::tls_options!(tls);
+
+    /// Limits an operation, the wait for its connection and all its statements included, 1 ms to 100 years. Default: the pool
+    /// wait timeout and twice the statement timeout, 15 s, since no operation takes longer. Neither of the two lasts longer than
+    /// a limit that is set here.
+    pub fn with_operation_timeout(mut self, timeout: Duration) -> Self {
+        self.operation_timeout = Some(timeout);
+        self
+    }
 
     /// Limits the wait for a connection of the pool, its opening included, 1 ms to 100 years. Default: 5 s.
     pub fn with_pool_wait_timeout(mut self, timeout: Duration) -> Self {

@@ -215,6 +215,7 @@ mod extend;
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod health;
 mod inner;
 mod is_locked;
 mod listing;

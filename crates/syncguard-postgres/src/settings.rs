@@ -30,6 +30,8 @@ pub(crate) struct Settings {
     pub(crate) cleanup_in_is_locked: bool,
     pub(crate) pool_wait: Duration,
     pub(crate) statement: Duration,
+    /// The limit of an operation.
+    pub(crate) operation: Duration,
     pub(crate) unprepared: bool,
     pub(crate) sessions: Sessions,
     pub(crate) strict: bool,
@@ -55,12 +57,20 @@ impl Settings {
             )));
         }
         let unprepared = options.unprepared_statements;
+        let mut pool_wait = checked_timeout("pool wait timeout", options.pool_wait_timeout)?;
+        let mut statement = checked_timeout("statement timeout", options.statement_timeout)?;
+        let mut operation = pool_wait.saturating_add(statement.saturating_mul(2));
+        if let Some(limit) = options.operation_timeout {
+            operation = checked_timeout("operation timeout", limit)?;
+            (pool_wait, statement) = (pool_wait.min(operation), statement.min(operation));
+        }
         Ok(Self {
             tables: Tables::new(&options.lock_table, &options.fence_table)?,
             client_state: options.client.client_state()?,
             cleanup_in_is_locked: options.cleanup_in_is_locked,
-            pool_wait: checked_timeout("pool wait timeout", options.pool_wait_timeout)?,
-            statement: checked_timeout("statement timeout", options.statement_timeout)?,
+            pool_wait,
+            statement,
+            operation,
             unprepared,
             sessions: Sessions::Unchanged,
             strict: options.strict_durability,
@@ -98,11 +108,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_wait_is_longer_than_the_limit_of_an_operation() {
+        let limits = |options| {
+            let settings = Settings::new(options).unwrap();
+            [settings.pool_wait, settings.statement, settings.operation]
+                .map(|limit| limit.as_secs())
+        };
+        assert_eq!(limits(PostgresOptions::new()), [5, 5, 15]);
+        let second = Duration::from_secs(1);
+        assert_eq!(limits(PostgresOptions::new().with_operation_timeout(second)), [1, 1, 1]);
+        let options = PostgresOptions::new().with_operation_timeout(60 * second);
+        assert_eq!(limits(options.with_statement_timeout(2 * second)), [5, 2, 60]);
+    }
+
+    #[test]
     fn what_is_out_of_range_is_refused() {
         let options = PostgresOptions::new;
         for wrong in [
             options().with_statement_timeout(Duration::ZERO),
             options().with_statement_timeout(Duration::MAX),
+            options().with_operation_timeout(Duration::ZERO),
             options().with_pool_wait_timeout(Duration::from_micros(999)),
             options().with_connect_timeout(Duration::ZERO),
             options().with_dispose_timeout(Duration::ZERO),

@@ -16,6 +16,7 @@ const OPTIONS: &[&str] = &[
     "holder",
     "lock_table",
     "note",
+    "operation_timeout_ms",
     "pool_size",
     "pool_wait_timeout_ms",
     "setup_schema",
@@ -148,6 +149,9 @@ fn with_parameters(
     if let Some(timeout) = url.millis("pool_wait_timeout_ms")? {
         options = options.with_pool_wait_timeout(timeout);
     }
+    if let Some(timeout) = url.millis("operation_timeout_ms")? {
+        options = options.with_operation_timeout(timeout);
+    }
     if let Some(timeout) = url.millis("statement_timeout_ms")? {
         options = options.with_statement_timeout(timeout);
     }
@@ -230,7 +234,7 @@ mod tests {
     fn every_option_can_be_set() {
         let url = "postgres://u:p%40@h:1,i:2/d?cleanup_in_is_locked=true&connect_timeout_ms=10\
                    &dispose_timeout_ms=20&holder=a%20b&note=&fence_table=ops.f&lock_table=ops.l&pool_size=3\
-                   &pool_wait_timeout_ms=30&setup_schema=true&signals=false&statement_timeout_ms=40\
+                   &operation_timeout_ms=70&pool_wait_timeout_ms=30&setup_schema=true&signals=false&statement_timeout_ms=40\
                    &strict_durability=true&trusted_owner=the%20owner&unprepared_statements=true\
                    &upgrade_schema=true";
         let Parsed { config, options, setup_schema } = read(url).unwrap();
@@ -245,6 +249,7 @@ mod tests {
             .with_tables("ops.l", "ops.f")
             .with_pool_size(3)
             .with_connect_timeout(millis(10))
+            .with_operation_timeout(millis(70))
             .with_pool_wait_timeout(millis(30))
             .with_statement_timeout(millis(40))
             .with_signals(false)

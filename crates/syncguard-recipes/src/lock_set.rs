@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use futures_util::future::{join_all, select_all};
-use syncguard_core::authoring::{as_recipe, owes_a_pause};
+use syncguard_core::authoring::recipes::{as_recipe, owes_a_pause};
 use syncguard_core::contract::Holder;
 use syncguard_core::{
     Contention, ErrorCode, IntoKey, Key, LockBackend, LockConfig, LockError, LockGuard, LossReason,
@@ -52,7 +52,7 @@ const MOST_AT_ONCE: usize = 16;
 /// - `InvalidArgument` for no keys, for a key that is there twice, and for a bad key or setting, before
 ///   anything is sent.
 /// - `AcquisitionTimeout` if a lock was still held when the limit was over. The message says how many locks of the set
-///   were held, and [`LockError::key`] is the key of the missing one.
+///   were held, with the hash of the missing key, and [`LockError::key`] is that key.
 /// - The other errors of [`acquire`](syncguard_core::acquire), for each of the locks.
 /// - `ServiceUnavailable` if a lock was lost while the next one was waited for.
 ///
@@ -230,8 +230,9 @@ impl<'a, B: LockBackend> Taking<'a, B> {
         };
         let (held, size, limit) = (self.locks.len(), self.size, self.limit);
         let message = format!(
-            "a lock of the set was still held by another caller, and {held} of the {size} locks of the set were taken; the \
-             limit for all of the waiting is {limit:?}{retries} (with_wait_up_to)"
+            "the lock {} of the set was still held by another caller, and {held} of the {size} locks of the set were taken; the \
+             limit for all of the waiting is {limit:?}{retries} (with_wait_up_to)",
+            key.hash_id()
         );
         let error = LockError::new(ErrorCode::AcquisitionTimeout, message).with_key(key);
         holder.cloned().into_iter().fold(error, LockError::with_holder)

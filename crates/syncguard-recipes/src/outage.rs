@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use syncguard_core::authoring::pause::Backoff;
-use syncguard_core::authoring::{OutageLog, Parting, release_as};
+use syncguard_core::authoring::OutageLog;
+use syncguard_core::authoring::pause::RetryPauses;
+use syncguard_core::authoring::recipes::{Parting, release_as};
 use syncguard_core::{LockBackend, LockError, LockGuard, ReleaseResult};
 
 /// The pauses after failures of the store. The longest is also how often a process looks at a tick whose key is held, and
 /// how long a process that has resigned lets the others go first: each of them asks once in this time, even in an outage.
-pub(crate) const PAUSES: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
+pub(crate) const PAUSES: RetryPauses =
+    RetryPauses::new(Duration::from_millis(50), Duration::from_secs(1));
 
 /// A run of failures of the store. An answer of the store ends it, and so does a minute without a failure.
 pub(crate) struct Outage {

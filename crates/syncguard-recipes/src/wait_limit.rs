@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use syncguard_core::authoring::{answer_patience, unanswered};
+use syncguard_core::authoring::answer_patience;
+use syncguard_core::authoring::recipes::unanswered;
 use syncguard_core::contract::Holder;
 use syncguard_core::{ErrorCode, LockBackend, LockConfig, LockError, LockGuard, acquire};
 

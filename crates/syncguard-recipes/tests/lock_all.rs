@@ -251,6 +251,8 @@ async fn the_error_at_the_end_names_the_set() {
             "{taken} of the 5 locks of the set were taken; the limit for all of the waiting is 3s (with_wait_up_to)"
         );
         assert!(error.message().contains(&words), "{delay}, {first_wait}: {error}");
+        let missing = format!("the lock {} of the set", error.key().unwrap().hash_id());
+        assert!(error.message().starts_with(&missing), "{error}");
     }
     // A set that does not wait.
     let line = Connection::new();

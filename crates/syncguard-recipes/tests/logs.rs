@@ -99,7 +99,7 @@ impl LockBackend for LosesGrants {
         }
     }
 
-    forward!(0: release, extend, is_locked, lookup, watch, inventory, capabilities, client_state);
+    forward!(0: release, extend, is_locked, lookup, watch, health, inventory, capabilities, client_state);
 }
 
 /// A counter that no tick of this schedule has left is logged once, and so is a clock that stays ahead.

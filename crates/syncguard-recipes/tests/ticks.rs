@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use syncguard_conformance::LogLines;
+use syncguard_core::authoring::recipes::FenceWindow;
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, FenceWindow, ReleaseRequest,
+    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, ReleaseRequest,
     TIME_TOLERANCE, TimeAuthority,
 };
 use syncguard_core::{
@@ -207,7 +208,7 @@ impl LockBackend for Behind {
         self.0.acquire(request).await
     }
 
-    forward!(0: release, extend, is_locked, lookup, watch, inventory, capabilities, client_state);
+    forward!(0: release, extend, is_locked, lookup, watch, health, inventory, capabilities, client_state);
 }
 
 #[tokio::test(start_paused = true)]
@@ -379,7 +380,7 @@ impl LockBackend for Slow {
         pending().await
     }
 
-    forward!(0: acquire, is_locked, lookup, watch, inventory, capabilities, client_state);
+    forward!(0: acquire, is_locked, lookup, watch, health, inventory, capabilities, client_state);
 }
 
 /// The store answers the release after the end of the lock. The tick stays as it is if another attempt has begun meanwhile,
@@ -739,7 +740,7 @@ struct Plain(MemoryBackend);
 impl LockBackend for Plain {
     type Fence = Fence;
 
-    forward!(0: acquire, release, extend, is_locked, lookup, watch, inventory, client_state);
+    forward!(0: acquire, release, extend, is_locked, lookup, watch, health, inventory, client_state);
 
     fn capabilities(&self) -> BackendCapabilities {
         BackendCapabilities::new::<Fence>("plain", TimeAuthority::Server)

@@ -11,7 +11,7 @@ use crate::inner::{Answer, Inner};
 use crate::names::Section;
 use crate::{names, release, reply, scripts};
 
-/// Sends one acquire, bounded by the command timeout. The future may outlive its caller.
+/// Sends one acquire, bounded by the operation timeout. The future may outlive its caller.
 pub(crate) async fn acquire(
     inner: &Inner,
     request: &AcquireRequest,

@@ -11,6 +11,7 @@ use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
     LookupBy, LookupRequest, ReleaseRequest, SignalStatus, TimeAuthority, WatchRequest,
 };
+use syncguard_core::diagnostics::Health;
 use syncguard_core::inventory::Inventory;
 use syncguard_core::shared::ClientState;
 use syncguard_core::{
@@ -27,7 +28,9 @@ use crate::inner::Inner;
 use crate::layout::{KeyLayout, Layout};
 use crate::link::Opener;
 use crate::service::{Servers, Service};
-use crate::{acquire, error, extend, is_locked, lookup, neighbors, probe, release, settle, url};
+use crate::{
+    acquire, error, extend, health, is_locked, lookup, neighbors, probe, release, settle, url,
+};
 
 /// Locks in Redis or Valkey. TypeScript: `createRedisBackend`.
 ///
@@ -55,11 +58,11 @@ impl RedisBackend {
     /// | parameter | what it sets | default |
     /// |---|---|---|
     /// | `key_prefix` | the start of all record names; write `{app}` as it is or as `%7Bapp%7D`; [never the beginning of another prefix up to a colon](RedisOptions::with_key_prefix) | `syncguard` |
-    /// | `command_timeout_ms` | the longest an operation may take | 2000 |
+    /// | `operation_timeout_ms` | the longest an operation may take | 2000 |
     /// | `connect_timeout_ms` | the longest connecting may take in all | 5000 |
     /// | `connections` | how many connections, 1 to 64 | 1 |
     /// | `wait_replicas` | how many replicas must have a lock before it counts; 0 is none | 0 |
-    /// | `wait_replicas_timeout_ms` | how long to wait for them, up to half of the command timeout | 500 |
+    /// | `wait_replicas_timeout_ms` | how long to wait for them, up to half of the operation timeout | 500 |
     /// | `strict_durability` | refuse a server that can lose locks | `false` |
     /// | `cleanup_in_is_locked` | let `is_locked` delete expired locks | `false` |
     /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 |
@@ -186,14 +189,14 @@ impl RedisBackend {
     /// # Cancel safety
     ///
     /// Safe: the call only reads.
-    pub async fn has_other_records(&self) -> Result<bool, LockError> {
+    pub(crate) async fn has_other_records(&self) -> Result<bool, LockError> {
         neighbors::has_any(&self.0).await
     }
 
     /// Why signals are [failing](SignalStatus::Failing), as far as a connection for them has ended: `AuthFailed` if an access
     /// rule forbids them, `InvalidArgument` if the server or a proxy before it does not know them. Sends nothing.
     #[must_use]
-    pub fn signal_failure(&self) -> Option<LockError> {
+    pub(crate) fn signal_failure(&self) -> Option<LockError> {
         self.0.signals.failure()
     }
 
@@ -303,6 +306,10 @@ impl LockBackend for RedisBackend {
         let section = self.0.layout.section_of(&request.key).ok()?;
         let name = section.lock_name(&request.key).ok()?;
         self.0.signals.watch(section.slot, &name).await
+    }
+
+    async fn health(&self) -> Health {
+        health::health(self).await
     }
 
     fn inventory(&self) -> Option<Inventory> {

@@ -32,9 +32,9 @@ pub(crate) struct Connections {
 /// How long to wait for an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
-    /// The whole command timeout, which begins now. The driver enforces it.
+    /// The whole operation timeout, which begins now. The driver enforces it.
     Usual(Instant),
-    /// The rest of the command timeout.
+    /// The rest of the operation timeout.
     Exact(Instant),
 }
 
@@ -115,7 +115,7 @@ impl Connections {
         Ok(self.send(target, call, None, bound, OnLoss::Again).await.result?.0)
     }
 
-    /// Sends a command that reads, within the command timeout.
+    /// Sends a command that reads, within the operation timeout.
     pub(crate) async fn command(
         &self,
         target: Target,

@@ -17,7 +17,7 @@ use syncguard_core::{CredentialsProvider, LockError};
 ///
 /// let options = RedisOptions::new()
 ///     .with_key_prefix("{billing}")
-///     .with_command_timeout(Duration::from_millis(500));
+///     .with_operation_timeout(Duration::from_millis(500));
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]
@@ -37,10 +37,10 @@ pub struct RedisOptions {
 
 impl RedisOptions {
     /// The default key prefix, as in the TypeScript library.
-    pub const DEFAULT_KEY_PREFIX: &'static str = "syncguard";
+    const DEFAULT_KEY_PREFIX: &'static str = "syncguard";
 
-    /// The default command timeout.
-    pub const DEFAULT_COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
+    /// The default operation timeout.
+    const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(2);
 
     /// The default connect timeout.
     pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -49,7 +49,7 @@ impl RedisOptions {
     pub fn new() -> Self {
         Self {
             key_prefix: Self::DEFAULT_KEY_PREFIX.to_owned(),
-            command_timeout: Self::DEFAULT_COMMAND_TIMEOUT,
+            command_timeout: Self::DEFAULT_OPERATION_TIMEOUT,
             connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
             connections: 1,
             wait_replicas: None,
@@ -81,7 +81,7 @@ impl RedisOptions {
     }
 
     /// The longest time for an operation, 1 ms to 100 years. Overrides the timeout of the client. Default: 2 s.
-    pub fn with_command_timeout(mut self, timeout: Duration) -> Self {
+    pub fn with_operation_timeout(mut self, timeout: Duration) -> Self {
         self.command_timeout = timeout;
         self
     }
@@ -89,7 +89,7 @@ impl RedisOptions {
     /// The longest time for [`connect`](crate::RedisBackend::connect), 1 ms to 100 years: to open all
     /// connections and to check the server's durability. Default: 5 s.
     ///
-    /// A single connection may take as long as the [command timeout](Self::with_command_timeout), or one
+    /// A single connection may take as long as the [operation timeout](Self::with_operation_timeout), or one
     /// second if that is longer. For a slow server, raise both timeouts.
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
@@ -139,7 +139,7 @@ impl RedisOptions {
     syncguard_core::tls_options!(tls);
 
     pub(crate) fn check(&self) -> Result<(), LockError> {
-        checked_timeout("command timeout", self.command_timeout)?;
+        checked_timeout("operation timeout", self.command_timeout)?;
         checked_timeout("connect timeout", self.connect_timeout)?;
         if !(1..=64).contains(&self.connections) {
             return Err(LockError::invalid_argument(format!(
@@ -166,7 +166,7 @@ impl Default for RedisOptions {
 pub struct WaitReplicas {
     /// How many replicas, at least 1.
     pub count: u8,
-    /// How long to wait, from 1 ms to half of the command timeout.
+    /// How long to wait, from 1 ms to half of the operation timeout.
     pub timeout: Duration,
 }
 
@@ -177,7 +177,7 @@ impl WaitReplicas {
         Self { count, timeout: Duration::from_millis(500) }
     }
 
-    /// Waits this long, from 1 ms to half of the command timeout.
+    /// Waits this long, from 1 ms to half of the operation timeout.
     #[must_use]
     pub const fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -192,7 +192,7 @@ impl WaitReplicas {
         }
         if self.timeout < Duration::from_millis(1) || self.timeout > command_timeout / 2 {
             return Err(LockError::invalid_argument(
-                "the timeout for replicas is out of range; 1 ms to half of the command timeout is allowed",
+                "the timeout for replicas is out of range; 1 ms to half of the operation timeout is allowed",
             ));
         }
         Ok(())
@@ -209,19 +209,19 @@ mod tests {
         let millisecond = Duration::from_millis(1);
         let wait = WaitReplicas::new(1);
         for wrong in [
-            options().with_command_timeout(Duration::ZERO),
+            options().with_operation_timeout(Duration::ZERO),
             options().with_connect_timeout(Duration::from_micros(999)),
-            options().with_command_timeout(Duration::MAX),
+            options().with_operation_timeout(Duration::MAX),
             options().with_connect_timeout(Duration::MAX),
             options().with_connections(0),
             options().with_connections(65),
             options().with_wait_replicas(WaitReplicas::new(0)),
             options().with_wait_replicas(wait.with_timeout(Duration::from_micros(999))),
-            options().with_wait_replicas(wait).with_command_timeout(millisecond * 999),
+            options().with_wait_replicas(wait).with_operation_timeout(millisecond * 999),
         ] {
             assert!(wrong.check().is_err(), "{wrong:?}");
         }
-        let right = options().with_wait_replicas(wait).with_command_timeout(millisecond * 1000);
+        let right = options().with_wait_replicas(wait).with_operation_timeout(millisecond * 1000);
         assert!(right.check().is_ok());
     }
 }

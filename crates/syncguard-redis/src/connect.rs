@@ -139,7 +139,7 @@ impl UrlServers {
     }
 
     fn connection(&self) -> ConnectionConfig {
-        // A connection takes four round trips to open, so a tight command timeout would be too tight here.
+        // A connection takes four round trips to open, so a tight operation timeout would be too tight here.
         let timeout = self.command_timeout.max(Duration::from_secs(1));
         ConnectionConfig {
             connection_timeout: timeout,

@@ -251,7 +251,7 @@ const DRIVER_TEXTS: &[Row] = &[
 const fn by_kind(kind: &ErrorKind) -> Meaning {
     let (code, outcome, subject, message) = match kind {
         ErrorKind::Timeout => {
-            (NetworkTimeout, Unknown, Connection, "no answer within the command timeout")
+            (NetworkTimeout, Unknown, Connection, "no answer within the operation timeout")
         }
         ErrorKind::IO => (ServiceUnavailable, Unknown, Connection, LOST),
         // fred's fail-fast check, or its router has ended before it sent the command.
@@ -311,7 +311,7 @@ pub(crate) fn from_driver(error: &DriverError, stage: Stage) -> LockError {
         message = "no connection to the server could be made";
     }
     if stage == Stage::Connecting && *error.kind() == ErrorKind::Timeout {
-        // The driver bounds each connection by the command timeout, or a second if that is longer.
+        // The driver bounds each connection by the operation timeout, or a second if that is longer.
         message = SILENT;
     }
     let error = LockError::new(code, message).with_source(&Origin::of(error));

@@ -14,7 +14,7 @@ use crate::inner::{Answer, Inner};
 use crate::names::{self, Section};
 use crate::{reply, scripts};
 
-/// Sends one extend, bounded by the command timeout. The future may outlive its caller.
+/// Sends one extend, bounded by the operation timeout. The future may outlive its caller.
 pub(crate) async fn extend(
     inner: &Inner,
     request: &ExtendRequest,

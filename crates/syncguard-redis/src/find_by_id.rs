@@ -105,7 +105,7 @@ fn worse<T>(before: Result<T, LockError>, newer: Result<T, LockError>) -> Result
 fn too_late() -> LockError {
     LockError::new(
         ErrorCode::NetworkTimeout,
-        "not all shards have answered within the command timeout, and the lock may be in one of the others",
+        "not all shards have answered within the operation timeout, and the lock may be in one of the others",
     )
     .with_unknown_outcome()
 }

@@ -62,6 +62,7 @@ mod fred_client;
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod health;
 #[doc = include_str!("guide.md")]
 pub mod guide {}
 mod inner;

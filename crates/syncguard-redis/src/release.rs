@@ -10,7 +10,7 @@ use crate::inner::Inner;
 use crate::names::Section;
 use crate::{names, reply, scripts};
 
-/// Sends one release, bounded by the command timeout. The future may outlive its caller.
+/// Sends one release, bounded by the operation timeout. The future may outlive its caller.
 pub(crate) async fn release(
     inner: &Inner,
     request: &ReleaseRequest,

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use fred::types::Value;
+use syncguard_core::authoring::recipes::Refusal;
 use syncguard_core::authoring::{corrupt_record, lock_id_in_use};
-use syncguard_core::contract::{AcquireResult, Acquired, Holder, Refusal};
+use syncguard_core::contract::{AcquireResult, Acquired, Holder};
 use syncguard_core::{
     Contention, ExtendResult, Fence, Key, LockError, LockId, LockInfo, NotHeld, ReleaseResult,
     Timestamp,

@@ -76,7 +76,7 @@ pub struct Traits {
     pub is_clustered: bool,
     /// It may send a script to two nodes of the cluster.
     pub may_send_twice: bool,
-    /// It limits each command to the command timeout.
+    /// It limits each command to the operation timeout.
     pub has_timer: bool,
 }
 

@@ -10,13 +10,13 @@ use crate::error::{self, Stage};
 /// The options of this library. [`RedisBackend::connect`](crate::RedisBackend::connect) explains them.
 const OPTIONS: &[&str] = &[
     "cleanup_in_is_locked",
-    "command_timeout_ms",
     "connect_timeout_ms",
     "connections",
     "dispose_timeout_ms",
     "holder",
     "key_prefix",
     "note",
+    "operation_timeout_ms",
     "sslcert",
     "sslkey",
     "sslrootcert",
@@ -162,8 +162,8 @@ fn with_parameters(
     if let Some(prefix) = url.text("key_prefix")? {
         options = options.with_key_prefix(prefix);
     }
-    if let Some(timeout) = url.millis("command_timeout_ms")? {
-        options = options.with_command_timeout(timeout);
+    if let Some(timeout) = url.millis("operation_timeout_ms")? {
+        options = options.with_operation_timeout(timeout);
     }
     if let Some(timeout) = url.millis("connect_timeout_ms")? {
         options = options.with_connect_timeout(timeout);
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn every_option_can_be_set() {
-        let url = "redis://u:p%40@h:1/2?cleanup_in_is_locked=true&command_timeout_ms=1000\
+        let url = "redis://u:p%40@h:1/2?cleanup_in_is_locked=true&operation_timeout_ms=1000\
                    &connect_timeout_ms=20&connections=3&dispose_timeout_ms=40&holder=a%20b&note=&key_prefix=%7Bapp%7D\
                    &strict_durability=true&wait_replicas=2&wait_replicas_timeout_ms=50";
         let (config, options) = parse(url, RedisOptions::new()).unwrap();
@@ -229,7 +229,7 @@ mod tests {
         let millis = Duration::from_millis;
         let expected = RedisOptions::new()
             .with_cleanup_in_is_locked(true)
-            .with_command_timeout(millis(1000))
+            .with_operation_timeout(millis(1000))
             .with_connect_timeout(millis(20))
             .with_connections(3)
             .with_dispose_timeout(millis(40))
@@ -291,7 +291,7 @@ mod tests {
             ("redis://u:pa/ss@h", "looks like"),
             ("redis://u:1#ss@h", "%23"),
             ("redis://u:pa?ss@h", "%3F"),
-            ("redis://h?nodes=1", "allowed are: cleanup_in_is_locked, command_timeout_ms"),
+            ("redis://h?nodes=1", "allowed are: cleanup_in_is_locked, connect_timeout_ms"),
             // Without a cluster or Sentinel, fred would ignore these silently.
             ("redis://h?node=i:1", "not known"),
             ("redis://h?sentinelServiceName=m", "not known"),

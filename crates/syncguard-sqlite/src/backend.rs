@@ -10,6 +10,7 @@ use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
     LookupRequest, ReleaseRequest, TimeAuthority, WatchRequest,
 };
+use syncguard_core::diagnostics::Health;
 use syncguard_core::inventory::Inventory;
 use syncguard_core::shared::ClientState;
 use syncguard_core::{
@@ -21,7 +22,7 @@ use crate::durability::DurabilityReport;
 use crate::inner::Inner;
 use crate::is_locked::IsLocked;
 use crate::settings::Settings;
-use crate::{acquire, extend, is_locked, lookup, release, settle, url};
+use crate::{acquire, extend, health, is_locked, lookup, release, settle, url};
 
 /// Locks in a file, for all processes of one machine.
 ///
@@ -177,6 +178,10 @@ impl LockBackend for SqliteBackend {
         let watch = self.0.watches.add(request.key.clone());
         let state = self.0.run(IsLocked(request.key), Caller::new(None)).await.ok()?;
         Some(LockSeen::of(state.is_locked.then_some(state.is_polled)).add_to(watch))
+    }
+
+    async fn health(&self) -> Health {
+        health::health(self).await
     }
 
     fn inventory(&self) -> Option<Inventory> {

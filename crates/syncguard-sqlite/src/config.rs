@@ -68,7 +68,7 @@ impl Synchronous {
 
 impl SqliteOptions {
     /// The default operation timeout.
-    pub const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(5);
+    const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(5);
 
     /// Returns the default options.
     pub fn new() -> Self {

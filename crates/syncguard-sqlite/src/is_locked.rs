@@ -41,7 +41,7 @@ impl IsLocked {
         let record = store.by_key(&self.0)?;
         Ok(LockState {
             is_locked: record.as_ref().is_some_and(|record| record.is_live(now)),
-            is_polled: record.as_ref().is_some_and(|record| !record.has_holder),
+            is_polled: record.as_ref().is_some_and(|record| record.is_polled),
             is_clearable: record.is_some_and(|record| record.is_clearable(now)),
         })
     }

@@ -130,6 +130,7 @@ mod fork;
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod health;
 mod inner;
 mod is_locked;
 mod listing;

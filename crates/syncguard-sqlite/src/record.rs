@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rusqlite::Row;
-use syncguard_core::authoring::{corrupt_record, has_holder, holder_in, is_clearable};
+use syncguard_core::authoring::{corrupt_record, holder_in, is_clearable, is_polled};
 use syncguard_core::contract::{Acquired, is_live};
 use syncguard_core::{
     Contention, Fence, Key, LockError, LockId, LockInfo, NotHeld, Timestamp, Ttl,
@@ -24,8 +24,8 @@ pub(crate) struct Record {
     pub(crate) expires: Timestamp,
     /// The milliseconds to add to these times for Unix time.
     pub(crate) offset: i64,
-    /// True if the lock was written with a holder; a client that knows no holders writes none.
-    pub(crate) has_holder: bool,
+    /// True if a client that polls has written the record.
+    pub(crate) is_polled: bool,
     /// The column of the holder, which only look-ups and listings parse.
     holder_column: Option<Box<str>>,
 }
@@ -59,7 +59,7 @@ impl Record {
             acquired: now.at,
             expires: now.at.plus(ttl)?,
             offset: now.offset,
-            has_holder: true,
+            is_polled: false,
             holder_column: None,
         };
         // Callers get the expiry as Unix time, which must fit as well.
@@ -106,7 +106,7 @@ impl Record {
             acquired: time(4, "acquired_ms is not a time")?,
             expires: time(5, "expires_ms is not a time")?,
             offset: row.get(6)?,
-            has_holder: has_holder(holder, fence),
+            is_polled: is_polled(holder, fence),
             holder_column: holder.map(Into::into),
         };
         record.acquired_at().map_err(|_| corrupt("offset_ms gives no valid time"))?;
@@ -121,7 +121,7 @@ impl Record {
     /// Returns the answer for a rival that wants the key.
     pub(crate) fn contention(&self, now: &Moment) -> Contention {
         let until = |(expires, now)| Contention::until(expires, now);
-        self.end(now).map_or_else(Contention::unknown, until).with_polled(!self.has_holder)
+        self.end(now).map_or_else(Contention::unknown, until).with_polled(self.is_polled)
     }
 
     /// Returns whether the lock expired long enough ago to be deleted.

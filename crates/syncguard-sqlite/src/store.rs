@@ -175,25 +175,25 @@ mod tests {
             let sql = "SELECT holder FROM locks";
             connection.query_row(sql, (), |row| row.get::<_, Option<String>>(0)).unwrap()
         };
-        let has_holder = || store.by_key(&key).unwrap().unwrap().has_holder;
+        let is_polled = || store.by_key(&key).unwrap().unwrap().is_polled;
 
         let lock = Record::new(key.clone(), id, Fence::new(1).unwrap(), ttl, &now).unwrap();
         let holder = Holder::new("web 1").unwrap().with_note("run 4").unwrap();
         store.set_lock(&lock, Some(&holder)).unwrap();
         store.set_lock(&lock.extended(ttl, &now).unwrap(), None).unwrap();
         assert_eq!(column().as_deref(), Some("000000000000001 web 1\nrun 4"));
-        assert!(has_holder());
+        assert!(!is_polled());
         assert!(!lock.contention(&now).is_polled);
 
         connection
             .execute(WITHOUT_HOLDER, params!["key", id.expose(), 2, "a", 5000, 6000, 0])
             .unwrap();
-        assert!(!has_holder(), "{:?}", column());
+        assert!(is_polled(), "{:?}", column());
         assert!(store.by_lock_id(id).unwrap().unwrap().contention(&now).is_polled);
 
         let lock = Record::new(key.clone(), id, Fence::new(3).unwrap(), ttl, &now).unwrap();
         store.set_lock(&lock, Some(&Holder::unnamed())).unwrap();
         assert_eq!(column().as_deref(), Some("000000000000003 "));
-        assert!(has_holder());
+        assert!(!is_polled());
     }
 }

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use syncguard_core::authoring::recipes::Refusal;
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupBy, LookupRequest,
-    Refusal, ReleaseRequest,
+    ReleaseRequest,
 };
 use syncguard_core::observe::LockObserver;
 use syncguard_core::shared::ClientState;
@@ -150,7 +151,7 @@ impl<B: LockBackend> LockBackend for Telemetry<B> {
         &self.defaults
     }
 
-    forward!(inner: watch, inventory, capabilities);
+    forward!(inner: watch, health, inventory, capabilities);
 }
 
 impl<B: fmt::Debug> fmt::Debug for Telemetry<B> {

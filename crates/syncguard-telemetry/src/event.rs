@@ -149,7 +149,7 @@ impl LockEvent {
 
     /// The recipe that the lock is part of, such as `election`, `semaphore` or `lock_all`; for
     /// [`EventKind::Wait`] and [`EventKind::Hold`] only. See
-    /// [`as_recipe`](syncguard_core::authoring::as_recipe).
+    /// [`as_recipe`](syncguard_core::authoring::recipes::as_recipe).
     #[must_use]
     pub const fn recipe(&self) -> Option<&'static str> {
         self.recipe

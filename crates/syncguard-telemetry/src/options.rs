@@ -47,7 +47,7 @@ pub(crate) enum IncludeRaw {
 
 impl TelemetryOptions {
     /// The default of [`with_queue_capacity`](Self::with_queue_capacity).
-    pub const QUEUE_CAPACITY: usize = 4096;
+    const QUEUE_CAPACITY: usize = 4096;
 
     /// Options without a callback, and without raw keys and lock ids.
     pub fn new() -> Self {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::common::{KEY, Seen, Store, TTL, observed, take};
-use syncguard_memory::authoring::{as_recipe, hash_key};
+use syncguard_memory::authoring::hash_key;
+use syncguard_memory::authoring::recipes::as_recipe;
 use syncguard_memory::contract::{Holder, LookupRequest, ReleaseRequest};
 use syncguard_memory::{
     AcquisitionOptions, AutoExtend, Backoff, CancellationToken, ErrorCode, Jitter, LockBackend,

@@ -9,7 +9,7 @@ use crate::common::metrics::{Attributes, Exported, sorted};
 use crate::common::{KEY, Store, TTL, take};
 use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData, ScopeMetrics};
 use syncguard_conformance::{LogLine, LogLines};
-use syncguard_memory::authoring::as_recipe;
+use syncguard_memory::authoring::recipes::as_recipe;
 use syncguard_memory::contract::{IsLockedRequest, ReleaseRequest};
 use syncguard_memory::{
     AcquisitionOptions, AutoExtend, Backoff, ErrorCode, Jitter, LockBackend, LockConfig, LockGuard,

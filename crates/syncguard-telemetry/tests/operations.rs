@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use crate::common::{KEY, Store, TTL, observed, request, take};
 use syncguard_memory::authoring::hash_key;
-use syncguard_memory::contract::{
-    ExtendRequest, FenceWindow, IsLockedRequest, LookupRequest, ReleaseRequest,
-};
+use syncguard_memory::authoring::recipes::FenceWindow;
+use syncguard_memory::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
 use syncguard_memory::{CancellationToken, ErrorCode, Fence, LockBackend, LockId, MemoryBackend};
 use syncguard_telemetry::{EventKind, LockEvent, TelemetryOptions, with_telemetry};
 use tokio::time::{advance, timeout};

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::common::metrics::{Data, Exported};
 use crate::common::{KEY, Store, TTL, take};
 use serde_json::Value;
-use syncguard_memory::authoring::as_recipe;
+use syncguard_memory::authoring::recipes::as_recipe;
 use syncguard_memory::contract::{ExtendRequest, ReleaseRequest, TIME_TOLERANCE};
 use syncguard_memory::{AcquisitionOptions, ErrorCode, LockBackend, LockConfig, acquire, lock};
 use syncguard_telemetry::with_telemetry;

@@ -46,7 +46,7 @@ mod guard;
 use std::fmt;
 use std::sync::Arc;
 
-use syncguard_core::{DynBackend, Fence, Held, LockBackend, LockConfig, LockError};
+use syncguard_core::{DynBackend, Fence, Held, LockBackend, LockConfig, LockError, TryAcquired};
 
 use self::driver::Driver;
 pub use self::guard::LockGuard;
@@ -119,8 +119,7 @@ impl Locks {
         Ok(LockGuard::new(self.0.run(acquire, "syncguard::acquire")??, self))
     }
 
-    /// Takes a lock if it is free right now: see [`syncguard::try_acquire`](crate::try_acquire()). `None` if another
-    /// holder has it, or if other callers of this process wait for it.
+    /// Takes a lock if it is free right now: see [`syncguard::try_acquire`](crate::try_acquire()).
     ///
     /// # Errors
     ///
@@ -128,10 +127,10 @@ impl Locks {
     pub fn try_acquire(
         &self,
         config: impl Into<LockConfig>,
-    ) -> Result<Option<LockGuard>, LockError> {
+    ) -> Result<TryAcquired<LockGuard>, LockError> {
         let tried = crate::try_acquire(&self.0.backend, config);
         let tried = self.0.run(tried, "syncguard::try_acquire")??;
-        Ok(tried.acquired().map(|guard| LockGuard::new(guard, self)))
+        Ok(tried.map(|guard| LockGuard::new(guard, self)))
     }
 
     /// Runs a future of the asynchronous API on [`backend`](Self::backend), for what this module lacks: listings,

@@ -28,10 +28,10 @@ use syncguard_core::{CredentialsProvider, DynBackend, LockError};
 /// | `holder` | the name of the holder, for people; empty is none | host name and process id | the same | the same | the same | the same | the same |
 /// | `note` | a note beside it | none | none | none | none | none | none |
 /// | `cleanup_in_is_locked` | lets `is_locked` clear expired locks away | | `false` | `false` | `false` | `false` | `false` |
+/// | `operation_timeout_ms` | the longest time of an operation, with all its calls | | 5000 | 2000 | 15000 | 10000 | 5000 |
 /// | `connect_timeout_ms` | the longest time to connect: on Redis for all of it, else for one connection | | | 5000 | 5000 | 5000 | 2000 |
 /// | `strict_durability` | refuses a store that can lose locks | | `false` | `false` | `false` | | |
 /// | `key_prefix` | the start of the names of all records; never the beginning of another prefix up to a colon | | | `syncguard` | | | |
-/// | `command_timeout_ms` | the longest time of an operation | | | 2000 | | | |
 /// | `connections` | how many connections, 1 to 64 | | | 1 | | | |
 /// | `wait_replicas` | the number of replicas that must have a lock before it counts | | | 0 | | | |
 /// | `wait_replicas_timeout_ms` | the longest time to wait for the replicas | | | 500 | | | |
@@ -51,13 +51,19 @@ use syncguard_core::{CredentialsProvider, DynBackend, LockError};
 /// | `collection` | the collection of the locks | | | | | `locks` | |
 /// | `fence_collection` | the collection of the fence counters | | | | | `fence_counters` | |
 /// | `request_timeout_ms` | the longest time to wait for the answer to one call | | | | | 5000 | 2000 |
-/// | `operation_timeout_ms` | the longest time of an operation, with all its calls | | 5000 | | | 10000 | 5000 |
 /// | `synchronous` | when SQLite waits for the disk: `full` or `normal` | | `full` | | | | |
 /// | `conflict_retries` | how often an operation starts over after a conflict | | | | | 24 | |
 /// | `remembered_locks` | the number of its own locks that the backend remembers, which saves a call each | | | | | 8192 | 8192 |
 /// | `strict_clock` | takes no lock while the store's time is not known | | | | | `false` | `false` |
 /// | `emulator` | `host:port` of an emulator | | | | | `FIRESTORE_EMULATOR_HOST` | |
 /// | `remote_emulator` | lets the emulator be on another machine | | | | | `false` | |
+///
+/// A thing that only one kind of store has is a method of its type: connect with that, and give a clone to `DynBackend::new`.
+///
+/// - The tables of PostgreSQL are made by `setup_schema=true` here, or by `setup_schema` of `PostgresBackend`.
+/// - A transaction of your own in PostgreSQL is tied to a lock by `PostgresBackend::check_fence`, or by the statement of
+///   `postgres::check_fence_sql`, which needs no backend.
+/// - What a store says of itself, without its type: [`health`](crate::LockBackend::health).
 ///
 /// The drivers' own parameters go on working: `node`, `sentinelServiceName`, `sentinelUsername` and
 /// `sentinelPassword` of a Redis cluster or Sentinel, and for PostgreSQL `sslmode`,

@@ -29,7 +29,7 @@ macro_rules! quoted {
 
 // With these the pages use the names that a program uses.
 #[allow(unused_imports, reason = "for links in the text alone")]
-use crate::{authoring::*, contract::*, diagnostics::*, inventory::*, shared::*, *};
+use crate::{authoring::*, contract::*, diagnostics::*, inventory::*, recipes, shared::*, *};
 
 #[doc = include_str!("guide/getting_started.md")]
 pub mod getting_started {}

@@ -12,7 +12,9 @@ use syncguard::blocking::{self, LockGuard, Locks};
 use syncguard::contract::IsLockedRequest;
 use syncguard::memory::TestStore;
 use syncguard::shared::ReleaseErrorHandler;
-use syncguard::{AutoExtend, ErrorCode, LockBackend as _, LockConfig, LockError, ReleaseResult};
+use syncguard::{
+    AutoExtend, ErrorCode, LockBackend as _, LockConfig, LockError, ReleaseResult, TryAcquired,
+};
 
 /// Far longer than any step takes.
 const LONG: Duration = Duration::from_secs(60);
@@ -62,8 +64,11 @@ fn every_end_of_a_lock_waits_for_the_release() -> Result<(), LockError> {
     for config in
         [LockConfig::new("key"), LockConfig::new("key").with_auto_extend(AutoExtend::new())]
     {
-        let guard = locks.try_acquire(config.clone())?.unwrap();
-        assert!(locks.try_acquire(config.clone())?.is_none());
+        let guard = locks.try_acquire(config.clone())?.acquired().unwrap();
+        let TryAcquired::Busy(contention) = locks.try_acquire(config.clone())? else {
+            panic!("busy")
+        };
+        assert!(contention.free_within.is_some());
         drop(guard);
         assert_eq!(stored(&store), 0, "after a drop");
         let mut guard = locks.acquire(config)?;

@@ -28,6 +28,34 @@ async fn every_memory_store_is_its_own() {
     assert!(refusal("memory://hunter2").await.contains("memory:"));
 }
 
+/// Each store behind `connect` can be asked how good it is.
+#[cfg(all(feature = "memory", feature = "sqlite"))]
+#[tokio::test]
+async fn any_store_can_be_asked_for_its_health() {
+    use syncguard::contract::SignalStatus;
+    use syncguard::diagnostics::HealthLevel;
+    use syncguard::memory::TestStore;
+    use syncguard::{DynBackend, LockBackend as _};
+
+    let url = format!("sqlite:{}/health.db?synchronous=normal", env!("CARGO_TARGET_TMPDIR"));
+    let health = connect(&url).await.unwrap().health().await;
+    assert!(health.reachability.is_ok() && health.signals == SignalStatus::Working, "{health:?}");
+    let found = health.findings.iter().find(|finding| finding.about == "synchronous").unwrap();
+    assert_eq!(
+        found.to_string(),
+        "yellow synchronous: synchronous is normal: take synchronous=normal out of the URL"
+    );
+    assert!(health.level() >= HealthLevel::Yellow);
+
+    let store = TestStore::new();
+    let shared = DynBackend::new(std::sync::Arc::new(store.clone()));
+    assert_eq!(shared.health().await.level(), HealthLevel::Green);
+    store.set_down(true);
+    let health = shared.health().await;
+    assert_eq!(health.level(), HealthLevel::Red);
+    assert_eq!(health.reachability.unwrap_err().code(), ErrorCode::ServiceUnavailable);
+}
+
 /// CI runs this every night without most of the features.
 #[tokio::test]
 async fn a_store_that_was_not_built_in_is_named() {

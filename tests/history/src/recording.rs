@@ -111,7 +111,7 @@ impl<B: LockBackend<Fence = Fence>> LockBackend for Recording<B> {
         result
     }
 
-    forward!(inner: watch, inventory, capabilities, client_state);
+    forward!(inner: watch, health, inventory, capabilities, client_state);
 }
 
 fn failed(error: &LockError) -> Answer {

@@ -70,5 +70,5 @@ impl LockBackend for Direct {
     type Fence = Fence;
 
     forward!(inner: acquire, release, extend, is_locked, lookup);
-    forward!(inner: watch, inventory, capabilities, client_state);
+    forward!(inner: watch, health, inventory, capabilities, client_state);
 }

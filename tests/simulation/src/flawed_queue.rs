@@ -93,5 +93,5 @@ impl<B: LockBackend<Fence = Fence>> LockBackend for FlawedQueue<B> {
         self.inner.release(request).await
     }
 
-    forward!(inner: extend, is_locked, lookup, watch, inventory, capabilities, client_state);
+    forward!(inner: extend, is_locked, lookup, watch, health, inventory, capabilities, client_state);
 }

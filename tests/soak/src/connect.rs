@@ -34,7 +34,7 @@ pub(crate) async fn connect(url: &str, clock: Option<Skew>) -> Result<Connected>
     let (scheme, rest) = url.split_once(':').context("a URL")?;
     let (backend, pool) = match scheme {
         "redis" | "redis-cluster" => {
-            let options = RedisOptions::new().with_command_timeout(BOUND);
+            let options = RedisOptions::new().with_operation_timeout(BOUND);
             (DynBackend::new(RedisBackend::connect_with(url, options).await?), None)
         }
         "postgres" | "pgbouncer" => {

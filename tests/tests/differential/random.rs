@@ -9,9 +9,10 @@ use futures_util::future::join_all;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+use syncguard::authoring::recipes::{FenceWindow, Refusal};
 use syncguard::contract::{
-    AcquireRequest, AcquireResult, ExtendRequest, FenceWindow, IsLockedRequest, LookupRequest,
-    Refusal, ReleaseRequest, TIME_TOLERANCE,
+    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+    TIME_TOLERANCE,
 };
 use syncguard::{DynBackend, Fence, Key, LockBackend as _, LockError, LockId, Timestamp};
 use syncguard_history::Random;

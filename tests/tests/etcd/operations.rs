@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
-use syncguard_etcd::contract::{
-    ExtendRequest, FenceWindow, IsLockedRequest, LookupRequest, ReleaseRequest,
-};
+use syncguard_etcd::authoring::recipes::FenceWindow;
+use syncguard_etcd::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
 use syncguard_etcd::inventory::ListRequest;
 use syncguard_etcd::{
     ErrorCode, EtcdBackend, ExtendResult, Fence, Key, LockBackend as _, LockId, NotHeld,

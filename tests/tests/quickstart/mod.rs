@@ -32,7 +32,7 @@ fn on_each_store_by_environment() -> Result<()> {
 #[test]
 fn on_redis_by_argument() -> Result<()> {
     let server = RedisServer::builder().password("hunter2").start()?;
-    let url = format!("{}?key_prefix=quick&command_timeout_ms=20000", server.url());
+    let url = format!("{}?key_prefix=quick&operation_timeout_ms=20000", server.url());
     shows_what_locks_are_for("redis", quickstart().arg(url).output()?)?;
     ensure!(server.cli(&["KEYS", "quick:fence:quick:*"])?.lines().count() == 4);
     Ok(())
@@ -54,7 +54,7 @@ fn on_redis_over_tls() -> Result<()> {
         .config(&format!("tls-key-file {}", key.display()))
         .config("tls-auth-clients no")
         .start()?;
-    let url = format!("rediss://localhost:{port}?command_timeout_ms=20000");
+    let url = format!("rediss://localhost:{port}?operation_timeout_ms=20000");
     let trusting = quickstart().arg(&url).env("SSL_CERT_FILE", &certificate).output()?;
     shows_what_locks_are_for("redis", trusting)?;
 

@@ -38,7 +38,7 @@ pub(crate) async fn says_nothing() {
         outside.cli(&["SET", &name, &value]).is_ok()
     };
     suite(Handles::new(handles, change)).await;
-    let options = RedisOptions::new().with_command_timeout(Duration::from_secs(5));
+    let options = RedisOptions::new().with_operation_timeout(Duration::from_secs(5));
     let options = options.with_connect_timeout(Duration::from_secs(5));
     let backend = RedisBackend::connect_with(&url, options.clone()).await.expect("a backend");
     net.read("a backend", &format!("{backend:?} {options:?}"));

@@ -121,5 +121,5 @@ impl<B: LockBackend> LockBackend for Watched<B> {
     }
 
     // The keys of its answers are secrets since they were locked.
-    forward!(backend: inventory, capabilities, client_state);
+    forward!(backend: health, inventory, capabilities, client_state);
 }

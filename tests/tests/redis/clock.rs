@@ -51,7 +51,7 @@ impl FakeServer {
 
     async fn backend(&self) -> Result<RedisBackend> {
         let url = format!("redis://127.0.0.1:{}", self.port);
-        let options = RedisOptions::new().with_command_timeout(Duration::from_secs(5));
+        let options = RedisOptions::new().with_operation_timeout(Duration::from_secs(5));
         Ok(RedisBackend::connect_with(&url, options).await?)
     }
 
@@ -126,7 +126,7 @@ async fn a_server_whose_clock_was_set_is_asked_once_more() -> Result<()> {
         let result = backend.acquire(request("k", 1000)).await.expect("an answer");
         result.acquired().expect("a free lock")
     };
-    // The deadline is the command timeout after the time of sending, and each request was sent once.
+    // The deadline is the operation timeout after the time of sending, and each request was sent once.
     let in_time = |shows: i64, deadlines: &[i64]| {
         let sound = shows + 4_900..shows + 7_000;
         assert!(deadlines.iter().all(|deadline| sound.contains(deadline)), "{deadlines:?}");

@@ -141,7 +141,7 @@ impl Harness for Redis {
 
     async fn connect_late(&self) -> Option<Late<RedisBackend>> {
         const LIMIT: Duration = Duration::from_secs(5);
-        let options = RedisOptions::new().with_command_timeout(LIMIT);
+        let options = RedisOptions::new().with_operation_timeout(LIMIT);
         // A cluster's nodes announce their own addresses, so its clients bypass a proxy.
         if self.is_sharded() {
             return None;

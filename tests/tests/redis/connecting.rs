@@ -143,7 +143,7 @@ async fn connecting_ends_within_its_timeout_wherever_the_server_falls_silent() -
 async fn falls_silent(answers: usize, strict: bool, limit: Duration) -> Result<usize> {
     let mut server = Server::start(answers, Duration::ZERO).await?;
     let options = RedisOptions::new()
-        .with_command_timeout(COMMAND_TIMEOUT)
+        .with_operation_timeout(COMMAND_TIMEOUT)
         .with_connect_timeout(limit)
         .with_strict_durability(strict);
     let url = format!("redis://127.0.0.1:{}", server.port);

@@ -82,7 +82,7 @@ async fn no_server_and_too_many_clients() -> Result<()> {
 async fn a_lost_connection_and_a_late_answer_leave_the_outcome_open() -> Result<()> {
     let server = RedisServer::start()?;
     let proxy = FaultProxy::start(server.port())?;
-    let options = RedisOptions::new().with_command_timeout(Duration::from_secs(1));
+    let options = RedisOptions::new().with_operation_timeout(Duration::from_secs(1));
     let url = format!("redis://127.0.0.1:{}", proxy.port());
     let backend = RedisBackend::connect_with(&url, options).await?;
     let lock = take(&backend, "held", 60_000).await;

@@ -22,7 +22,7 @@ const COMMAND_TIMEOUT: Duration = Duration::from_millis(400);
 const SLACK: Duration = Duration::from_secs(20);
 
 fn quick() -> RedisOptions {
-    RedisOptions::new().with_command_timeout(COMMAND_TIMEOUT)
+    RedisOptions::new().with_operation_timeout(COMMAND_TIMEOUT)
 }
 
 /// A backend whose connections have no name, so that each reply is the reply to a call.

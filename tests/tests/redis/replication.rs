@@ -20,7 +20,7 @@ const WAITING: Duration = Duration::from_secs(20);
 
 fn waiting_for(time: Duration) -> RedisOptions {
     let wait = WaitReplicas::new(1).with_timeout(time);
-    RedisOptions::new().with_wait_replicas(wait).with_command_timeout(Duration::from_secs(60))
+    RedisOptions::new().with_wait_replicas(wait).with_operation_timeout(Duration::from_secs(60))
 }
 
 #[tokio::test]

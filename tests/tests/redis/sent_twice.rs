@@ -50,7 +50,7 @@ async fn an_acquire_that_was_sent_to_two_nodes_is_given_back() -> Result<()> {
     let client = Client::new(config, None, Some(impatient), Some(reconnect));
     client.init().await?;
     let options = RedisOptions::new().with_key_prefix(PREFIX);
-    let options = options.with_command_timeout(Duration::from_secs(30));
+    let options = options.with_operation_timeout(Duration::from_secs(30));
     let backend = RedisBackend::from_client(client.clone(), options)?;
     let _ = take(&backend, "warm", 1000).await;
 

@@ -83,7 +83,7 @@ async fn a_connection_that_stalls_or_ends_for_a_while_is_replaced() -> Result<()
         let _here = tracing::subscriber::set_default(warnings.clone());
         let proxy = FaultProxy::start(server.port())?;
         let url = format!("redis://127.0.0.1:{}", proxy.port());
-        let options = patient().with_command_timeout(LIMIT);
+        let options = patient().with_operation_timeout(LIMIT);
         let waiting = RedisBackend::connect_with(&url, options).await?;
         let held = take(&holder, "k", MINUTE).await;
         let mut lost = watch(&waiting, "k").await.expect("a watch");

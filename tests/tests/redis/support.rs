@@ -35,7 +35,7 @@ pub(crate) fn fresh(what: &str) -> String {
 /// Options for tests of answers, which a slow machine must not turn into errors.
 pub(crate) fn patient() -> RedisOptions {
     const PATIENCE: Duration = Duration::from_secs(60);
-    RedisOptions::new().with_connect_timeout(PATIENCE).with_command_timeout(PATIENCE)
+    RedisOptions::new().with_connect_timeout(PATIENCE).with_operation_timeout(PATIENCE)
 }
 
 pub(crate) async fn backend(server: &RedisServer) -> RedisBackend {

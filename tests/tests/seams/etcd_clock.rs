@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result};
-use syncguard_etcd::contract::{
-    AcquireResult, ExtendRequest, FenceWindow, IsLockedRequest, Refusal, ReleaseRequest,
-};
+use syncguard_etcd::authoring::recipes::{FenceWindow, Refusal};
+use syncguard_etcd::contract::{AcquireResult, ExtendRequest, IsLockedRequest, ReleaseRequest};
 use syncguard_etcd::{
     ErrorCode, EtcdBackend, EtcdOptions, ExtendResult, Fence, LockBackend as _, Timestamp,
 };

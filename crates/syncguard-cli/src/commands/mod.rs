@@ -11,7 +11,7 @@ pub(crate) mod generate;
 mod listing;
 mod lock_key;
 pub(crate) mod ls;
-pub(crate) mod permits;
+pub(crate) mod parts;
 mod recipe;
 mod record_file;
 pub(crate) mod release;

@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 use syncguard::diagnostics::get_by_key;
 use syncguard::{Key, LockInfo};
 
-use super::{listing, permits, recipe};
+use super::{listing, parts, recipe};
 use crate::exit::{Failure, Status};
 use crate::holder;
 use crate::output::print_as;
+use crate::part_key::Part;
 use crate::store::Store;
 use crate::time::{human, since, until, utc};
 
@@ -19,7 +20,8 @@ use crate::time::{human, since, until, utc};
 /// The holder is shown by its label, such as a host name and a process id. A lock without a label,
 /// such as that of the TypeScript library, shows the hash of its lock id. A permit of a semaphore, a
 /// term of an election and a tick are shown with the name of their recipe, as far as key and note
-/// tell. The held permits of a semaphore with this key are counted and shown too.
+/// tell. The held permits of a semaphore with this key are counted and shown too, and so are the gate
+/// and the slots of readers and writers.
 #[derive(Args)]
 pub(crate) struct Options {
     /// The key of the lock
@@ -27,7 +29,7 @@ pub(crate) struct Options {
     /// Prints one line of JSON
     #[arg(long)]
     json: bool,
-    /// Ends with status 75 if the lock is held; permits do not count
+    /// Ends with status 75 if the lock is held; permits, gate and slots do not count
     #[arg(long, short)]
     exit_code: bool,
     /// Shows the lock id too, which is enough to release the lock
@@ -39,23 +41,31 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
     let key = Key::new(options.key.as_str())?;
     let backend = store.connect().await?;
     let found = get_by_key(&backend, key.clone()).await?;
-    let permits = permits::held_from(0, &backend, &key).await?;
+    let parts = parts::held(&backend, &key).await?;
     print_as(
         options.json,
-        || as_json(options, found.as_ref(), permits.len()),
-        || as_text(options, found.as_ref()) + &permits_as_text(&permits),
+        || as_json(options, found.as_ref(), &parts),
+        || as_text(options, found.as_ref()) + &parts_as_text(&parts),
     )?;
     let is_held = found.is_some();
     Ok(if is_held && options.exit_code { Status::CONFLICT } else { Status::SUCCESS })
 }
 
-fn as_json(options: &Options, found: Option<&LockInfo>, permits: usize) -> Value {
+fn as_json(options: &Options, found: Option<&LockInfo>, parts: &[(Part, LockInfo)]) -> Value {
     let mut shown = found.map_or_else(|| json!({}), |info| listing::as_json(info, options.reveal));
     // As the user spelled the key, before its normalisation.
     shown["key"] = json!(options.key);
     shown["held"] = json!(found.is_some());
-    if permits > 0 {
-        shown["permitsHeld"] = json!(permits);
+    for (name, held) in [
+        ("permitsHeld", count(parts, |part| matches!(part, Part::Permit(_)))),
+        ("slotsHeld", count(parts, |part| matches!(part, Part::Slot(_)))),
+    ] {
+        if held > 0 {
+            shown[name] = json!(held);
+        }
+    }
+    if parts.iter().any(|(part, _)| *part == Part::Gate) {
+        shown["gateHeld"] = json!(true);
     }
     shown
 }
@@ -81,17 +91,18 @@ fn as_text(options: &Options, found: Option<&LockInfo>) -> String {
     text
 }
 
-/// The lines about the semaphore with this key, if any of its permits is held.
-fn permits_as_text(permits: &[(u32, LockInfo)]) -> String {
-    let mut text = match permits.len() {
-        0 => return String::new(),
-        1 => "\n1 permit of the semaphore with this key is held".to_owned(),
-        count => format!("\n{count} permits of the semaphore with this key are held"),
-    };
-    for (permit, info) in permits {
+fn count(parts: &[(Part, LockInfo)], is_it: fn(Part) -> bool) -> usize {
+    parts.iter().filter(|(part, _)| is_it(*part)).count()
+}
+
+/// The lines about the recipes with this key, if any of their parts is held.
+fn parts_as_text(parts: &[(Part, LockInfo)]) -> String {
+    let summary = parts::summary(parts);
+    let mut text = summary.map_or_else(String::new, |summary| format!("\n{summary}"));
+    for (part, info) in parts {
         let (age, holder) = (human(since(info.acquired_at)), holder::name(info));
         // Writing to a `String` never fails.
-        let _ = write!(text, "\npermit {permit} held for {age}, by {holder}");
+        let _ = write!(text, "\n{} held for {age}, by {holder}", part.name());
     }
     text
 }

@@ -244,7 +244,7 @@ mod tests {
             self.0.release(request).await
         }
 
-        forward!(0: acquire, extend, is_locked, lookup, watch, inventory, capabilities, client_state);
+        forward!(0: acquire, extend, is_locked, lookup, watch, health, inventory, capabilities, client_state);
     }
 
     /// The answer to the first request is lost, and its lock is being given back.

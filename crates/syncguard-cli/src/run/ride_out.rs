@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use syncguard::authoring::pause::Backoff;
+use syncguard::authoring::pause::RetryPauses;
 use syncguard::contract::{AcquireRequest, AcquireResult};
 use syncguard::{DynBackend, Fence, Jitter, LockBackend, LockError, forward};
 use tokio::time::{Instant, sleep};
@@ -23,7 +23,7 @@ pub(super) struct RideOut {
 type Answered = Arc<Mutex<Option<Instant>>>;
 
 impl RideOut {
-    const PAUSES: Backoff = Backoff {
+    const PAUSES: RetryPauses = RetryPauses {
         first: Duration::from_millis(100),
         longest: Duration::from_secs(1),
         jitter: Jitter::None,
@@ -96,7 +96,7 @@ impl LockBackend for Watched {
     }
 
     forward!(store: release, extend, is_locked, lookup);
-    forward!(store: watch, inventory, capabilities, client_state);
+    forward!(store: watch, health, inventory, capabilities, client_state);
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ fn all_counters_are_copied() -> Result<()> {
     // While they are copied back, a program that was forgotten takes a lock.
     redis.cli(&["CLIENT", "PAUSE", "600000", "WRITE"])?;
     let mut copy = to.command(&["copy-fences"]);
-    let patient = format!("{}?command_timeout_ms=600000", redis.url());
+    let patient = format!("{}?operation_timeout_ms=600000", redis.url());
     copy.env("SYNCGUARD_FROM", &to.url).env("SYNCGUARD_TO", patient);
     let copying = Harness::spawn(copy)?;
     let waits = || Ok(redis.cli(&["INFO", "clients"])?.contains("blocked_clients:1"));

@@ -76,7 +76,7 @@ fn a_tick_that_is_too_late_when_the_store_is_back_is_missed() -> Result<()> {
 fn a_tick_whose_answer_never_comes_may_be_lost() -> Result<()> {
     let server = RedisServer::start()?;
     let proxy = FaultProxy::start(server.port())?;
-    let url = format!("redis://127.0.0.1:{}?command_timeout_ms=10000", proxy.port());
+    let url = format!("redis://127.0.0.1:{}?operation_timeout_ms=10000", proxy.port());
     let options = [&LEAP_DAY[..], &["--max-lateness", "9years"]].concat();
     // Without room, the store refuses each acquire until the proxy holds one back.
     server.cli(&["CONFIG", "SET", "maxmemory", "100kb"])?;

@@ -45,6 +45,17 @@ fn readers_and_a_writer(harness: &Harness) -> Result<()> {
     let write = writer.line()?;
     ensure!(write.ends_with(" exclusive none") && write > one && write > two, "{write}");
     ensure!(held(harness)?.len() == 5, "four slots and the gate: {:?}", held(harness)?);
+    let status = harness.run(&["status", "index"])?.expect(0)?.stdout;
+    let summary = "free\nthe gate and 4 slots of the readers and writers with this key are held\ngate held for ";
+    ensure!(status.starts_with(summary) && status.contains("\nslot 3 held for "), "{status}");
+    let status = harness.run(&["status", "index", "--json"])?.expect(0)?.stdout;
+    ensure!(
+        status.contains(r#""gateHeld":true"#) && status.contains(r#""slotsHeld":4"#),
+        "{status}"
+    );
+    let free = harness.run(&["release", "--force", "index"])?.expect(0)?;
+    ensure!(free.stdout.contains("the lock was free"), "{free:?}");
+    ensure!(free.stderr.contains("as gate is by index:rw:gate"), "{free:?}");
     for option in ["--shared", "--exclusive"] {
         try_it(option)?.expect(75)?;
     }

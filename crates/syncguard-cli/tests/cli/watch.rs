@@ -19,7 +19,7 @@ fn keys_sort_and_filter() -> Result<()> {
     let harness = Harness::file()?;
     let script = "echo before; $SYNCGUARD watch -i 100ms; echo after $?; stty -a";
     let terminal = Terminal::start(&harness, script)?;
-    terminal.until("no locks", |screen| screen.contains("0 locks, every 100ms, by key"))?;
+    terminal.until("no locks", |screen| screen.contains("0 locks, every 100ms, by need"))?;
     ensure!(!terminal.screen()?.contains("before"), "it has a screen of its own");
     let old = harness.holder("b:old", &[])?;
     let permit = harness.holder("exports", &["--permits", "1"])?;
@@ -29,12 +29,14 @@ fn keys_sort_and_filter() -> Result<()> {
     };
     terminal.until("two locks", |screen| {
         is_before(screen, "b:old", "exports permit 0")
-            && screen.contains("2 locks (1 permit), every 100ms, by key")
+            && screen.contains("2 locks (1 permit), every 100ms, by need")
     })?;
     terminal.resize(60, 2)?;
     terminal.until("less room", |screen| screen.contains("… and 2 more"))?;
     terminal.resize(80, 24)?;
     let new = harness.holder("a:new", &[])?;
+    terminal.until("what is held longest", |screen| is_before(screen, "b:old", "a:new"))?;
+    terminal.keys("s")?;
     terminal.until("the order of keys", |screen| is_before(screen, "a:new", "b:old"))?;
     terminal.keys("s")?;
     terminal.until("the order of ages", |screen| {
@@ -130,7 +132,7 @@ fn a_store_that_is_away_is_reported_above_the_last_table() -> Result<()> {
     ensure!(!terminal.screen()?.contains("hunter2"), "{}", terminal.screen()?);
     // Keys work meanwhile.
     terminal.keys("s")?;
-    terminal.until("the order", |screen| screen.contains("by age"))?;
+    terminal.until("the order", |screen| screen.contains("by key"))?;
     server.resume()?;
     terminal.until("the store again", |screen| {
         !screen.contains("cannot be read") && screen.contains("\nk ")

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use syncguard_core::contract::{FenceWindow, TIME_TOLERANCE};
+use syncguard_core::authoring::recipes::FenceWindow;
+use syncguard_core::contract::TIME_TOLERANCE;
 use syncguard_core::{Fence, Timestamp, Ttl};
 
 use crate::client::Client;

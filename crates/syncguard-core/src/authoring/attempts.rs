@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::failure::{FailureSubject, Fault};
-use crate::util::pause::Backoff;
+use crate::util::pause::RetryPauses;
 use crate::value::LockError;
 
 /// One attempt of an operation on a store whose writes have preconditions.
@@ -44,7 +44,7 @@ pub struct Retries {
     /// After calls without an answer in time.
     pub silences: u32,
     /// The pause before each.
-    pub pauses: Backoff,
+    pub pauses: RetryPauses,
 }
 
 /// For authors of backends whose writes have preconditions: the attempts of one operation, until its time is over.

@@ -26,14 +26,6 @@ pub enum FailureSubject {
     Server,
 }
 
-impl FailureSubject {
-    /// Returns whether the backend should look for another connection or server.
-    #[must_use]
-    pub fn needs_new_connection(self) -> bool {
-        self != Self::Request
-    }
-}
-
 /// For authors of backends whose writes have preconditions: the failure of a step of an operation, and what it says.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -23,11 +23,11 @@ pub fn holder_in(column: Option<&str>, fence: Fence) -> Option<Holder> {
     Holder::from_lines(text_of(column, fence)?)
 }
 
-/// True if the column was written for the lock with this fence, not for an earlier lock. A client that knows no holders
-/// writes no column; a holder that is turned off has an empty text.
+/// True if a client that polls wrote the lock with this fence: it knows no such column, whose text then is that of an earlier
+/// lock, if any. This library writes the column with each lock; for a holder that is turned off, the text is empty.
 #[must_use]
-pub fn has_holder(column: Option<&str>, fence: Fence) -> bool {
-    text_of(column, fence).is_some()
+pub fn is_polled(column: Option<&str>, fence: Fence) -> bool {
+    text_of(column, fence).is_none()
 }
 
 /// The text in the column, if it was written for the lock with this fence.

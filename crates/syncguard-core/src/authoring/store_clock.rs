@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
-use super::store_time::{ClockDrift, StoreTime};
+use super::store_time::StoreTime;
+use crate::contract::clock_drift::ClockDrift;
 use crate::rt::awake_and_asleep;
 use crate::value::{LockError, Timestamp};
 

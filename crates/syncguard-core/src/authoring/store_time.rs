@@ -1,8 +1,8 @@
-//! A point in time by a store's clock, and the difference of another clock.
+//! A point in time by a store's clock.
 
-use std::fmt;
 use std::time::Duration;
 
+use crate::contract::clock_drift::ClockDrift;
 use crate::contract::liveness::TIME_TOLERANCE;
 use crate::value::{ErrorCode, LockError, Timestamp};
 
@@ -58,49 +58,9 @@ impl StoreTime {
 
     pub(super) fn ahead_of(self, other: Self) -> ClockDrift {
         let millis = |time: Timestamp| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
-        ClockDrift {
-            lowest: millis(self.earliest) - millis(other.latest),
-            highest: millis(self.latest) - millis(other.earliest),
-        }
-    }
-}
-
-/// How far a clock is ahead of the store's (negative: behind it), in bounds. For people: no lock depends on it where the
-/// store tells its time.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct ClockDrift {
-    lowest: i64,
-    highest: i64,
-}
-
-impl ClockDrift {
-    /// Returns the bounds in milliseconds, the lower bound first.
-    #[must_use]
-    pub const fn bounds_millis(self) -> (i64, i64) {
-        (self.lowest, self.highest)
-    }
-
-    /// Returns the middle of the bounds in milliseconds, which is the best estimate.
-    #[must_use]
-    pub const fn millis(self) -> i64 {
-        i64::midpoint(self.lowest, self.highest)
-    }
-
-    /// Returns the smallest possible difference between the clocks, whichever is ahead.
-    #[must_use]
-    pub const fn at_least(self) -> Duration {
-        let smallest = match (self.lowest > 0, self.highest < 0) {
-            (true, _) => self.lowest,
-            (_, true) => self.highest,
-            _ => 0,
-        };
-        Duration::from_millis(smallest.unsigned_abs())
-    }
-}
-
-impl fmt::Debug for ClockDrift {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (lowest, highest) = self.bounds_millis();
-        write!(f, "ClockDrift({lowest} ms to {highest} ms)")
+        ClockDrift::between(
+            millis(self.earliest) - millis(other.latest),
+            millis(self.latest) - millis(other.earliest),
+        )
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::lock_backend::LockBackend;
 use crate::client::ClientState;
 use crate::contract::capabilities::BackendCapabilities;
+use crate::contract::health::Health;
 use crate::contract::info::LockInfo;
 use crate::contract::key_watch::KeyWatch;
 use crate::contract::request::{
@@ -79,6 +80,10 @@ impl<F: FenceToken> LockBackend for DynBackend<F> {
         self.0.watch(request).await
     }
 
+    async fn health(&self) -> Health {
+        self.0.health().await
+    }
+
     fn inventory(&self) -> Option<Inventory<F>> {
         self.0.inventory()
     }
@@ -109,6 +114,7 @@ trait ErasedBackend<F: FenceToken>: Send + Sync {
     fn is_locked(&self, request: IsLockedRequest) -> Answer<'_, bool>;
     fn lookup(&self, request: LookupRequest) -> Answer<'_, Option<LockInfo<F>>>;
     fn watch(&self, request: WatchRequest) -> Boxed<'_, Option<KeyWatch>>;
+    fn health(&self) -> Boxed<'_, Health>;
     fn inventory(&self) -> Option<Inventory<F>>;
     fn capabilities(&self) -> BackendCapabilities;
     fn client_state(&self) -> &ClientState;
@@ -137,6 +143,10 @@ impl<B: LockBackend> ErasedBackend<B::Fence> for B {
 
     fn watch(&self, request: WatchRequest) -> Boxed<'_, Option<KeyWatch>> {
         Box::pin(LockBackend::watch(self, request))
+    }
+
+    fn health(&self) -> Boxed<'_, Health> {
+        Box::pin(LockBackend::health(self))
     }
 
     fn inventory(&self) -> Option<Inventory<B::Fence>> {

@@ -5,7 +5,8 @@
 /// The field comes first, by name or by number, then the methods. With `*` for the field, a pointer such as `Arc` forwards to
 /// what it points to. Each method does the same as the inner backend's, with the same errors and the same cancel safety.
 ///
-/// Two methods of the trait have defaults, and a decorator that forgets them hears no signals and lists no locks.
+/// Three methods of the trait have defaults, and a decorator that forgets them hears no signals, finds no hazards and lists no
+/// locks.
 /// The lint `#[deny(clippy::missing_trait_methods)]` finds that.
 ///
 /// ```
@@ -31,7 +32,7 @@
 ///     }
 ///
 ///     forward!(inner: release, extend, is_locked, lookup);
-///     forward!(inner: watch, inventory, capabilities, client_state);
+///     forward!(inner: watch, health, inventory, capabilities, client_state);
 /// }
 /// ```
 #[macro_export]
@@ -94,6 +95,11 @@ macro_rules! forward {
             request: $crate::contract::WatchRequest,
         ) -> ::core::option::Option<$crate::contract::KeyWatch> {
             $crate::LockBackend::watch($crate::forward!(@inner self $field), request).await
+        }
+    };
+    (@ health $field:tt) => {
+        async fn health(&self) -> $crate::diagnostics::Health {
+            $crate::LockBackend::health($crate::forward!(@inner self $field)).await
         }
     };
     (@ inventory $field:tt) => {

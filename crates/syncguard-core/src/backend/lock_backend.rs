@@ -3,14 +3,17 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use super::health::basic_health;
 use crate::client::ClientState;
 use crate::contract::capabilities::BackendCapabilities;
+use crate::contract::health::Health;
 use crate::contract::info::LockInfo;
 use crate::contract::key_watch::KeyWatch;
 use crate::contract::request::{
     AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest, WatchRequest,
 };
 use crate::contract::response::{AcquireResult, ExtendResult, ReleaseResult};
+use crate::contract::signal_status::SignalStatus;
 use crate::inventory::handle::Inventory;
 use crate::value::{FenceToken, LockError};
 
@@ -44,8 +47,8 @@ pub trait LockBackend: Clone + Send + Sync + 'static {
     ///
     /// A backend that [supports fence windows](BackendCapabilities::supports_fence_windows) checks a request's
     /// [window](AcquireRequest::with_fence_window) in the same step, and in this order: a live lock with the request's
-    /// lock id is the answer; a counter at the window's limit is [`Taken`](crate::contract::Refusal::Taken), and a time
-    /// of the store before the window's is [`TooEarly`](crate::contract::Refusal::TooEarly), whether the key is locked or
+    /// lock id is the answer; a counter at the window's limit is [`Taken`](crate::authoring::recipes::Refusal::Taken), and a time
+    /// of the store before the window's is [`TooEarly`](crate::authoring::recipes::Refusal::TooEarly), whether the key is locked or
     /// not; a live lock of another id is `Locked`. The store writes nothing in these cases.
     ///
     /// A request that reaches the store after its caller got an error takes no lock: see
@@ -166,6 +169,19 @@ pub trait LockBackend: Clone + Send + Sync + 'static {
         std::future::ready(None)
     }
 
+    /// Asks how good the store is for locks: whether it answers, keeps what it has confirmed, gives signals, and which hazards it
+    /// has. Never fails: a store that does not answer is a part of the report. Takes as long as a few operations; on etcd some
+    /// seconds, for the clocks of the members.
+    ///
+    /// The default is [`basic_health`](crate::authoring::basic_health), which has no findings.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads.
+    fn health(&self) -> impl Future<Output = Health> + Send {
+        basic_health(self, |hears| if hears { SignalStatus::Working } else { SignalStatus::Off })
+    }
+
     /// The inventory of all locks of this store; `None` if the backend has none. Never fails, never blocks.
     ///
     /// A backend that implements [`LockInventory`](crate::authoring::LockInventory) answers
@@ -196,5 +212,5 @@ impl<B: LockBackend> LockBackend for Arc<B> {
     type Fence = B::Fence;
 
     crate::forward!(*: acquire, release, extend, is_locked, lookup);
-    crate::forward!(*: watch, inventory, capabilities, client_state);
+    crate::forward!(*: watch, health, inventory, capabilities, client_state);
 }

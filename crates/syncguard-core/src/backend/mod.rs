@@ -2,9 +2,11 @@
 
 mod dyn_backend;
 mod forward;
+mod health;
 mod lock_backend;
 mod lock_inventory;
 
 pub use self::dyn_backend::DynBackend;
+pub use self::health::basic_health;
 pub use self::lock_backend::LockBackend;
 pub use self::lock_inventory::LockInventory;

@@ -7,13 +7,13 @@ use super::caller::Caller;
 use super::finish::OnAbandon;
 use super::settle::{Settle, Settled, Unsettled};
 use crate::backend::LockBackend;
-use crate::client::clean_up::{Attempt, Job, Outcome, Unfinished};
+use crate::client::clean_up::{Job, Outcome, Sending, Unfinished};
 use crate::contract::liveness::TIME_TOLERANCE;
 use crate::contract::request::AcquireRequest;
 use crate::contract::response::AcquireResult;
 use crate::contract::response::ReleaseResult;
 use crate::rt::{Instant, Mutex, Spawner};
-use crate::util::pause::Backoff;
+use crate::util::pause::RetryPauses;
 use crate::value::{Key, LockError, LockId, Ttl};
 
 /// Makes the job that gives back the lock of an acquire.
@@ -90,7 +90,7 @@ impl<B: Settle> SettleJob<B> {
 }
 
 impl<B: Settle> Job for SettleJob<B> {
-    fn attempt(self: Arc<Self>) -> Attempt {
+    fn attempt(self: Arc<Self>) -> Sending {
         Box::pin(async move {
             match self.backend.settle(&self.acquire).await {
                 Ok(Settled::Done) => Outcome::Done,
@@ -112,7 +112,7 @@ impl<B: Settle> Job for SettleJob<B> {
     }
 }
 
-const PAUSES: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
+const PAUSES: RetryPauses = RetryPauses::new(Duration::from_millis(50), Duration::from_secs(5));
 
 /// Releases again and again, because the acquire may arrive at any time.
 pub(super) struct ReleaseJob<B> {
@@ -153,7 +153,7 @@ impl<B: LockBackend> ReleaseJob<B> {
 }
 
 impl<B: LockBackend> Job for ReleaseJob<B> {
-    fn attempt(self: Arc<Self>) -> Attempt {
+    fn attempt(self: Arc<Self>) -> Sending {
         Box::pin(async move {
             match self.backend.release(self.acquire.release()).await {
                 Ok(ReleaseResult::Released | ReleaseResult::Kept { .. }) => Outcome::Done,

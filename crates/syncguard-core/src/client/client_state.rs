@@ -37,18 +37,16 @@ struct State {
 
 impl ClientState {
     /// Five seconds.
-    pub const DISPOSE_TIMEOUT: Duration = Duration::from_secs(5);
-
-    /// The handler of releases that fail when no caller can get the error.
-    #[must_use]
-    pub fn on_release_error(&self) -> &ReleaseErrorHandler {
-        &self.0.on_release_error
-    }
+    pub(crate) const DISPOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
     /// The longest a release may take before it is reported as failed. It then goes on in the background.
     #[must_use]
     pub fn dispose_timeout(&self) -> Duration {
         self.0.dispose_timeout
+    }
+
+    pub(crate) fn on_release_error(&self) -> &ReleaseErrorHandler {
+        &self.0.on_release_error
     }
 
     /// The observer of acquisitions, holds and losses; none by default.

@@ -25,7 +25,7 @@ pub struct BackendCapabilities {
     pub supports_fencing: bool,
     /// The clock that decides when a lock expires.
     pub time_authority: TimeAuthority,
-    /// True if acquires with a [`FenceWindow`](super::FenceWindow) are granted only within it, and a release raises the
+    /// True if acquires with a [`FenceWindow`](crate::authoring::recipes::FenceWindow) are granted only within it, and a release raises the
     /// counter that it [names](super::ReleaseRequest::with_counter_at_least).
     pub supports_fence_windows: bool,
 }
@@ -50,7 +50,7 @@ impl BackendCapabilities {
         }
     }
 
-    /// The same capabilities, and the backend keeps [fence windows](super::FenceWindow). Default: it does not.
+    /// The same capabilities, and the backend keeps [fence windows](crate::authoring::recipes::FenceWindow). Default: it does not.
     #[must_use]
     pub const fn with_fence_windows(mut self) -> Self {
         self.supports_fence_windows = true;

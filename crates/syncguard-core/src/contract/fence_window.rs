@@ -15,7 +15,7 @@ use crate::value::{Fence, LockError, Timestamp};
 ///
 /// ```
 /// use syncguard_core::Fence;
-/// use syncguard_core::contract::FenceWindow;
+/// use syncguard_core::authoring::recipes::FenceWindow;
 ///
 /// let tick = Fence::new(1_780_000_000_000)?;
 /// let once = FenceWindow::new(tick, tick)?;

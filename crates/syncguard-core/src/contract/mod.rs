@@ -4,14 +4,15 @@
 //! |---|---|
 //! | [`AcquireRequest`], [`ReleaseRequest`], [`ExtendRequest`], [`IsLockedRequest`], [`LookupRequest`], [`WatchRequest`] | the operations of a [`LockBackend`](crate::LockBackend), for programs that call it themselves and for authors |
 //! | [`AcquireResult`], [`Acquired`] | the answer to an acquire; the other answers are in the crate's root |
-//! | [`FenceWindow`], [`Refusal`] | acquires that are granted only with certain fences, from a certain time on |
 //! | [`BackendCapabilities`], [`FenceToken`] | the capabilities of a backend |
 //! | [`Holder`] | the holder of a lock, described for people |
 //! | [`KeyWatch`], [`SignalStatus`] | signals of releases |
 //! | [`TIME_TOLERANCE`], [`TIME_STEP`], [`is_live`] | how long a lock is held |
 
 pub(crate) mod capabilities;
+pub(crate) mod clock_drift;
 pub(crate) mod fence_window;
+pub(crate) mod health;
 pub(crate) mod info;
 pub(crate) mod key_watch;
 pub(crate) mod liveness;
@@ -21,7 +22,6 @@ pub(crate) mod response;
 pub(crate) mod signal_status;
 
 pub use self::capabilities::{BackendCapabilities, TimeAuthority};
-pub use self::fence_window::{FenceWindow, Refusal};
 pub use self::info::LockInfoDebug;
 pub use self::key_watch::{KeySignal, KeyWatch};
 pub use self::liveness::{TIME_STEP, TIME_TOLERANCE, is_live};

@@ -14,7 +14,7 @@ pub enum AcquireResult<F = Fence> {
     Acquired(Acquired<F>),
     /// Somebody else holds the lock.
     Busy(Contention),
-    /// The lock is not granted within the request's [`FenceWindow`](super::FenceWindow). Requests without a window never
+    /// The lock is not granted within the request's [`FenceWindow`](crate::authoring::recipes::FenceWindow). Requests without a window never
     /// get this answer.
     Refused(Refusal),
 }

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use super::attempt::{Attempt, Tried};
+use super::call::{Call, Tried};
 use super::config::LockConfig;
 use super::guard::LockGuard;
 use super::head::Head;
@@ -61,30 +61,30 @@ where
     // Outside the future, which would otherwise hold both the argument and the config made from it.
     let config = config.into();
     async move {
-        let attempt = Attempt::new(backend, &config)?;
-        let mut observed = attempt.observe(LockId::generate()?);
+        let call = Call::new(backend, &config)?;
+        let mut observed = call.observe(LockId::generate()?);
         // Boxed, because few waiters see an outage.
         let mut outage = None;
         loop {
             // The guard leaves the future at once: a name for the result would keep room for it.
-            let error = match if attempt.policy.acquisition.max_retries == 0 {
-                Box::pin(attempt.once_within_limit(&mut observed)).await
+            let error = match if call.policy.acquisition.max_retries == 0 {
+                Box::pin(call.once_within_limit(&mut observed)).await
             } else {
-                wait(&attempt, &mut observed).await
+                wait(&call, &mut observed).await
             } {
                 Ok(guard) => return observed.end(Ok(guard), |_| true),
                 Err(error) => error,
             };
             let was_answered = std::mem::take(&mut observed.was_answered);
-            let Some(pause) = attempt.pause_in_outage(&error, was_answered, &mut outage) else {
+            let Some(pause) = call.pause_in_outage(&error, was_answered, &mut outage) else {
                 let error = match error.code() {
-                    ErrorCode::AcquisitionTimeout => Box::pin(attempt.with_holder(error)).await,
+                    ErrorCode::AcquisitionTimeout => Box::pin(call.with_holder(error)).await,
                     _ => error,
                 };
                 return observed.end(Err(error), |_| true);
             };
             drop(error);
-            if let Err(aborted) = Box::pin(attempt.sleep(pause)).await {
+            if let Err(aborted) = Box::pin(call.sleep(pause)).await {
                 return observed.end(Err(aborted), |_| true);
             }
             // The backend gives back a lock that the store may still grant to the old id.
@@ -98,17 +98,17 @@ where
 /// The future of a queued waiter stays small: the state that only the head needs is boxed when the
 /// waiter becomes the head.
 async fn wait<'a, B: LockBackend>(
-    attempt: &'a Attempt<'a, B>,
+    call: &'a Call<'a, B>,
     observed: &mut ObservedAcquisition<'_>,
 ) -> Result<LockGuard<B>, LockError> {
     let now = Instant::now();
-    let deadline = now + attempt.policy.acquisition.timeout;
-    let (mut ticket, turn) = Ticket::enter(attempt.queues(), attempt.key, now);
+    let deadline = now + call.policy.acquisition.timeout;
+    let (mut ticket, turn) = Ticket::enter(call.queues(), call.key, now);
     let (turn, head_since) = match turn {
         Some(turn) => (turn, Some(now)),
-        None => (attempt.wait_to_be_head(&mut ticket, deadline).await?, None),
+        None => (call.wait_to_be_head(&mut ticket, deadline).await?, None),
     };
-    Box::pin(Head::run(attempt, observed, ticket, turn, head_since, deadline)).await
+    Box::pin(Head::run(call, observed, ticket, turn, head_since, deadline)).await
 }
 
 /// Takes a lock if it is free right now.
@@ -148,12 +148,12 @@ where
     C: Into<LockConfig>,
 {
     let config = config.into();
-    let attempt = Attempt::new(backend, &config)?;
-    let mut observed = attempt.observe(LockId::generate()?);
-    let result = attempt.once_unless_queued(&mut observed).await.and_then(|tried| match tried {
+    let call = Call::new(backend, &config)?;
+    let mut observed = call.observe(LockId::generate()?);
+    let result = call.once_unless_queued(&mut observed).await.and_then(|tried| match tried {
         Tried::Granted(guard) => Ok(TryAcquired::Acquired(guard)),
         Tried::Busy(contention) => Ok(TryAcquired::Busy(contention)),
-        Tried::Late => Err(attempt.late_error()),
+        Tried::Late => Err(call.late_error()),
     });
     observed.end(result, TryAcquired::is_acquired)
 }

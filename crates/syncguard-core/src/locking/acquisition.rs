@@ -97,7 +97,7 @@ impl AcquisitionOptions {
             Backoff::Fixed => 1,
             Backoff::Exponential => retry,
         };
-        pause::Backoff { first, longest: self.longest_pause(), jitter }.pause(failures)
+        pause::RetryPauses { first, longest: self.longest_pause(), jitter }.pause(failures)
     }
 
     pub(crate) fn longest_pause(&self) -> Duration {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::rt::Instant;
-use crate::util::pause::{Backoff, Jitter};
+use crate::util::pause::{Jitter, RetryPauses};
 
 /// Signals after which the same lease was still there. A store may send them, and so may any program that is allowed
 /// to signal. The head must not ask the store as often as such a program likes.
@@ -16,7 +16,7 @@ pub(super) struct FalseSignals {
 
 impl FalseSignals {
     /// With the longest pause, the head asks about as often as a client that polls.
-    const PAUSES: Backoff = Backoff {
+    const PAUSES: RetryPauses = RetryPauses {
         first: Duration::from_millis(1),
         longest: Duration::from_millis(100),
         jitter: Jitter::None,

@@ -3,7 +3,7 @@
 mod acquire;
 mod acquisition;
 mod answers;
-mod attempt;
+mod call;
 mod cancellable;
 mod config;
 mod false_signals;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::rt::Instant;
-use crate::util::pause::Backoff;
+use crate::util::pause::RetryPauses;
 use crate::value::{ErrorCode, LockError};
 
 /// For authors of recipes: the failures in a row of one call, which [rides them out](crate::LockConfig::with_ride_out) for a
@@ -17,7 +17,8 @@ pub struct RideOut {
 }
 
 impl RideOut {
-    const PAUSES: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(1));
+    const PAUSES: RetryPauses =
+        RetryPauses::new(Duration::from_millis(100), Duration::from_secs(1));
 
     /// No failure so far. Zero rides out nothing.
     #[must_use]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::attempt::{Attempt, Tried};
+use super::call::{Call, Tried};
 use super::config::LockConfig;
 use super::guard::{LockGuard, Parting};
 use crate::backend::LockBackend;
@@ -57,7 +57,7 @@ where
     C: Into<LockConfig>,
 {
     let config = config.into();
-    let attempt = Attempt::new(backend, &config)?;
+    let call = Call::new(backend, &config)?;
     let capabilities = backend.capabilities();
     if !capabilities.supports_fence_windows {
         return Err(LockError::invalid_argument(format!(
@@ -65,14 +65,14 @@ where
             capabilities.backend
         )));
     }
-    let mut observed = attempt.observe(LockId::generate()?);
+    let mut observed = call.observe(LockId::generate()?);
     observed.on_head();
     let (lock_id, sent) = (observed.next_attempt(), Instant::now());
-    let tried = attempt.once_in_window(lock_id, sent, window).await;
+    let tried = call.once_in_window(lock_id, sent, window).await;
     let result = tried.and_then(|tried| match tried {
         Ok(Tried::Granted(guard)) => Ok(TriedInWindow::Acquired(guard)),
         Ok(Tried::Busy(contention)) => Ok(TriedInWindow::Busy(contention)),
-        Ok(Tried::Late) => Err(attempt.late_error()),
+        Ok(Tried::Late) => Err(call.late_error()),
         Err(refusal) => Ok(TriedInWindow::Refused(refusal)),
     });
     observed.end(result, |tried| matches!(tried, TriedInWindow::Acquired(_)))

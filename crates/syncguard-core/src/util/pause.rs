@@ -34,9 +34,9 @@ impl Jitter {
 /// ```
 /// use std::time::Duration;
 /// use syncguard_core::Jitter;
-/// use syncguard_core::authoring::pause::Backoff;
+/// use syncguard_core::authoring::pause::RetryPauses;
 ///
-/// const TRIES: Backoff = Backoff {
+/// const TRIES: RetryPauses = RetryPauses {
 ///     first: Duration::from_millis(50),
 ///     longest: Duration::from_secs(1),
 ///     jitter: Jitter::None,
@@ -46,7 +46,7 @@ impl Jitter {
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::exhaustive_structs, reason = "a constant of its user")]
-pub struct Backoff {
+pub struct RetryPauses {
     /// The pause after the first failure.
     pub first: Duration,
     /// No pause is longer.
@@ -55,7 +55,7 @@ pub struct Backoff {
     pub jitter: Jitter,
 }
 
-impl Backoff {
+impl RetryPauses {
     /// Half of each pause is random.
     #[must_use]
     pub const fn new(first: Duration, longest: Duration) -> Self {

@@ -89,7 +89,8 @@ impl fmt::Display for ErrorCode {
 /// so is a lock that is gone when it is released. This type is for failures that an operator should look at.
 ///
 /// `Display` and `Debug` show the code, what happened, and the chain of causes. They never show a
-/// key, a lock id or a credential; [`key`](Self::key) and [`lock_id`](Self::lock_id) give the redacting types.
+/// key, a lock id or a credential; [`key`](Self::key) and [`lock_id`](Self::lock_id) give the redacting types. How a backend
+/// makes errors is in [`authoring`](crate::authoring).
 ///
 /// ```
 /// use syncguard_core::{ErrorCode, Key};
@@ -123,6 +124,7 @@ const OWN: &str = ", which is the name of this process itself";
 
 impl LockError {
     /// An error with this code. The message must contain no key, no lock id and no credential.
+    #[doc(hidden)]
     #[must_use]
     pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
         Self {
@@ -136,18 +138,21 @@ impl LockError {
     }
 
     /// [`ErrorCode::InvalidArgument`]. The message says what was wrong and what is allowed.
+    #[doc(hidden)]
     #[must_use]
     pub fn invalid_argument(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorCode::InvalidArgument, message)
     }
 
     /// [`ErrorCode::Internal`].
+    #[doc(hidden)]
     #[must_use]
     pub fn internal(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorCode::Internal, message)
     }
 
     /// [`ErrorCode::Aborted`], the answer of every operation whose cancellation token fires.
+    #[doc(hidden)]
     #[must_use]
     pub fn aborted() -> Self {
         Self::new(ErrorCode::Aborted, "cancelled by the caller's token")
@@ -157,15 +162,7 @@ impl LockError {
     ///
     /// The chain of causes is kept as text (each one's `Display`), so that no driver type becomes
     /// part of the public interface and no driver's `Debug` can print a credential.
-    ///
-    /// ```
-    /// use std::error::Error;
-    /// use syncguard_core::{ErrorCode, LockError};
-    ///
-    /// let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
-    /// let error = LockError::new(ErrorCode::ServiceUnavailable, "no connection").with_source(&refused);
-    /// assert_eq!(error.source().unwrap().to_string(), "connection refused");
-    /// ```
+    #[doc(hidden)]
     #[must_use]
     pub fn with_source(mut self, source: &(dyn Error + 'static)) -> Self {
         self.source = Some(Box::new(Cause::capture(source)));
@@ -173,6 +170,7 @@ impl LockError {
     }
 
     /// Adds the key of the operation. It stays redacted.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_key(mut self, key: &Key) -> Self {
         self.subject.get_or_insert_default().key = Some(key.clone());
@@ -180,6 +178,7 @@ impl LockError {
     }
 
     /// Adds the lock id of the operation. It stays redacted.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_lock_id(mut self, lock_id: LockId) -> Self {
         self.subject.get_or_insert_default().lock_id = Some(lock_id);
@@ -187,6 +186,7 @@ impl LockError {
     }
 
     /// Adds the holder whose lock the caller did not get. The message has the label.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_holder(mut self, holder: Holder) -> Self {
         let label = holder.label();
@@ -201,6 +201,7 @@ impl LockError {
 
     /// Marks that the store may have carried out the operation: the request was sent and no answer
     /// came.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_unknown_outcome(mut self) -> Self {
         self.outcome_unknown = true;
@@ -210,6 +211,7 @@ impl LockError {
     /// For authors of backends: marks that this answer of the store leaves no record to rely on. The record is damaged, or
     /// its table, file or database is gone or is another one. A guard that gets this answer to an extend
     /// [ends at once](crate::LossReason::RecordLost), so a failure that may pass has no such mark.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_record_lost(mut self) -> Self {
         self.record_lost = true;

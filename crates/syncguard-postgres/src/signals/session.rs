@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use syncguard_core::authoring::pause::Backoff;
+use syncguard_core::authoring::pause::RetryPauses;
 use syncguard_core::authoring::signals::{Changes, LockSeen, SignalEnd, Subscriptions};
 use syncguard_core::{Jitter, LockError};
 use tokio::sync::Notify;
@@ -24,7 +24,7 @@ use crate::error::{self, Phase};
 use crate::record::column;
 
 /// The pauses before the server is asked again for a key that a release in progress holds.
-const PAUSES: Backoff = Backoff {
+const PAUSES: RetryPauses = RetryPauses {
     first: Duration::from_millis(1),
     longest: Duration::from_millis(16),
     jitter: Jitter::None,

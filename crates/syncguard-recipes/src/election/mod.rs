@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use syncguard_core::authoring::{Parting, as_recipe, checked_timeout};
+use syncguard_core::authoring::checked_timeout;
+use syncguard_core::authoring::recipes::{Parting, as_recipe};
 use syncguard_core::{CancellationToken, LockBackend, LockConfig, LockError};
 use tokio::time::{Instant, sleep_until, timeout};
 

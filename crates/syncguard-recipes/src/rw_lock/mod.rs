@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{select_ok, try_join_all};
-use syncguard_core::authoring::as_recipe;
 use syncguard_core::authoring::pause::random_part;
+use syncguard_core::authoring::recipes::as_recipe;
 use syncguard_core::contract::Holder;
 use syncguard_core::{
     Contention, ErrorCode, LockBackend, LockConfig, LockError, LockGuard, TryAcquired, acquire,

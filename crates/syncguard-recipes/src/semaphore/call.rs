@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use syncguard_core::authoring::{RideOut, answer_patience, unanswered};
+use syncguard_core::authoring::answer_patience;
+use syncguard_core::authoring::recipes::{RideOut, unanswered};
 use syncguard_core::contract::TIME_STEP;
 use syncguard_core::{ErrorCode, LockBackend, LockError, TryAcquired, try_acquire};
 use tokio::time::{Instant, sleep, timeout};

@@ -11,7 +11,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use syncguard_core::authoring::as_recipe;
+use syncguard_core::authoring::recipes::as_recipe;
 use syncguard_core::{Contention, LockBackend, LockConfig, LockError, TryAcquired};
 
 use self::call::Call;

@@ -30,5 +30,5 @@ impl<B: LockBackend> LockBackend for ReleaseHook<B> {
     }
 
     forward!(backend: acquire, extend, is_locked, lookup);
-    forward!(backend: watch, inventory, capabilities, client_state);
+    forward!(backend: watch, health, inventory, capabilities, client_state);
 }

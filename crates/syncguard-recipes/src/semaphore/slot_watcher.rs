@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use syncguard_core::authoring::open_watch;
+use syncguard_core::authoring::recipes::open_watch;
 use syncguard_core::contract::KeyWatch;
 use syncguard_core::{AcquisitionOptions, Key, LockBackend};
 

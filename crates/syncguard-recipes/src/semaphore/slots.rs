@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use syncguard_core::Jitter;
-use syncguard_core::authoring::pause::{Backoff, random_part};
-use syncguard_core::authoring::{ABANDONED_AFTER, RecipeQueue};
+use syncguard_core::authoring::ABANDONED_AFTER;
+use syncguard_core::authoring::pause::{RetryPauses, random_part};
+use syncguard_core::authoring::recipes::RecipeQueue;
 use syncguard_core::contract::TIME_TOLERANCE;
 use syncguard_core::shared::ClientState;
 use syncguard_core::{Contention, Key, LockConfig, LockError};
@@ -27,7 +28,7 @@ const MAX_KEY_BYTES: usize = Key::MAX_LENGTH_BYTES - INFIX.len() - 4;
 /// For how long the head hears no signal after signals in a row that brought nothing. A store may send such signals, and so
 /// may any program that is allowed to signal: with the longest pause, they cost 20 requests a second, however many there are
 /// and for however many slots.
-const DEAF: Backoff = Backoff {
+const DEAF: RetryPauses = RetryPauses {
     first: Duration::from_millis(1),
     longest: Duration::from_millis(50),
     jitter: Jitter::None,

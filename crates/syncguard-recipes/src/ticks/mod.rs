@@ -13,8 +13,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use syncguard_core::authoring::pause::Backoff;
-use syncguard_core::authoring::{as_recipe, checked_timeout};
+use syncguard_core::authoring::checked_timeout;
+use syncguard_core::authoring::pause::RetryPauses;
+use syncguard_core::authoring::recipes::as_recipe;
 use syncguard_core::inventory::Inventory;
 use syncguard_core::{
     CancellationToken, Fence, Jitter, LockBackend, LockConfig, LockError, Timestamp,
@@ -138,7 +139,7 @@ impl<B: LockBackend> Ticks<B> {
         let (rules, now) = (self.rules(self.missed), self.now().ok()?);
         let (first, jitter) = (self.retry_after, Jitter::None);
         let longest = first.max(Duration::from_secs(3600));
-        let pause = Backoff { first, longest, jitter }.pause(attempt.into());
+        let pause = RetryPauses { first, longest, jitter }.pause(attempt.into());
         // No attempt begins when the tick is too late, or if the next tick takes its place.
         let too_late = rules.max_lateness.saturating_sub(now - tick);
         let next = self.schedule.next_after(now).filter(|_| self.missed != Missed::Each);

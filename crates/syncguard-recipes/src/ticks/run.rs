@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use syncguard_core::authoring::OutageLog;
 use syncguard_core::authoring::pause::jittered;
-use syncguard_core::authoring::{OutageLog, Parting, TriedInWindow, try_acquire_in_window};
-use syncguard_core::contract::{FenceToken as _, FenceWindow, Refusal, TIME_STEP};
+use syncguard_core::authoring::recipes::{
+    FenceWindow, Parting, Refusal, TriedInWindow, try_acquire_in_window,
+};
+use syncguard_core::contract::{FenceToken as _, TIME_STEP};
 use syncguard_core::{
     Contention, Fence, LockBackend, LockError, LockGuard, ReleaseResult, Timestamp,
 };
@@ -19,7 +22,8 @@ use crate::outage::{Outage, PAUSES, give_back};
 /// The work of this recipe in the log of an outage.
 const SCHEDULE: &str = "the schedule";
 
-/// The answer of [`Ticks::try_once`].
+/// The answer of [`Ticks::try_once`]. It is no [`TryAcquired`](syncguard_core::TryAcquired): the lock is given back by then,
+/// and a tick that does not begin has more reasons than another holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TickOutcome<T> {
     /// This process has run the work of the tick.

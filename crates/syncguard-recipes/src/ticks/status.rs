@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use syncguard_core::authoring::{OutageLog, TriedInWindow};
-use syncguard_core::contract::{FenceToken, LookupRequest, Refusal};
+use syncguard_core::authoring::OutageLog;
+use syncguard_core::authoring::recipes::{Refusal, TriedInWindow};
+use syncguard_core::contract::{FenceToken, LookupRequest};
 use syncguard_core::{Fence, LockBackend, LockError, LockInfo, Timestamp};
 
 use super::Ticks;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use syncguard_core::contract::{FenceToken, FenceWindow};
+use syncguard_core::authoring::recipes::FenceWindow;
+use syncguard_core::contract::FenceToken;
 use syncguard_core::{Fence, Held, LockError, ReleaseResult, Timestamp};
 use tokio::sync::SetOnce;
 

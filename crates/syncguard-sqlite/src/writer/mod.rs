@@ -21,7 +21,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
-use syncguard_core::authoring::pause::Backoff;
+use syncguard_core::authoring::pause::RetryPauses;
 use syncguard_core::{Jitter, LockError};
 
 use self::batch::{Batch, answer, fail, partition, roll_back};
@@ -37,7 +37,7 @@ use crate::store::Store;
 pub(crate) use self::queued::{Progress, Queued, QueuedOperation};
 
 /// The pauses before the next try to write while another process holds SQLite's write lock.
-const BUSY: Backoff = Backoff::new(Duration::from_micros(100), Duration::from_millis(3));
+const BUSY: RetryPauses = RetryPauses::new(Duration::from_micros(100), Duration::from_millis(3));
 
 /// The largest number of operations in one transaction; later ones wait for its end.
 const MAX_BATCH: usize = 256;
@@ -51,7 +51,7 @@ const MAX_LOG_BYTES: u64 = 16 << 20;
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The pauses between checks if the system tells of changes: after it has told, the change is not yet in the file.
-const TOLD: Backoff = Backoff {
+const TOLD: RetryPauses = RetryPauses {
     first: Duration::from_millis(5),
     longest: Duration::from_secs(2),
     jitter: Jitter::None,

@@ -61,7 +61,7 @@ impl Scripts {
     /// Writes down what the backend sends, as the server got it.
     async fn sent_to(server: &RedisServer) -> Result<Self> {
         // The deadline of the requests is later than the end of the benchmark.
-        let url = format!("{}?command_timeout_ms=3600000", server.url());
+        let url = format!("{}?operation_timeout_ms=3600000", server.url());
         let backend = RedisBackend::connect(&url).await?;
         // After this the server has the scripts.
         cycle(&backend, "warm").await?;

@@ -38,7 +38,7 @@ struct Wire {
 pub(crate) fn backend(link: &Arc<Link>, is_clustered: bool) -> RedisBackend {
     let way = Way { link: Arc::clone(link), is_clustered, changes: Arc::default() };
     let bound = link.bound;
-    let mut options = RedisOptions::new().with_command_timeout(bound);
+    let mut options = RedisOptions::new().with_operation_timeout(bound);
     if is_clustered {
         options = options
             .with_key_prefix("{syncguard}")

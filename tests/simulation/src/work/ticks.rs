@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use syncguard_core::authoring::{TriedInWindow, try_acquire_in_window};
-use syncguard_core::contract::{FenceWindow, Refusal};
+use syncguard_core::authoring::recipes::{
+    FenceWindow, Refusal, TriedInWindow, try_acquire_in_window,
+};
 use syncguard_core::{Fence, LockConfig, LockError, LockGuard, Timestamp};
 use syncguard_history::Entry;
 use syncguard_recipes::{Missed, Schedule, Ticks};

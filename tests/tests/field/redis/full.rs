@@ -22,7 +22,7 @@ async fn a_full_server_keeps_what_is_held() -> Result<()> {
     let server = RedisServer::start()?;
     let _replica = RedisServer::builder().replica_of(&server).start()?;
     let waiting = WaitReplicas::new(1).with_timeout(Duration::from_secs(10));
-    let options = RedisOptions::new().with_command_timeout(Duration::from_secs(30));
+    let options = RedisOptions::new().with_operation_timeout(Duration::from_secs(30));
     for options in [options.clone(), options.with_wait_replicas(waiting)] {
         let backend = RedisBackend::connect_with(&server.url(), options).await?;
         let take = async |key: &str| -> Result<_> {

@@ -11,14 +11,14 @@ use syncguard_test_services::redis::{RedisCluster, RedisServer, Sentinel};
 use super::tools::{acquire, extend, until_ok, url};
 use crate::field::silent::Silent;
 
-/// Connects with a silent address before the URL's own, although the command timeout is longer than the whole connect
+/// Connects with a silent address before the URL's own, although the operation timeout is longer than the whole connect
 /// timeout.
 async fn connect(url: &str, silent: &Silent) -> RedisBackend {
     let (scheme, rest) = url.split_once("://").expect("a URL");
     let (first, query) = rest.split_once('?').unwrap_or((rest, ""));
     let url = format!("{scheme}://127.0.0.1:{}?node={first}&{query}", silent.port());
     let options = RedisOptions::new()
-        .with_command_timeout(Duration::from_secs(300))
+        .with_operation_timeout(Duration::from_secs(300))
         .with_connect_timeout(Duration::from_secs(60));
     RedisBackend::connect_with(&url, options).await.expect("the second address")
 }
@@ -51,7 +51,7 @@ mod long {
         let proxy = FaultProxy::start(server.port())?;
         let limit = Duration::from_secs(1);
         let options =
-            RedisOptions::new().with_command_timeout(limit).with_connect_timeout(60 * limit);
+            RedisOptions::new().with_operation_timeout(limit).with_connect_timeout(60 * limit);
         let backend = RedisBackend::connect_with(&url(proxy.port()), options).await?;
         let held = acquire(&backend, "held").await?;
         // Four round trips take longer than a call.

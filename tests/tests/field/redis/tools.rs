@@ -19,7 +19,7 @@ pub(super) fn url(port: u16) -> String {
 
 /// A backend that no busy machine lets time out.
 pub(super) async fn patient(url: &str) -> RedisBackend {
-    let options = RedisOptions::new().with_connect_timeout(SOON).with_command_timeout(SOON);
+    let options = RedisOptions::new().with_connect_timeout(SOON).with_operation_timeout(SOON);
     RedisBackend::connect_with(url, options).await.expect("a connection")
 }
 

@@ -36,7 +36,7 @@ async fn nothing_is_said_to_be_nowhere_while_a_node_is_silent() -> Result<()> {
     const BOUND: Duration = Duration::from_secs(3);
     let cluster = RedisCluster::start(3)?;
     let proxies = proxies(&cluster)?;
-    let options = RedisOptions::new().with_key_prefix(super::PREFIX).with_command_timeout(BOUND);
+    let options = RedisOptions::new().with_key_prefix(super::PREFIX).with_operation_timeout(BOUND);
     let backend = RedisBackend::connect_with(&url_of(&proxies), options).await?;
     let here = key_on(&backend, &cluster.nodes()[0]).await?;
     let there = key_on(&backend, &cluster.nodes()[2]).await?;
@@ -102,7 +102,7 @@ async fn the_report_is_of_all_masters() -> Result<()> {
 async fn replicas_are_waited_for_on_the_node_with_the_lock() -> Result<()> {
     let mut cluster = RedisCluster::start_with_replicas(3)?;
     let wait = WaitReplicas::new(1).with_timeout(Duration::from_secs(2));
-    let options = RedisOptions::new().with_command_timeout(Duration::from_secs(5));
+    let options = RedisOptions::new().with_operation_timeout(Duration::from_secs(5));
     let options = options.with_wait_replicas(wait);
     let backend = connect_with(&cluster, options).await?;
     let mut keys = Vec::new();

@@ -2,24 +2,10 @@
 
 use std::path::Path;
 
+use syncguard::diagnostics::HealthFinding;
+pub(super) use syncguard::diagnostics::HealthLevel as Level;
+
 use crate::exit::Failure;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Level {
-    Green,
-    Yellow,
-    Red,
-}
-
-impl Level {
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Green => "green",
-            Self::Yellow => "yellow",
-            Self::Red => "red",
-        }
-    }
-}
 
 pub(super) struct Finding {
     pub(super) level: Level,
@@ -110,5 +96,12 @@ impl Finding {
     /// The same finding with this mend, if there is one.
     pub(super) fn with_mend(self, mend: Option<String>) -> Self {
         Self { mend: mend.or(self.mend), ..self }
+    }
+}
+
+impl From<HealthFinding> for Finding {
+    fn from(found: HealthFinding) -> Self {
+        let HealthFinding { level, about, says, mend, .. } = found;
+        Self { level, about, says, mend, is_refusal: false }
     }
 }

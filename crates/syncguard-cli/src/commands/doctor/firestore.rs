@@ -1,34 +1,16 @@
 //! Examines Firestore.
 
-use syncguard::contract::IsLockedRequest;
+use syncguard::DynBackend;
 use syncguard::firestore::FirestoreBackend;
-use syncguard::{DynBackend, LockBackend as _};
 
-use super::clock;
-use super::examination::Examination;
-use super::probe::KEY;
-use crate::exit::{Failure, Status};
+use super::examination::{self, Examination};
+use crate::exit::Failure;
 
 pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
     let backend = FirestoreBackend::connect(url).await?;
-    // Every answer carries the server's time. The first answer includes the time to connect, and so
-    // is less exact.
-    for _ in 0..3 {
-        if let Err(error) = backend.is_locked(IsLockedRequest::new(KEY)?).await {
-            let failure = Failure::from(error);
-            if failure.status() == Status::UNAVAILABLE {
-                return Err(failure);
-            }
-        }
-    }
-    let findings =
-        backend.clock_drift().map(|drift| clock::finding(drift, "Firestore")).into_iter().collect();
-    Ok(Examination {
-        backend: DynBackend::new(backend),
-        findings,
-        access: Some(access(url)),
-        round_trips: (2, 2),
-    })
+    let backend = DynBackend::new(backend);
+    let findings = examination::health(&backend).await?;
+    Ok(Examination { backend, findings, access: Some(access(url)), round_trips: (2, 2) })
 }
 
 /// The role that gives this user the rights that locks need.

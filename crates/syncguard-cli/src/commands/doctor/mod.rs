@@ -2,8 +2,6 @@
 
 #[cfg(all(feature = "tls", any(feature = "etcd", feature = "postgres", feature = "redis")))]
 mod certificate;
-#[cfg(any(feature = "etcd", feature = "firestore"))]
-mod clock;
 mod cost;
 #[cfg(feature = "etcd")]
 mod etcd;
@@ -18,8 +16,6 @@ mod probe;
 #[cfg(feature = "redis")]
 mod redis;
 mod report;
-#[cfg(feature = "sqlite")]
-mod sqlite;
 #[cfg(feature = "ticks")]
 mod ticks;
 
@@ -131,8 +127,6 @@ async fn examine(store: &Store) -> Result<Examination, Failure> {
         "firestore" => firestore::examine(url).await,
         #[cfg(feature = "postgres")]
         "postgres" | "postgresql" => postgres::examine(url).await,
-        #[cfg(feature = "sqlite")]
-        "sqlite" => sqlite::examine(url).await,
         #[cfg(feature = "redis")]
         scheme if scheme.starts_with("redis") || scheme.starts_with("valkey") => {
             redis::examine(url).await
@@ -140,7 +134,8 @@ async fn examine(store: &Store) -> Result<Examination, Failure> {
         // The error of `connect` says what is wrong with the URL.
         _ => {
             let backend = store.connect().await?;
-            Ok(Examination { backend, findings: Vec::new(), round_trips: (1, 1), access: None })
+            let findings = examination::health(&backend).await?;
+            Ok(Examination { backend, findings, round_trips: (0, 0), access: None })
         }
     }
 }

@@ -3,6 +3,8 @@
 use syncguard::Key;
 use syncguard::diagnostics::get_by_key;
 
+use super::super::lock_key::key_for_terminal;
+use super::super::parts;
 use super::confirmation::is_confirmed;
 use super::options::Options;
 use super::take_away::{Outcome, take_away};
@@ -20,9 +22,20 @@ pub(super) async fn release(
 ) -> Result<Status, Failure> {
     let lock_key = Key::new(key)?;
     let backend = store.connect().await?;
-    let info = get_by_key(&backend, lock_key).await?;
+    let info = get_by_key(&backend, lock_key.clone()).await?;
     let outcome = match &info {
-        None => Outcome::WasFree,
+        None => {
+            let parts = parts::held(&backend, &lock_key).await?;
+            if let (Some(summary), [(part, info), ..]) = (parts::summary(&parts), &*parts) {
+                output.note(format!(
+                    "{}; each is released by its own key, as {} is by {}",
+                    summary.replace('\n', ", and "),
+                    part.name(),
+                    key_for_terminal(info)
+                ));
+            }
+            Outcome::WasFree
+        }
         Some(info) => {
             let (name, age) = (holder::name(info), human(since(info.acquired_at)));
             let question = format!("{name} has held the lock for {age}. Take it away?");

@@ -8,7 +8,7 @@ use syncguard::{LockInfo, Timestamp};
 use crate::commands::lock_key::key_for_terminal;
 use crate::commands::recipe;
 use crate::holder;
-use crate::permit_key;
+use crate::part_key::{self, Part};
 
 /// A held lock. All texts are escaped for a terminal. Times are those since 1970.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,19 +63,19 @@ impl Lock {
         self.age(now) > Self::OLD
     }
 
-    /// The key, and the number of the permit if it is the key of one.
-    pub(super) fn key_and_permit(&self) -> (&str, Option<u32>) {
-        match permit_key::split(&self.key) {
-            Some((semaphore, permit)) => (semaphore, Some(permit)),
+    /// The key of the recipe and the part, if it is the key of one.
+    pub(super) fn recipe_and_part(&self) -> (&str, Option<Part>) {
+        match part_key::split(&self.key) {
+            Some((recipe, part)) => (recipe, Some(part)),
             None => (&self.key, None),
         }
     }
 
-    /// The key as it is shown, and the text behind it. A permit is shown under the key of its
-    /// semaphore, a term or a tick under its key.
+    /// The key as it is shown, and the text behind it. A part is shown under the key of its
+    /// recipe, a term or a tick under its key.
     pub(super) fn key_and_part(&self) -> (&str, String) {
-        match (self.key_and_permit(), self.recipe.and_then(recipe::word)) {
-            ((semaphore, Some(permit)), _) => (semaphore, format!(" permit {permit}")),
+        match (self.recipe_and_part(), self.recipe.and_then(recipe::word)) {
+            ((recipe, Some(part)), _) => (recipe, format!(" {}", part.name())),
             ((key, None), Some(word)) => (key, format!(" {word}")),
             ((key, None), None) => (key, String::new()),
         }

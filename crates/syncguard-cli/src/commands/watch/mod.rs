@@ -32,7 +32,8 @@ use crate::time::parse_duration;
 
 /// Shows the locks that are held, again and again, until q or Ctrl-C
 ///
-/// In the terminal, s sorts by key, age, time left or holder, / shows only the locks whose key,
+/// In the terminal, locks that were not renewed come first, and then those that are held longest. s
+/// sorts by key, age, time left, holder or need again, / shows only the locks whose key,
 /// holder or note contains a text, Esc shows all again, and the arrow keys and Page Up and Down
 /// scroll. Ages of more than an hour are yellow. A lock is red, with a !, if it was not renewed
 /// when two thirds of its TTL had passed.

@@ -46,7 +46,9 @@ pub(super) struct Changes {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Sort {
+    /// The locks that need a person: first those that were not renewed, then those that are held longest.
     #[default]
+    Need,
     Key,
     /// The oldest lock first.
     Age,
@@ -58,15 +60,17 @@ pub(super) enum Sort {
 impl Sort {
     fn next(self) -> Self {
         match self {
+            Self::Need => Self::Key,
             Self::Key => Self::Age,
             Self::Age => Self::Left,
             Self::Left => Self::Holder,
-            Self::Holder => Self::Key,
+            Self::Holder => Self::Need,
         }
     }
 
     pub(super) fn name(self) -> &'static str {
         match self {
+            Self::Need => "need",
             Self::Key => "key",
             Self::Age => "age",
             Self::Left => "time left",
@@ -102,7 +106,7 @@ impl State {
                 let known = before.get(&lock.id).map_or(Duration::ZERO, |old| old.longest_left);
                 lock.longest_left = left.max(known);
                 lock.is_late = left < lock.longest_left / 3;
-                lock.grants_per_second = self.turnover.add(&lock.key, lock.fence, now);
+                lock.grants_per_second = self.turnover.add(&lock.key, lock.id, lock.fence, now);
             }
         }
         self.turnover.forget_old(now);
@@ -165,8 +169,9 @@ impl State {
         let mut shown: Vec<&Lock> = self.filtered().collect();
         // Equal ones stay in the order of their keys.
         match self.sort {
+            Sort::Need => shown.sort_by_key(|lock| (!lock.is_late, lock.acquired_at)),
             // Permit 2 comes before permit 10.
-            Sort::Key => shown.sort_by(|a, b| a.key_and_permit().cmp(&b.key_and_permit())),
+            Sort::Key => shown.sort_by(|a, b| a.recipe_and_part().cmp(&b.recipe_and_part())),
             Sort::Age => shown.sort_by_key(|lock| lock.acquired_at),
             Sort::Left => shown.sort_by_key(|lock| lock.expires_at),
             Sort::Holder => shown.sort_by(|a, b| a.holder.cmp(&b.holder)),

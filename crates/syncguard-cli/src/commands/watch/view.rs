@@ -9,6 +9,7 @@ use ratatui::text::{Line, Span, Text};
 use super::layout::{Column, GAP, columns, cut, width_of};
 use super::lock::Lock;
 use super::state::{Changes, State};
+use crate::part_key::Part;
 use crate::time::human;
 
 /// Draws the screen. `now` is the time since 1970, and `clock` is the same for people.
@@ -95,7 +96,10 @@ fn time_of_day(clock: &str) -> &str {
 
 fn summary(state: &State) -> String {
     let locks = &state.locks;
-    let permits = locks.iter().filter(|lock| lock.key_and_permit().1.is_some()).count();
+    let permits = locks
+        .iter()
+        .filter(|lock| matches!(lock.recipe_and_part().1, Some(Part::Permit(_))))
+        .count();
     let count = counted(locks.len(), "lock");
     let mut parts = vec![match permits {
         0 => count,

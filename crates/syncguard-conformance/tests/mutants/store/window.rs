@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use syncguard_core::contract::{AcquireRequest, FenceWindow, Refusal};
+use syncguard_core::authoring::recipes::{FenceWindow, Refusal};
+use syncguard_core::contract::AcquireRequest;
 use syncguard_core::{Fence, LockError};
 
 use super::{Store, Stored, timestamp};

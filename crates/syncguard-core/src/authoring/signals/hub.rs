@@ -13,7 +13,7 @@ use super::terms::{SignalEnd, SignalLimits};
 use crate::client::outage_log::OutageLog;
 use crate::contract::key_watch::KeyWatch;
 use crate::contract::signal_status::SignalStatus;
-use crate::util::pause::Backoff;
+use crate::util::pause::RetryPauses;
 use crate::value::{ErrorCode, LockError};
 
 /// The signals of a backend. Dropping it ends its session with the last watch.
@@ -149,7 +149,7 @@ impl fmt::Debug for SignalHub {
 }
 
 impl Shared {
-    const RESTS: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
+    const RESTS: RetryPauses = RetryPauses::new(Duration::from_millis(100), Duration::from_secs(5));
 
     fn on_success(&self) {
         self.state().failures = 0;

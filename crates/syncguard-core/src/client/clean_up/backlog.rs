@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use crate::rt::{Instant, RuntimeId, Spawner};
 use crate::util::ABANDONED_AFTER;
-use crate::util::pause::Backoff;
+use crate::util::pause::RetryPauses;
 use crate::value::{ErrorCode, LockError};
 
-pub(crate) type Attempt = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+pub(crate) type Sending = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// A job that is tried until it is done.
 pub(crate) trait Job: Send + Sync + 'static {
     /// Tries the job once.
-    fn attempt(self: Arc<Self>) -> Attempt;
+    fn attempt(self: Arc<Self>) -> Sending;
 
     /// When the lock is over anyway.
     fn over(&self) -> Instant;
@@ -92,8 +92,8 @@ impl Backlog {
     const LIMIT: usize = 1 << 18;
 
     /// Short, so that locks are given back soon after an outage.
-    pub(super) const PAUSES: Backoff =
-        Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
+    pub(super) const PAUSES: RetryPauses =
+        RetryPauses::new(Duration::from_millis(50), Duration::from_secs(1));
 
     /// How many jobs wait for a try.
     pub(super) fn waiting(&self) -> usize {

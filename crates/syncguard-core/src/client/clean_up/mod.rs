@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-pub(crate) use self::backlog::{Attempt, Job, Outcome};
 use self::backlog::{Backlog, Entry, Step};
+pub(crate) use self::backlog::{Job, Outcome, Sending};
 use crate::rt::{self, Instant, Mutex, RuntimeId, Spawner};
 
 /// The background work of a backend. Clones share it.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::value::Fence;
 
-/// For authors of recipes: what [`release_as`](crate::authoring::release_as) leaves behind.
+/// For authors of recipes: what [`release_as`](crate::authoring::recipes::release_as) leaves behind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Parting {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::min_hold::MinHold;
 use crate::backend::LockBackend;
 use crate::cancel::check_runtime;
-use crate::client::clean_up::{Attempt, Job, Outcome};
+use crate::client::clean_up::{Job, Outcome, Sending};
 use crate::client::queue::LocalHolder;
 use crate::client::{ClientState, ReleaseErrorContext, ReleaseSource};
 use crate::contract::request::ReleaseRequest;
@@ -129,7 +129,7 @@ pub(super) struct ReleaseJob<B> {
 }
 
 impl<B: LockBackend> Job for ReleaseJob<B> {
-    fn attempt(self: Arc<Self>) -> Attempt {
+    fn attempt(self: Arc<Self>) -> Sending {
         Box::pin(async move {
             match self.lock.send().await.0 {
                 Ok(_) => {

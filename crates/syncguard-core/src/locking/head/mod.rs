@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::answers::Answers;
-use super::attempt::{Attempt, Tried};
+use super::call::{Call, Tried};
 use super::cancellable::{sleep_unless_cancelled, unless_cancelled};
 use super::false_signals::FalseSignals;
 use super::guard::LockGuard;
@@ -29,7 +29,7 @@ const QUIET: Duration = Duration::from_secs(5);
 
 /// The head of a queue.
 pub(super) struct Head<'a, B> {
-    attempt: &'a Attempt<'a, B>,
+    call: &'a Call<'a, B>,
     deadline: Instant,
     pauses: Pauses<'a>,
     answers: Answers,
@@ -39,14 +39,14 @@ pub(super) struct Head<'a, B> {
     false_signals: FalseSignals,
     /// When the lock of the present holder expires, as the store or the queue reported last.
     free_at: Option<Instant>,
-    holder: Holder,
+    holder: HeldBy,
     /// Why the head woke up last.
     woken: Woken,
 }
 
 /// The present holder, as far as the head knows.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Holder {
+enum HeldBy {
     Unknown,
     /// A guard of this process: its release wakes the head, so the head needs no watch.
     Local,
@@ -81,7 +81,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
     /// Contends until the lock is granted, or a limit is reached. `came` is the present time for a waiter that stood behind
     /// no other.
     pub(super) fn run(
-        attempt: &'a Attempt<'a, B>,
+        call: &'a Call<'a, B>,
         observed: &'a mut ObservedAcquisition<'_>,
         ticket: Ticket,
         turn: Turn,
@@ -89,15 +89,15 @@ impl<'a, B: LockBackend> Head<'a, B> {
         deadline: Instant,
     ) -> impl Future<Output = Result<LockGuard<B>, LockError>> + Send {
         let mut this = Self {
-            attempt,
+            call,
             deadline,
-            pauses: Pauses::new(&attempt.policy.acquisition),
+            pauses: Pauses::new(&call.policy.acquisition),
             answers: Answers::default(),
             ticket,
             has_signals: true,
             false_signals: FalseSignals::default(),
             free_at: None,
-            holder: Holder::Unknown,
+            holder: HeldBy::Unknown,
             woken: Woken::Queue,
         };
         // Made outside, so that the future holds it only once.
@@ -153,7 +153,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
         } else {
             // A dropped attempt cleans up after itself: see `LockBackend::acquire`.
             let once =
-                self.attempt.once(lock_id, sent, Some(&mut self.ticket), self.woken == Woken::Poll);
+                self.call.once(lock_id, sent, Some(&mut self.ticket), self.woken == Woken::Poll);
             let tried = rt::until(self.deadline, once).await;
             self.on_answer(tried.as_ref(), sent);
             (tried, false)
@@ -188,7 +188,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
     }
 
     fn on_contended(&mut self, contention: Contention, now: Instant) {
-        self.holder = Holder::Rival { polls: Some(contention.is_polled) };
+        self.holder = HeldBy::Rival { polls: Some(contention.is_polled) };
         self.ticket.on_contended(now, contention.is_polled);
         let free_at = contention.free_within.map(|time| now + time + TIME_STEP);
         self.false_signals.on_locked(free_at, self.woken == Woken::Signal);
@@ -199,7 +199,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
     /// Waits until there is a reason to ask the store.
     async fn wait(&mut self) -> Result<(), LockError> {
         loop {
-            if self.wants_watch() && self.holder != Holder::Local && self.watch().await? {
+            if self.wants_watch() && self.holder != HeldBy::Local && self.watch().await? {
                 // A release before the watch began gave no signal.
                 self.woken = Woken::Signal;
                 break;
@@ -226,12 +226,12 @@ impl<'a, B: LockBackend> Head<'a, B> {
                 Woken::Queue | Woken::Signal => {}
             }
             // A head that was passed over because its future was not polled waits in the queue again.
-            let turn = self.attempt.wait_to_be_head(&mut self.ticket, self.deadline).await?;
+            let turn = self.call.wait_to_be_head(&mut self.ticket, self.deadline).await?;
             if let Turn::Held(until) = turn {
                 self.set_local_holder(until);
                 continue;
             }
-            self.holder = Holder::Unknown;
+            self.holder = HeldBy::Unknown;
             if self.woken == Woken::Signal && self.ticket.has_lost() {
                 self.hold_back().await?;
             }
@@ -242,7 +242,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
 
     /// A guard of this process has the lock until this time, unless the guard extends it.
     fn set_local_holder(&mut self, until: Instant) {
-        (self.free_at, self.holder) = (Some(until + TIME_STEP), Holder::Local);
+        (self.free_at, self.holder) = (Some(until + TIME_STEP), HeldBy::Local);
     }
 
     /// Sleeps until the head has something to do.
@@ -254,11 +254,11 @@ impl<'a, B: LockBackend> Head<'a, B> {
         let pause = if is_told { self.quiet(pause, left) } else { pause };
         let mut wake_at = now + pause;
         match self.holder {
-            Holder::Rival { polls: Some(true) } => {
+            HeldBy::Rival { polls: Some(true) } => {
                 wake_at = wake_at.min(rt::after(self.pauses.first_pause()));
             }
             // The head does not know when the lock expires.
-            Holder::Rival { polls: None } => wake_at = wake_at.min(now + CHECK_INTERVAL),
+            HeldBy::Rival { polls: None } => wake_at = wake_at.min(now + CHECK_INTERVAL),
             _ => {}
         }
         let is_early = wake_at < now + pause;
@@ -323,18 +323,18 @@ impl<'a, B: LockBackend> Head<'a, B> {
 
     /// Whether a signal will tell of the release, and the expiry of the lock is known. Polls that are counted go on.
     fn is_told(&self) -> bool {
-        self.holder == Holder::Rival { polls: Some(false) }
+        self.holder == HeldBy::Rival { polls: Some(false) }
             && self.free_at.is_some()
             && self.ticket.watch.as_ref().is_some_and(|watch| !watch.is_over())
             && self.pauses.options.max_retries == u32::MAX
     }
 
     fn token(&self) -> Option<&'a CancellationToken> {
-        self.attempt.policy.cancellation.as_ref()
+        self.call.policy.cancellation.as_ref()
     }
 
     fn timeout_error(&self) -> LockError {
-        self.attempt.timeout_error(&self.pauses, &self.answers)
+        self.call.timeout_error(&self.pauses, &self.answers)
     }
 }
 

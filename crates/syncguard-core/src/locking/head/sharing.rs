@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Head, Holder, Woken};
+use super::{Head, HeldBy, Woken};
 use crate::backend::LockBackend;
 use crate::client::queue::Pause;
 use crate::contract::request::IsLockedRequest;
@@ -42,7 +42,7 @@ impl<B: LockBackend> Head<'_, B> {
             }
             if self.is_locked(ends).await? {
                 self.ticket.on_contended(Instant::now(), false);
-                (self.free_at, self.holder) = (None, Holder::Rival { polls: None });
+                (self.free_at, self.holder) = (None, HeldBy::Rival { polls: None });
                 return Ok(true);
             }
             until_look *= 2;
@@ -55,8 +55,8 @@ impl<B: LockBackend> Head<'_, B> {
 
     /// Whether the store answers before `until` that the key is locked.
     async fn is_locked(&self, until: Instant) -> Result<bool, LockError> {
-        let request = IsLockedRequest { key: self.attempt.key.clone(), cancellation: None };
-        let look = rt::until(until, self.attempt.backend.is_locked(request));
+        let request = IsLockedRequest { key: self.call.key.clone(), cancellation: None };
+        let look = rt::until(until, self.call.backend.is_locked(request));
         // The next attempt reports the error of a failing store.
         Ok(unless_cancelled(self.token(), look)
             .await?
@@ -66,7 +66,7 @@ impl<B: LockBackend> Head<'_, B> {
     /// Waits for a moment after a signal, which rivals get as well. A head with little time left goes first.
     pub(super) async fn hold_back(&self) -> Result<(), LockError> {
         let left = self.deadline.saturating_duration_since(Instant::now());
-        if left < self.attempt.policy.acquisition.timeout / 4 {
+        if left < self.call.policy.acquisition.timeout / 4 {
             return Ok(());
         }
         sleep_unless_cancelled(self.token(), rt::after(random_part(HOLD_BACK))).await

@@ -4,12 +4,12 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
-use super::{Answer, Head, Holder, Woken};
+use super::{Answer, Head, HeldBy, Woken};
 use crate::backend::LockBackend;
 use crate::contract::key_watch::KeyWatch;
 use crate::contract::request::WatchRequest;
 use crate::locking::acquisition::AcquisitionOptions;
-use crate::locking::attempt::{ASIDE, Tried};
+use crate::locking::call::{ASIDE, Tried};
 use crate::locking::cancellable::unless_cancelled;
 use crate::rt::{self, Instant};
 use crate::value::{Key, LockError, LockId};
@@ -33,14 +33,14 @@ impl<'a, B: LockBackend> Head<'a, B> {
         lock_id: LockId,
         sent: Instant,
     ) -> Result<(Answer<B>, bool), LockError> {
-        let (attempt, token) = (self.attempt, self.token());
+        let (call, token) = (self.call, self.token());
         let was_busy = self.woken == Woken::Poll;
         let mut open = pin!(self.open_watch());
         let mut opened = None;
         let tried = {
             let mut once = pin!(rt::until(
                 self.deadline,
-                attempt.once(lock_id, sent, Some(&mut self.ticket), was_busy)
+                call.once(lock_id, sent, Some(&mut self.ticket), was_busy)
             ));
             loop {
                 tokio::select! {
@@ -69,7 +69,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
         self.ticket.watch = watch;
         let Some(watch) = &self.ticket.watch else { return false };
         if watch.is_locked() {
-            self.holder = Holder::Rival { polls: Some(watch.is_polled()) };
+            self.holder = HeldBy::Rival { polls: Some(watch.is_polled()) };
         }
         // A watch that is over gives its last signal to the sleeping head.
         !watch.is_locked() && !watch.is_over()
@@ -77,8 +77,8 @@ impl<'a, B: LockBackend> Head<'a, B> {
 
     fn open_watch(&self) -> impl Future<Output = Option<KeyWatch>> + use<'a, B> {
         let left = self.deadline.saturating_duration_since(Instant::now());
-        let attempt = self.attempt;
-        open_watch(attempt.backend, attempt.key, &attempt.policy.acquisition, left)
+        let call = self.call;
+        open_watch(call.backend, call.key, &call.policy.acquisition, left)
     }
 }
 

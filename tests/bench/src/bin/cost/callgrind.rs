@@ -46,7 +46,7 @@ pub(crate) async fn of_one(
             server.wait_until_ready(PATIENCE, || {
                 Ok(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok())
             })?;
-            run(&format!("redis://127.0.0.1:{port}?command_timeout_ms=60000"), count).await?;
+            run(&format!("redis://127.0.0.1:{port}?operation_timeout_ms=60000"), count).await?;
             server.stop(Signal::TERM)?;
             *total = sum(folder.path())?;
         }

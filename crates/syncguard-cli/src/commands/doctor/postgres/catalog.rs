@@ -52,8 +52,19 @@ impl<'a> Catalog<'a> {
         self.first_column(sql).await?.pop()
     }
 
+    /// The statement after which no other role may create in a schema.
+    pub(super) async fn close(&self, schema: &str) -> String {
+        let others = self.roles_that_create_in(schema).await;
+        let schema = quoted(schema);
+        // Without such roles, the schema has the name of our role and belongs to another one.
+        others.map_or_else(
+            || format!("ALTER SCHEMA {schema} OWNER TO CURRENT_USER"),
+            |others| format!("REVOKE CREATE ON SCHEMA {schema} FROM {others}"),
+        )
+    }
+
     /// The roles that may create in a schema, except its owner and this role, quoted for SQL.
-    pub(super) async fn roles_that_create_in(&self, schema: &str) -> Option<String> {
+    async fn roles_that_create_in(&self, schema: &str) -> Option<String> {
         let (schema, trusted) = (literal(schema), literal(self.trusted));
         let sql = format!(
             "SELECT CASE WHEN a.grantee OPERATOR(pg_catalog.=) 0 THEN '' ELSE r.rolname::pg_catalog.text END

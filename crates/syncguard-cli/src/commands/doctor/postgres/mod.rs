@@ -5,16 +5,14 @@ mod catalog;
 mod names;
 mod pooler;
 
+use syncguard::DynBackend;
 use syncguard::authoring::backend_url::BackendUrl;
-use syncguard::contract::{SignalStatus, WatchRequest};
 use syncguard::postgres::{DurabilityRisk, PostgresBackend};
-use syncguard::{DynBackend, Key, LockBackend as _};
 
 use self::catalog::Catalog;
-use self::names::{Table, Tables, quoted};
-use super::examination::Examination;
+use self::names::{Table, Tables};
+use super::examination::{self, Examination};
 use super::finding::Finding;
-use super::probe::KEY;
 use crate::exit::Failure;
 use crate::shell_messages::SETUP;
 
@@ -24,44 +22,32 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
     let trusted = parsed.text("trusted_owner")?.unwrap_or_default();
     // `connect` refuses what the doctor explains.
     let backend = PostgresBackend::unchecked(url)?;
-    let mut report = backend.durability_report().await?;
+    let report = backend.durability_report().await?;
     let is_safe = !report.risks.iter().any(DurabilityRisk::is_always_refused);
     let asks = |name| Ok::<_, Failure>(parsed.flag(name)? == Some(true));
     if is_safe && (asks("setup_schema")? || asks("upgrade_schema")?) {
         backend.setup_schema().await?;
     }
-    // The report knows the state of signals only after a watch.
-    let _watch = backend.watch(WatchRequest::new(Key::new(KEY)?)).await;
-    if is_safe {
-        report = backend.durability_report().await?;
-    }
     let catalog = Catalog { backend: &backend, tables: &tables, trusted: &trusted };
     let mut findings = of_others(&report.risks, &catalog).await;
-    let own = report.risks.iter().filter(|risk| !risk.is_always_refused());
-    findings.extend(own.map(|risk| finding(risk, &tables)));
-    if findings.is_empty() {
-        findings
-            .push(Finding::green("durability", "locks and fences survive a crash of the server"));
-    }
     // The statements that mend unsafe tables also make the missing ones.
     let missing = if is_safe { catalog.missing_tables().await } else { None };
-    match missing {
-        // Without its tables nothing works, signals included.
-        Some(missing) => findings.push(of_missing_tables(&missing)),
-        None => findings.extend(of_signals(report.signals, parsed.flag("signals")? != Some(false))),
-    }
-    if let Some(schema) = report.open_schema {
-        let others = catalog.roles_that_create_in(&schema).await;
-        let schema = quoted(&schema);
-        // Without such roles, the schema has the name of our role and belongs to another one.
-        let mend = others.map_or_else(
-            || format!("ALTER SCHEMA {schema} OWNER TO CURRENT_USER"),
-            |others| format!("REVOKE CREATE ON SCHEMA {schema} FROM {others}"),
-        );
-        let says = format!(
-            "other roles may create tables in the schema {schema}, where ours are looked up"
-        );
-        findings.push(Finding::yellow("schema", says, mend));
+    findings.extend(missing.map(|missing| of_missing_tables(&missing)));
+    let refused: Vec<String> = report
+        .risks
+        .iter()
+        .filter(|risk| risk.is_always_refused())
+        .map(ToString::to_string)
+        .collect();
+    let dynamic = DynBackend::new(backend.clone());
+    for found in examination::health(&dynamic).await? {
+        let mend = match (found.about, &report.open_schema) {
+            // Said above, with the statements.
+            _ if refused.contains(&found.says) => continue,
+            ("schema", Some(schema)) => Some(catalog.close(schema).await),
+            _ => None,
+        };
+        findings.push(found.with_mend(mend));
     }
     findings.extend(catalog.encoding().await.and_then(|encoding| of_encoding(&encoding)));
     // Even to make an index lets the server evaluate what is on the table.
@@ -69,11 +55,6 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
         let says = "the lock table has no index on lock_id: each release reads all of it";
         let mend = format!("CREATE UNIQUE INDEX ON {} (lock_id)", tables.locks);
         findings.push(Finding::red("index", says, mend));
-    }
-    if let Some(index) = report.superfluous_index {
-        let says = "no statement reads the index on expires_at_ms, and with it a renewal writes twice as much; the set-up \
-            of the TypeScript library makes it";
-        findings.push(Finding::yellow("index", says, format!("DROP INDEX {index}")));
     }
     if let Some(mend) = catalog.readers().await {
         let says = "roles that use no locks may read keys and lock ids";
@@ -95,24 +76,12 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
     let is_unprepared = parsed.flag("unprepared_statements")? == Some(true);
     findings.extend(pooler::examine(&backend, is_unprepared).await);
     Ok(Examination {
-        backend: DynBackend::new(backend),
+        backend: dynamic,
         findings,
         // The finding about permissions has the exact grants.
         access: None,
         round_trips: (1, 1),
     })
-}
-
-fn of_signals(status: SignalStatus, are_wanted: bool) -> Option<Finding> {
-    let says = match status {
-        SignalStatus::Failing => "waiters get no signals of releases, and poll instead",
-        SignalStatus::Off if are_wanted => {
-            "behind a pooler, waiters get no signals of releases, and poll instead"
-        }
-        _ => return None,
-    };
-    let mend = "connect past the pooler, or add signals=false to the URL";
-    Some(Finding::yellow("signals", says, mend))
 }
 
 fn of_missing_tables(missing: &[&Table]) -> Finding {
@@ -133,19 +102,6 @@ fn of_encoding(encoding: &str) -> Option<Finding> {
     let says = format!("the database has the encoding {encoding} and not UTF8: {what}");
     let mend = "CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0, and its name in the URL";
     Some(Finding::yellow("encoding", says, mend))
-}
-
-fn finding(risk: &DurabilityRisk, tables: &Tables) -> Finding {
-    let logged = |table: &Table| ("tables", format!("ALTER TABLE {table} SET LOGGED"));
-    let (about, mend) = match risk {
-        DurabilityRisk::Standby => ("role", "use the URL of the primary".to_owned()),
-        DurabilityRisk::UnloggedLockTable => logged(&tables.locks),
-        DurabilityRisk::UnloggedFenceTable => logged(&tables.fences),
-        DurabilityRisk::FsyncOff => ("fsync", reload("fsync")),
-        DurabilityRisk::FullPageWritesOff => ("full_page_writes", reload("full_page_writes")),
-        _ => ("durability", "see the documentation of syncguard-postgres".to_owned()),
-    };
-    Finding::red(about, risk.to_string(), mend)
 }
 
 /// Tables that others can change or hide. Not even the doctor takes a lock in them.
@@ -204,7 +160,3 @@ async fn of_others(risks: &[DurabilityRisk], catalog: &Catalog<'_>) -> Vec<Findi
 }
 
 const OTHER_NAMES: &str = "name other tables with lock_table and fence_table in the URL, and add setup_schema=true; their fences begin anew";
-
-fn reload(setting: &str) -> String {
-    format!("ALTER SYSTEM SET {setting} = on; SELECT pg_reload_conf()")
-}

@@ -24,34 +24,21 @@ impl Typed {
         })
     }
 
-    /// Sets settings for now and for the next start.
-    pub(super) fn set(&self, settings: &[&str]) -> String {
-        let set = settings.iter().map(|setting| format!("{} CONFIG SET {setting}", self.cli));
-        let rewrite = format!("{} CONFIG REWRITE", self.cli);
-        set.chain([rewrite]).collect::<Vec<_>>().join(" && ")
+    /// A mend of the library, as a shell runs it.
+    pub(super) fn complete(&self, mend: &str) -> String {
+        let (cli, user) = (&self.cli, &self.user);
+        mend.replace("CONFIG ", &format!("{cli} CONFIG "))
+            .replace("ACL SETUSER USER", &format!("{cli} ACL SETUSER {user}"))
     }
 
-    /// Gives the user of the URL these rights, and takes none away: other programs may use it too.
-    pub(super) fn allow(&self, rights: &[&str]) -> String {
-        let rights: Vec<String> = rights.iter().map(|right| quoted(right)).collect();
-        format!("{} ACL SETUSER {} {}", self.cli, self.user, rights.join(" "))
-    }
-
-    /// The access rules of the guide.
+    /// The access rules of the guide. They take no right away: other programs may use the user too.
     pub(super) fn allow_locks(&self) -> String {
-        let rights: Vec<&str> = self.rights.iter().map(String::as_str).collect();
-        self.with_what_tracking_shows(&rights)
-    }
-
-    pub(super) fn allow_signals(&self) -> String {
-        self.with_what_tracking_shows(&["+client|tracking"])
-    }
-
-    fn with_what_tracking_shows(&self, rights: &[&str]) -> String {
-        format!(
-            "{} (waiters need client|tracking or else poll; it shows the names of all keys of the server to this user)",
-            self.allow(rights)
-        )
+        let rights: Vec<String> = self.rights.iter().map(|right| quoted(right)).collect();
+        self.complete(&format!(
+            "ACL SETUSER USER {} (waiters need client|tracking or else poll; it shows the names of all keys of the server to \
+             this user)",
+            rights.join(" ")
+        ))
     }
 }
 

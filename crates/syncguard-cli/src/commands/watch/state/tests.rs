@@ -33,6 +33,7 @@ fn some_locks() -> State {
 fn s_sorts_by_the_next_column() {
     let mut state = some_locks();
     let orders = [
+        ["nightly", "exports permit 2", "exports permit 10", "pay:1"],
         ["exports permit 2", "exports permit 10", "nightly", "pay:1"],
         ["nightly", "exports permit 2", "exports permit 10", "pay:1"],
         ["nightly", "exports permit 10", "exports permit 2", "pay:1"],
@@ -43,6 +44,8 @@ fn s_sorts_by_the_next_column() {
         press(&mut state, "s");
     }
     assert_eq!(keys(&state), orders[0]);
+    state.locks[3].is_late = true;
+    assert_eq!(keys(&state), ["pay:1", "nightly", "exports permit 2", "exports permit 10"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! One attempt to take a lock, and the error when no further attempt follows.
+//! One call that takes a lock: its attempts, and the error when no further attempt follows.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ use crate::value::{ErrorCode, Key, LockError, LockId};
 pub(super) const ASIDE: Duration = Duration::from_millis(250);
 
 /// The state that the attempts of one acquisition share.
-pub(super) struct Attempt<'a, B> {
+pub(super) struct Call<'a, B> {
     pub(super) backend: &'a B,
     pub(super) key: &'a Key,
     pub(super) policy: &'a Policy,
@@ -46,7 +46,7 @@ pub(super) enum Tried<B: LockBackend> {
     Late,
 }
 
-impl<'a, B: LockBackend> Attempt<'a, B> {
+impl<'a, B: LockBackend> Call<'a, B> {
     pub(super) fn new(backend: &'a B, config: &'a LockConfig) -> Result<Self, LockError> {
         config.check()?;
         let (key, policy) = (config.key()?, &config.policy);
