@@ -3,28 +3,24 @@
 use std::fmt;
 use std::sync::Arc;
 
-use syncguard_core::authoring::cancel::{self, Settle, Settled, Unsettled};
-use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
-    LookupRequest, ReleaseRequest, SignalStatus, TimeAuthority, WatchRequest,
-};
+use syncguard_core::authoring::cancel;
+use syncguard_core::authoring::conditional::Conditional;
+use syncguard_core::contract::SignalStatus;
 use syncguard_core::diagnostics::{ClockDrift, Health};
-use syncguard_core::inventory::Inventory;
-use syncguard_core::shared::ClientState;
-use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult};
+use syncguard_core::{Fence, LockBackend, LockError};
 
 use crate::config::EtcdOptions;
 use crate::connect::Connector;
-use crate::inner::Inner;
 use crate::members::Members;
 use crate::report::{self, ClusterReport};
-use crate::{acquire, extend, is_locked, lookup, release, settle, url};
+use crate::store::{Etcd, RETRIES};
+use crate::url;
 
 /// Locks in an etcd cluster.
 ///
 /// A cheap handle: clones share the connection, the remembered locks and the store's time.
 #[derive(Clone)]
-pub struct EtcdBackend(pub(crate) Arc<Inner>);
+pub struct EtcdBackend(pub(crate) Conditional<Etcd>);
 
 impl EtcdBackend {
     /// Connects with the options of the URL, and defaults for the others.
@@ -88,13 +84,13 @@ impl EtcdBackend {
     /// told its time over HTTP. For people and health checks: locks go by the members' time.
     #[must_use]
     pub fn clock_drift(&self) -> Option<ClockDrift> {
-        self.0.probe.clock.drift()
+        self.0.store().probe.clock.drift()
     }
 
     /// Returns whether waiters hear of releases. Use it for health checks.
     #[must_use]
     pub fn signals(&self) -> SignalStatus {
-        self.0.signals.status()
+        self.0.store().signals.status()
     }
 
     /// Asks the cluster about its state, and measures the clock, which takes some seconds. Use it for health checks.
@@ -110,10 +106,10 @@ impl EtcdBackend {
         cancel::read(None, Box::pin(report::report(&self.0))).await
     }
 
-    pub(crate) fn over(members: Members, options: EtcdOptions) -> Result<Self, LockError> {
-        let inner = Arc::new(Inner::new(members, options)?);
-        inner.learn_time();
-        Ok(Self(inner))
+    pub(crate) fn over(members: Members, mut options: EtcdOptions) -> Result<Self, LockError> {
+        let etcd = Etcd::new(members, &mut options)?;
+        etcd.learn_time(options.common.request_timeout);
+        Ok(Self(Conditional::new(etcd, options.common, RETRIES)?))
     }
 }
 
@@ -121,72 +117,18 @@ impl EtcdBackend {
 impl LockBackend for EtcdBackend {
     type Fence = Fence;
 
-    async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
-        cancel::finish_acquire_settled(self, request, |request, caller| {
-            acquire::acquire(Arc::clone(&self.0), request, caller)
-        })
-        .await
-    }
-
-    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
-        let token = request.cancellation.clone();
-        cancel::finish(token.as_ref(), release::release(Arc::clone(&self.0), request)).await
-    }
-
-    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
-        let inner = Arc::clone(&self.0);
-        let extend_many = move |requests| extend::extend_many(Arc::clone(&inner), requests);
-        if let Some(result) = self.0.extends.extend(0, &request, extend_many).await {
-            return result;
-        }
-        let token = request.cancellation.clone();
-        cancel::finish(token.as_ref(), extend::extend(Arc::clone(&self.0), request)).await
-    }
-
-    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
-        let read = Box::pin(is_locked::is_locked(&self.0, &request));
-        cancel::read(request.cancellation.as_ref(), read).await
-    }
-
-    async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
-        let read = Box::pin(lookup::lookup(&self.0, &request));
-        cancel::read(request.cancellation.as_ref(), read).await
-    }
-
-    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
-        let inner = &self.0;
-        inner.signals.watch(&inner.layout.lock(request.key.expose())).await
-    }
+    syncguard_core::forward!(0: acquire, release, extend, is_locked, lookup);
+    syncguard_core::forward!(0: watch, inventory, capabilities, client_state);
 
     async fn health(&self) -> Health {
         crate::health::health(self).await
-    }
-
-    fn inventory(&self) -> Option<Inventory> {
-        Some(Inventory::new(self.clone()))
-    }
-
-    fn capabilities(&self) -> BackendCapabilities {
-        BackendCapabilities::new::<Fence>("etcd", TimeAuthority::Client).with_fence_windows()
-    }
-
-    fn client_state(&self) -> &ClientState {
-        &self.0.client_state
-    }
-}
-
-impl Settle for EtcdBackend {
-    type VoidAfter = Fence;
-
-    async fn settle(&self, acquire: &Unsettled<Fence>) -> Result<Settled, LockError> {
-        settle::settle(&self.0, acquire).await
     }
 }
 
 impl fmt::Debug for EtcdBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EtcdBackend")
-            .field("key_prefix", &self.0.options.key_prefix)
+            .field("key_prefix", &self.0.store().layout.prefix())
             .field("clock_drift", &self.clock_drift())
             .finish()
     }

@@ -40,7 +40,7 @@ impl Client {
     pub(crate) fn new(members: Arc<Members>, options: &mut EtcdOptions) -> Self {
         let (user, credentials) = (options.user.take(), options.credentials.take());
         let has_login = user.is_some() || credentials.is_some();
-        let (limit, token) = (options.request_timeout, Mutex::default());
+        let (limit, token) = (options.common.request_timeout, Mutex::default());
         let login = has_login.then_some(Login { user, credentials, limit, token });
         Self { members, login }
     }

@@ -1,12 +1,11 @@
 //! The options of a backend.
 
 use std::fmt;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
+use syncguard_core::authoring::conditional::ConditionalOptions;
 #[cfg(feature = "tls")]
 use syncguard_core::authoring::tls::TlsOptions;
-use syncguard_core::authoring::{ClientOptions, Clock, checked_timeout};
 use syncguard_core::{CredentialsProvider, LockError};
 
 use crate::layout::Layout;
@@ -33,17 +32,10 @@ pub struct EtcdOptions {
     pub(crate) scheme: &'static str,
     pub(crate) user: Option<(String, String)>,
     pub(crate) key_prefix: String,
-    pub(crate) cleanup_in_is_locked: bool,
-    pub(crate) client: ClientOptions,
+    pub(crate) common: ConditionalOptions,
     pub(crate) credentials: Option<CredentialsProvider>,
-    pub(crate) request_timeout: Duration,
-    pub(crate) operation_timeout: Duration,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) remembered_locks: usize,
-    pub(crate) strict_clock: bool,
     #[cfg(feature = "tls")]
     pub(crate) tls: TlsOptions,
-    pub(crate) clock: Clock,
     /// False in tests that count requests.
     pub(crate) probes_clock: bool,
 }
@@ -61,9 +53,6 @@ impl EtcdOptions {
     /// The default connect timeout.
     const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-    /// The default number of remembered locks.
-    const DEFAULT_REMEMBERED_LOCKS: usize = 8192;
-
     /// Returns the default options.
     pub fn new() -> Self {
         Self {
@@ -71,17 +60,14 @@ impl EtcdOptions {
             scheme: "http",
             user: None,
             key_prefix: Self::DEFAULT_KEY_PREFIX.to_owned(),
-            cleanup_in_is_locked: false,
-            client: ClientOptions::default(),
+            common: ConditionalOptions::new(
+                Self::DEFAULT_REQUEST_TIMEOUT,
+                Self::DEFAULT_OPERATION_TIMEOUT,
+                Self::DEFAULT_CONNECT_TIMEOUT,
+            ),
             credentials: None,
-            request_timeout: Self::DEFAULT_REQUEST_TIMEOUT,
-            operation_timeout: Self::DEFAULT_OPERATION_TIMEOUT,
-            connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
-            remembered_locks: Self::DEFAULT_REMEMBERED_LOCKS,
-            strict_clock: false,
             #[cfg(feature = "tls")]
             tls: TlsOptions::default(),
-            clock: Arc::new(SystemTime::now),
             probes_clock: true,
         }
     }
@@ -104,59 +90,16 @@ impl EtcdOptions {
     #[cfg(feature = "tls")]
     syncguard_core::tls_options!(tls);
 
-    /// Lets `is_locked` delete a lock that expired more than three seconds ago, in the background.
-    /// Default: no. It never deletes a fence counter, or a lock that was taken meanwhile.
-    pub fn with_cleanup_in_is_locked(mut self, cleanup: bool) -> Self {
-        self.cleanup_in_is_locked = cleanup;
-        self
-    }
-
-    syncguard_core::client_options!(client);
+    syncguard_core::conditional_options!(
+        common:
+        request_timeout = "Default: 2 s. After this time without any answer the backend goes on to another member.",
+        operation_timeout = "Default: 5 s, which is longer than an election.",
+        connect_timeout = "Default: 2 s. One half is for TCP, the other for TLS.",
+        remembered_locks = "It remembers as many of the keys that it has left free. An entry takes some 700 bytes and twice its key.",
+        strict_clock = "Then this machine's clock counts where a majority of the members tells no time, and the log has a warning.",
+    );
 
     syncguard_core::credentials_option!(credentials);
-
-    /// Sets the longest to wait for the answer to one call, 1 ms to 100 years. Default: 2 s. After this time without any
-    /// answer the backend goes on to another member.
-    pub fn with_request_timeout(mut self, timeout: Duration) -> Self {
-        self.request_timeout = timeout;
-        self
-    }
-
-    /// Sets the longest that an operation may take, including all of its calls and retries; at least the
-    /// request timeout. Default: 5 s, which is longer than an election.
-    pub fn with_operation_timeout(mut self, timeout: Duration) -> Self {
-        self.operation_timeout = timeout;
-        self
-    }
-
-    /// Sets the longest that opening a connection may take, 1 ms to 100 years: one half for TCP, the other for TLS.
-    /// Default: 2 s.
-    pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
-    }
-
-    /// Sets how many of its own locks, and of the keys that it has left free, the backend remembers. An entry saves a call.
-    /// Default: 8192 of each; an entry takes some 700 bytes and twice its key. 0 turns it off.
-    pub fn with_remembered_locks(mut self, locks: usize) -> Self {
-        self.remembered_locks = locks;
-        self
-    }
-
-    /// Sets whether the backend acquires nothing while a majority of the members tells no time, and takes no lock over while
-    /// their time is known to within more than the tolerance. Default: no; then this machine's clock counts where the
-    /// members tell no time, and the log has a warning.
-    pub fn with_strict_clock(mut self, strict: bool) -> Self {
-        self.strict_clock = strict;
-        self
-    }
-
-    /// Replaces the system's clock, for tests.
-    #[cfg(feature = "test-util")]
-    pub fn with_clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
-        self.clock = Arc::new(clock);
-        self
-    }
 
     /// Never asks a member for its time, for tests that count or hold requests.
     #[cfg(feature = "test-util")]
@@ -175,14 +118,7 @@ impl EtcdOptions {
     ///
     /// `InvalidArgument` for values that are out of range, and for a bad prefix.
     pub(crate) fn check(&self) -> Result<Layout, LockError> {
-        checked_timeout("request timeout", self.request_timeout)?;
-        checked_timeout("operation timeout", self.operation_timeout)?;
-        checked_timeout("connect timeout", self.connect_timeout)?;
-        if self.operation_timeout < self.request_timeout {
-            return Err(LockError::invalid_argument(
-                "the operation timeout is below the request timeout; it bounds all requests together",
-            ));
-        }
+        self.common.check()?;
         Layout::new(&self.key_prefix)
     }
 }
@@ -204,14 +140,8 @@ impl fmt::Debug for EtcdOptions {
             .field("scheme", &self.scheme)
             .field("has_user", &self.user.is_some())
             .field("key_prefix", &self.key_prefix)
-            .field("cleanup_in_is_locked", &self.cleanup_in_is_locked)
-            .field("client", &self.client)
+            .field("common", &self.common)
             .field("credentials", &self.credentials)
-            .field("request_timeout", &self.request_timeout)
-            .field("operation_timeout", &self.operation_timeout)
-            .field("connect_timeout", &self.connect_timeout)
-            .field("remembered_locks", &self.remembered_locks)
-            .field("strict_clock", &self.strict_clock)
             .finish()
     }
 }
@@ -235,6 +165,8 @@ mod tests {
             assert!(wrong.check().is_err(), "{wrong:?}");
         }
         assert!(options().check().is_ok());
-        assert!(options().with_dispose_timeout(Duration::ZERO).client.client_state().is_err());
+        assert!(
+            options().with_dispose_timeout(Duration::ZERO).common.client.client_state().is_err()
+        );
     }
 }

@@ -159,7 +159,7 @@ fn bad_host() -> LockError {
 fn endpoint(host: &str, port: u16, options: &EtcdOptions) -> Result<Endpoint, LockError> {
     let endpoint = Endpoint::from_shared(format!("{}://{host}:{port}", options.scheme))
         .map_err(|_| bad_host())?
-        .connect_timeout(options.connect_timeout / 2)
+        .connect_timeout(options.common.connect_timeout / 2)
         .tcp_nodelay(true)
         .tcp_keepalive(Some(Duration::from_secs(30)))
         // etcd closes a connection with a ping within 5 s of the last one, or a ping while no call is under way.

@@ -2,7 +2,7 @@
 
 use syncguard_core::{LockError, LockInfo};
 
-use crate::record::Held;
+use crate::record;
 use crate::wire::KeyValue;
 
 /// Reads a URL like `connect`, but does not connect.
@@ -12,6 +12,6 @@ pub fn read_url(url: &str) -> Result<(), LockError> {
 
 /// Reads the record of the lock of a key.
 pub fn read_lock(key: &str, value: Vec<u8>) -> Result<LockInfo, LockError> {
-    Held::read("name", key, KeyValue { value, ..KeyValue::default() })
+    record::lock("name", key, KeyValue { value, ..KeyValue::default() })
         .map(|held| held.record.into_info())
 }

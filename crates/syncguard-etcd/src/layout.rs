@@ -24,6 +24,10 @@ impl Layout {
         Ok(Self(prefix.into()))
     }
 
+    pub(crate) fn prefix(&self) -> &str {
+        &self.0
+    }
+
     /// The name of the lock of a key, or of the beginning of one.
     pub(crate) fn lock(&self, key: &str) -> String {
         format!("{}/l/{key}", self.0)

@@ -63,10 +63,9 @@
 //! has the key of a lock. A condition compares the revision and the value, since a snapshot that is restored gives revisions
 //! out a second time.
 //!
-//! Because of its conditions, a transaction that arrives long after its sender has given it up needs no deadline. A late
-//! acquire is void once the counter has moved or the lock was written, a late extend once a later one was confirmed, and a
-//! late release once the lock was extended or released. An acquire that no caller wants any more ends in the background: the
-//! backend deletes its lock, or raises the counter by one. So fences grow, but may skip numbers.
+//! Because of its conditions, a transaction that arrives long after its sender has given it up needs no deadline:
+//! [`authoring::conditional`] says why. An acquire that no caller wants any more ends in the background: the backend deletes
+//! its lock, or raises the counter by one. So fences grow, but may skip numbers.
 //!
 //! # Members
 //!
@@ -97,34 +96,26 @@
 #![doc(html_root_url = "https://docs.rs/syncguard-etcd/latest")]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod acquire;
 mod backend;
 mod client;
 mod clock_probe;
 mod config;
 mod connect;
 mod error;
-mod extend;
-mod find;
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod health;
-mod inner;
-mod is_locked;
 mod layout;
-mod listing;
-mod lookup;
 mod members;
 mod record;
-mod release;
 mod report;
 mod service;
-mod settle;
 mod signals;
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub mod simulated;
+mod store;
 #[cfg(feature = "tls")]
 mod tls_channel;
 #[cfg(feature = "tls")]

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use syncguard_core::authoring::conditional::{Held, Record};
 use syncguard_core::authoring::{corrupt_record, hash_key};
-use syncguard_core::contract::{Holder, is_live};
-use syncguard_core::{Fence, Key, LockError, LockId, LockInfo, Timestamp};
+use syncguard_core::contract::Holder;
+use syncguard_core::{Fence, Key, LockError, LockId, Timestamp};
 
 use crate::txn::Version;
 use crate::wire::KeyValue;
@@ -45,94 +46,61 @@ pub(crate) fn with_expiry(value: &[u8], expires_at: Timestamp) -> Result<Vec<u8>
     Stored { expires_at_ms: expires_at.as_millis(), ..stored }.value()
 }
 
-/// A lock.
-#[derive(Clone)]
-pub(crate) struct Record {
-    pub(crate) key: Key,
-    pub(crate) lock_id: LockId,
-    pub(crate) acquired_at: Timestamp,
-    pub(crate) expires_at: Timestamp,
-    pub(crate) fence: Fence,
-    /// `None` if another client has written the lock.
-    pub(crate) holder: Option<Holder>,
+/// The value of a lock.
+///
+/// # Errors
+///
+/// `Internal` if JSON cannot hold the lock, which it always can.
+pub(crate) fn value(record: &Record) -> Result<Vec<u8>, LockError> {
+    let people = record.holder.iter().flat_map(Holder::fields);
+    let stored = Stored {
+        lock_id: record.lock_id.expose().into(),
+        expires_at_ms: record.expires_at.as_millis(),
+        acquired_at_ms: record.acquired_at.as_millis(),
+        key: record.key.expose().into(),
+        fence: record.fence.to_string().into(),
+        people: people.map(|(name, text)| (name.to_owned(), text.into())).collect(),
+    };
+    stored.value()
 }
 
-/// A lock in the store, and the version that was read or written.
-#[derive(Clone)]
-pub(crate) struct Held {
-    pub(crate) record: Record,
-    pub(crate) version: Version,
+/// Reads the lock of the key with this text.
+///
+/// # Errors
+///
+/// `Internal` if the record is not the lock of the key in its name. Only the hash of the name gets into the error.
+pub(crate) fn lock(name: &str, text: &str, stored: KeyValue) -> Result<Held<Version>, LockError> {
+    let corrupt = |problem| corrupt_record(name, problem);
+    let lock: Stored<'_> = serde_json::from_slice(&stored.value)
+        .map_err(|_| corrupt("it is not the JSON of a lock"))?;
+    let time = |millis, problem| Timestamp::from_millis(millis).map_err(|_| corrupt(problem));
+    let key = Key::new(&*lock.key).map_err(|_| corrupt("key is not a key"))?;
+    if key.expose() != text {
+        return Err(corrupt("key is that of another record"));
+    }
+    let lock_id = LockId::new(&*lock.lock_id);
+    let record = Record {
+        key,
+        lock_id: lock_id.map_err(|_| corrupt("lockId is not a lock id"))?,
+        acquired_at: time(lock.acquired_at_ms, "acquiredAtMs is not a time")?,
+        expires_at: time(lock.expires_at_ms, "expiresAtMs is not a time")?,
+        fence: lock.fence.parse().map_err(|_| corrupt("fence is not 15 digits"))?,
+        holder: Holder::from_fields(|name| lock.people.get(name)?.as_str()),
+        // Only this library writes to these keys.
+        is_polled: false,
+    };
+    Ok(Held { record, version: Version::of(stored) })
 }
 
-impl Record {
-    /// # Errors
-    ///
-    /// `Internal` if JSON cannot hold the lock, which it always can.
-    pub(crate) fn value(&self) -> Result<Vec<u8>, LockError> {
-        let stored = Stored {
-            lock_id: self.lock_id.expose().into(),
-            expires_at_ms: self.expires_at.as_millis(),
-            acquired_at_ms: self.acquired_at.as_millis(),
-            key: self.key.expose().into(),
-            fence: self.fence.to_string().into(),
-            people: self
-                .holder
-                .iter()
-                .flat_map(Holder::fields)
-                .map(|(name, text)| (name.to_owned(), text.into()))
-                .collect(),
-        };
-        stored.value()
-    }
-
-    pub(crate) fn is_live(&self, now: Timestamp) -> bool {
-        is_live(self.expires_at, now)
-    }
-
-    pub(crate) fn into_info(self) -> LockInfo {
-        LockInfo::new(self.key, self.lock_id, self.acquired_at, self.expires_at, self.fence)
-            .with_holder(self.holder)
-    }
-}
-
-impl Held {
-    /// # Errors
-    ///
-    /// `Internal` if the record is not the lock of the key in its name. `text` is that key. Only the hash of the name gets
-    /// into the error.
-    pub(crate) fn read(name: &str, text: &str, stored: KeyValue) -> Result<Self, LockError> {
-        let corrupt = |problem| corrupt_record(name, problem);
-        let lock: Stored<'_> = serde_json::from_slice(&stored.value)
-            .map_err(|_| corrupt("it is not the JSON of a lock"))?;
-        let time = |millis, problem| Timestamp::from_millis(millis).map_err(|_| corrupt(problem));
-        let key = Key::new(&*lock.key).map_err(|_| corrupt("key is not a key"))?;
-        if key.expose() != text {
-            return Err(corrupt("key is that of another record"));
-        }
-        let lock_id = LockId::new(&*lock.lock_id);
-        let record = Record {
-            key,
-            lock_id: lock_id.map_err(|_| corrupt("lockId is not a lock id"))?,
-            acquired_at: time(lock.acquired_at_ms, "acquiredAtMs is not a time")?,
-            expires_at: time(lock.expires_at_ms, "expiresAtMs is not a time")?,
-            fence: lock.fence.parse().map_err(|_| corrupt("fence is not 15 digits"))?,
-            holder: Holder::from_fields(|name| lock.people.get(name)?.as_str()),
-        };
-        let version = Version { revision: stored.mod_revision, value: stored.value };
-        Ok(Self { record, version })
-    }
-}
-
-/// Reads a counter; `None` for a key that was never locked.
+/// Reads a counter.
 ///
 /// # Errors
 ///
 /// `Internal` if the record is not a counter.
-pub(crate) fn counter(name: &str, stored: Option<&KeyValue>) -> Result<Option<Fence>, LockError> {
-    let Some(stored) = stored else { return Ok(None) };
+pub(crate) fn counter(name: &str, stored: &KeyValue) -> Result<Fence, LockError> {
     let fence = std::str::from_utf8(&stored.value).ok().and_then(|digits| digits.parse().ok());
     let corrupt = || format!("corrupt fence counter {}: it is not 15 digits", hash_key(name));
-    fence.map(Some).ok_or_else(|| LockError::internal(corrupt()))
+    fence.ok_or_else(|| LockError::internal(corrupt()))
 }
 
 #[cfg(test)]
@@ -147,7 +115,7 @@ mod tests {
     }
 
     fn read(value: &str) -> Result<Record, LockError> {
-        Held::read(NAME, "job:7", stored(value.as_bytes())).map(|held| held.record)
+        lock(NAME, "job:7", stored(value.as_bytes())).map(|held| held.record)
     }
 
     #[test]
@@ -165,10 +133,11 @@ mod tests {
             expires_at,
             fence,
             holder: holder.clone(),
+            is_polled: false,
         };
-        assert_eq!(String::from_utf8(record.value().unwrap()).unwrap(), STORED);
+        assert_eq!(String::from_utf8(value(&record).unwrap()).unwrap(), STORED);
         let info = read(STORED).unwrap().into_info();
-        let expected = LockInfo::new(key, id, acquired_at, expires_at, fence);
+        let expected = syncguard_core::LockInfo::new(key, id, acquired_at, expires_at, fence);
         assert_eq!(info, expected.with_holder(holder));
     }
 
@@ -206,10 +175,9 @@ mod tests {
             assert!(error.message().contains(&hash_key(NAME).to_string()), "{error}");
         }
         for wrong in [&b""[..], b"7", b"00000000000000x", b"\xff"] {
-            assert!(counter("syncguard/f/job:7", Some(&stored(wrong))).is_err(), "{wrong:?}");
+            assert!(counter("syncguard/f/job:7", &stored(wrong)).is_err(), "{wrong:?}");
         }
         let seven = stored(b"000000000000007");
-        assert_eq!(counter("x", Some(&seven)).unwrap(), Some(Fence::new(7).unwrap()));
-        assert_eq!(counter("x", None).unwrap(), None);
+        assert_eq!(counter("x", &seven).unwrap(), Fence::new(7).unwrap());
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use syncguard_core::LockError;
+use syncguard_core::authoring::conditional::Conditional;
 use syncguard_core::authoring::{Attempt, Fault};
 use syncguard_core::diagnostics::ClockDrift;
 
@@ -10,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::clock_probe::narrow;
 use crate::error::Rpc;
-use crate::inner::Inner;
+use crate::store::Etcd;
 use crate::txn;
 use crate::wire::{AlarmResponse, MemberListResponse, RangeRequest, StatusResponse};
 
@@ -60,13 +61,14 @@ pub struct MemberReport {
 }
 
 /// Asks the current member, and each one for its time. Measuring the clocks takes some seconds.
-pub(crate) async fn report(inner: &Inner) -> Result<ClusterReport, LockError> {
-    let (probe, members) = (&inner.probe, &inner.client.members);
+pub(crate) async fn report(backend: &Conditional<Etcd>) -> Result<ClusterReport, LockError> {
+    let etcd = backend.store();
+    let (probe, members) = (&etcd.probe, &etcd.client.members);
     let mut measuring = JoinSet::new();
     for member in 0..members.count() {
         measuring.spawn(narrow(Arc::downgrade(probe), member));
     }
-    let asking = inner.attempts().run(|attempt| once(inner, attempt));
+    let asking = backend.attempts().run(|attempt| once(etcd, attempt));
     let (report, _) = tokio::try_join!(asking, async { Ok(measuring.join_all().await) })?;
     members.check()?;
     let clusters = members.clusters().0.clone();
@@ -78,18 +80,18 @@ pub(crate) async fn report(inner: &Inner) -> Result<ClusterReport, LockError> {
     Ok(ClusterReport { clock_drift: probe.clock.drift(), told: told.collect(), ..report })
 }
 
-async fn once(inner: &Inner, attempt: Attempt) -> Result<ClusterReport, Fault> {
+async fn once(etcd: &Etcd, attempt: Attempt) -> Result<ClusterReport, Fault> {
     let deadline = attempt.call_deadline();
-    let client = &inner.client;
+    let client = &etcd.client;
     let status: StatusResponse = client.ask("/etcdserverpb.Maintenance/Status", deadline).await?;
     let members: MemberListResponse =
         client.ask("/etcdserverpb.Cluster/MemberList", deadline).await?;
     let alarms: AlarmResponse = client.ask("/etcdserverpb.Maintenance/Alarm", deadline).await?;
-    let name = inner.layout.lock("");
-    let now = inner.txn(Rpc::Read, &txn::read(&[&name]), &attempt).await?;
+    let name = etcd.layout.lock("");
+    let now = etcd.txn(Rpc::Read, &txn::read(&[&name]), &attempt).await?;
     // The first revision can be read until the first compaction.
     let first = RangeRequest { key: name.into(), revision: 1, ..RangeRequest::default() };
-    let first = inner.txn(Rpc::Read, &txn::read_range(first), &attempt).await;
+    let first = etcd.txn(Rpc::Read, &txn::read_range(first), &attempt).await;
     let metrics = tokio::time::timeout_at(deadline, client.members.get("GET /metrics")).await;
     let learners = members.members.iter().filter(|member| member.is_learner).count();
     let has = |kind| alarms.alarms.iter().any(|alarm| alarm.alarm == kind);

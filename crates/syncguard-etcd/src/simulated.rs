@@ -18,7 +18,7 @@ pub mod wire {
 /// The number of calls that were answered.
 #[must_use]
 pub fn answers(backend: &EtcdBackend) -> u64 {
-    backend.0.client.members.current.heard()
+    backend.0.store().client.members.current.heard()
 }
 
 /// A backend that makes these calls.

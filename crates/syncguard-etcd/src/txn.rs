@@ -1,5 +1,7 @@
 //! Transactions: what is compared, what is written if all of it is so, and what is read otherwise.
 
+use std::fmt;
+
 use syncguard_core::{Fence, LockError};
 
 use crate::error;
@@ -11,14 +13,27 @@ use crate::wire::{
 /// One state of a record.
 ///
 /// A restored snapshot gives revisions out a second time, so the value belongs to the state as well.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, PartialOrd)]
 pub(crate) struct Version {
     pub(crate) revision: i64,
     pub(crate) value: Vec<u8>,
 }
 
+impl Version {
+    pub(crate) fn of(stored: KeyValue) -> Self {
+        Self { revision: stored.mod_revision, value: stored.value }
+    }
+}
+
+/// Without the value, which has the key and the lock id.
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Version({})", self.revision)
+    }
+}
+
 /// A read of these records as one step: linearizable, and nothing is written.
-pub(crate) fn read(names: &[&str]) -> TxnRequest {
+pub(crate) fn read(names: &[impl AsRef<str>]) -> TxnRequest {
     TxnRequest { success: gets(names), ..TxnRequest::default() }
 }
 
@@ -29,14 +44,14 @@ pub(crate) fn read_range(range: RangeRequest) -> TxnRequest {
 
 /// A change under conditions; if one of them does not hold, nothing is written.
 #[derive(Default)]
-pub(crate) struct Change(TxnRequest);
+pub(crate) struct Txn(TxnRequest);
 
-impl Change {
+impl Txn {
     /// The record still has this version, or is absent.
     pub(crate) fn if_version(self, name: &str, seen: Option<&Version>) -> Self {
         let Some(Version { revision, value }) = seen else { return self.if_absent(name) };
-        let change = self.when(name, MOD_REVISION, Target::ModRevision(*revision));
-        change.when(name, VALUE, Target::Value(value.clone()))
+        let txn = self.when(name, MOD_REVISION, Target::ModRevision(*revision));
+        txn.when(name, VALUE, Target::Value(value.clone()))
     }
 
     pub(crate) fn if_absent(self, name: &str) -> Self {
@@ -46,11 +61,11 @@ impl Change {
     /// Moves a counter, if it is as it was seen. Its number never comes back, so it needs no revision.
     pub(crate) fn count(self, name: &str, seen: Option<Fence>, next: Fence) -> Self {
         let digits = |fence: Fence| fence.to_string().into_bytes();
-        let change = match seen {
+        let txn = match seen {
             Some(seen) => self.when(name, VALUE, Target::Value(digits(seen))),
             None => self.if_absent(name),
         };
-        change.put(name, digits(next))
+        txn.put(name, digits(next))
     }
 
     pub(crate) fn put(mut self, name: &str, value: Vec<u8>) -> Self {
@@ -58,20 +73,22 @@ impl Change {
         self
     }
 
-    pub(crate) fn delete(mut self, name: &str) -> Self {
-        self.0.success.push(op(Request::DeleteRange(DeleteRangeRequest { key: name.into() })));
+    pub(crate) fn delete(mut self, name: &String) -> Self {
+        self.0
+            .success
+            .push(op(Request::DeleteRange(DeleteRangeRequest { key: name.as_str().into() })));
         self
     }
 
-    /// The change, which reads these records if a condition does not hold.
-    pub(crate) fn or_read(mut self, names: &[&str]) -> TxnRequest {
+    /// The transaction, which reads these records if a condition does not hold.
+    pub(crate) fn or_read(mut self, names: &[impl AsRef<str>]) -> TxnRequest {
         self.0.failure = gets(names);
         self.0
     }
 
     /// Several changes as one step, each under its own conditions.
-    pub(crate) fn each(changes: impl IntoIterator<Item = Self>) -> TxnRequest {
-        let success = changes.into_iter().map(|change| op(Request::Txn(change.0))).collect();
+    pub(crate) fn each(txns: impl IntoIterator<Item = Self>) -> TxnRequest {
+        let success = txns.into_iter().map(|txn| op(Request::Txn(txn.0))).collect();
         TxnRequest { success, ..TxnRequest::default() }
     }
 
@@ -81,9 +98,9 @@ impl Change {
     }
 }
 
-fn gets(names: &[&str]) -> Vec<RequestOp> {
-    let get = |name: &&str| RangeRequest { key: (*name).into(), ..RangeRequest::default() };
-    names.iter().map(|name| op(Request::Range(get(name)))).collect()
+fn gets(names: &[impl AsRef<str>]) -> Vec<RequestOp> {
+    let get = |name: &str| RangeRequest { key: name.into(), ..RangeRequest::default() };
+    names.iter().map(|name| op(Request::Range(get(name.as_ref())))).collect()
 }
 
 fn op(request: Request) -> RequestOp {
@@ -91,16 +108,8 @@ fn op(request: Request) -> RequestOp {
 }
 
 /// The records that a transaction has read, in the order of the names.
-pub(crate) fn records<const N: usize>(
-    answer: TxnResponse,
-) -> Result<[Option<KeyValue>; N], LockError> {
-    let mut ranges = ranges(answer);
-    let mut records = [const { None }; N];
-    for record in &mut records {
-        let range = ranges.next().ok_or_else(missing)?;
-        *record = range.kvs.into_iter().next();
-    }
-    Ok(records)
+pub(crate) fn records(answer: TxnResponse) -> impl Iterator<Item = Option<KeyValue>> {
+    ranges(answer).map(|range| range.kvs.into_iter().next())
 }
 
 /// The range that a transaction has read.
@@ -108,7 +117,7 @@ pub(crate) fn range(answer: TxnResponse) -> Result<RangeResponse, LockError> {
     ranges(answer).next().ok_or_else(missing)
 }
 
-fn missing() -> LockError {
+pub(crate) fn missing() -> LockError {
     error::unintelligible("a record is missing in it")
 }
 

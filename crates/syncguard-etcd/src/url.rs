@@ -1,7 +1,7 @@
 //! Reads connection URLs: the members, the user, the prefix and the options of this library.
 
 use syncguard_core::LockError;
-use syncguard_core::authoring::backend_url::{BackendUrl, host_and_port, percent_decoded, set};
+use syncguard_core::authoring::backend_url::{BackendUrl, host_and_port, percent_decoded};
 
 use crate::config::EtcdOptions;
 
@@ -71,13 +71,7 @@ fn with_parameters(
     mut options: EtcdOptions,
     url: &BackendUrl<'_>,
 ) -> Result<EtcdOptions, LockError> {
-    set(&mut options.request_timeout, url.millis("request_timeout_ms")?);
-    set(&mut options.operation_timeout, url.millis("operation_timeout_ms")?);
-    set(&mut options.connect_timeout, url.millis("connect_timeout_ms")?);
-    set(&mut options.remembered_locks, url.number("remembered_locks", 0..=10_000_000)?);
-    set(&mut options.strict_clock, url.flag("strict_clock")?);
-    set(&mut options.cleanup_in_is_locked, url.flag("cleanup_in_is_locked")?);
-    options.client.read_url(url)?;
+    options.common.read_url(url)?;
     if !options.has_tls() {
         url.expect_no_tls("etcds")?;
     }
@@ -165,7 +159,7 @@ mod tests {
     fn the_url_wins_and_leaves_the_rest() {
         let code = EtcdOptions::new().with_key_prefix("code").with_user("u", "p");
         let options = parse("etcd://h?strict_clock=true", code).unwrap();
-        assert_eq!((options.key_prefix.as_str(), options.strict_clock), ("code", true));
+        assert_eq!((options.key_prefix.as_str(), options.common.strict_clock), ("code", true));
         assert!(options.user.is_some());
     }
 

@@ -5,28 +5,23 @@ use std::sync::Arc;
 
 use gcloud_sdk::GoogleAuthMiddleware;
 use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
-use syncguard_core::authoring::basic_health;
-use syncguard_core::authoring::cancel::{self, Settle, Settled, Unsettled};
-use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
-    LookupRequest, ReleaseRequest, SignalStatus, TimeAuthority, WatchRequest,
-};
+use syncguard_core::authoring::conditional::Conditional;
+use syncguard_core::authoring::{Retries, basic_health};
+use syncguard_core::contract::SignalStatus;
 use syncguard_core::diagnostics::{ClockDrift, Health};
-use syncguard_core::inventory::Inventory;
-use syncguard_core::shared::ClientState;
-use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult};
+use syncguard_core::{Fence, LockBackend, LockError};
 
 use crate::config::FirestoreOptions;
 use crate::connect::ClientMaker;
-use crate::inner::Inner;
 use crate::service::{Maker, Service};
-use crate::{acquire, extend, is_locked, lookup, release, settle, url};
+use crate::store::{Firestore, RETRIES};
+use crate::url;
 
 /// Locks in two collections of a Cloud Firestore database. TypeScript: `createFirestoreBackend`.
 ///
 /// A cheap handle: clones share the connection, the remembered locks and the store's time.
 #[derive(Clone)]
-pub struct FirestoreBackend(pub(crate) Arc<Inner>);
+pub struct FirestoreBackend(Conditional<Firestore>);
 
 impl FirestoreBackend {
     /// Connects with the options of the URL, and defaults for the others.
@@ -114,13 +109,13 @@ impl FirestoreBackend {
     /// people and health checks: locks go by the server's time, except in the TypeScript library.
     #[must_use]
     pub fn clock_drift(&self) -> Option<ClockDrift> {
-        self.0.client.clock.drift()
+        self.0.store().client.clock.drift()
     }
 
     /// Returns whether waiters hear of releases. Use it for health checks.
     #[must_use]
     pub fn signals(&self) -> SignalStatus {
-        self.0.signals.status()
+        self.0.store().signals.status()
     }
 
     pub(crate) fn over(
@@ -128,7 +123,9 @@ impl FirestoreBackend {
         maker: Option<Box<dyn Maker>>,
         options: FirestoreOptions,
     ) -> Result<Self, LockError> {
-        Ok(Self(Arc::new(Inner::new(service, maker, options)?)))
+        let firestore = Firestore::new(service, maker, &options)?;
+        let retries = Retries { conflicts: options.conflict_retries, ..RETRIES };
+        Ok(Self(Conditional::new(firestore, options.common, retries)?))
     }
 }
 
@@ -136,36 +133,8 @@ impl FirestoreBackend {
 impl LockBackend for FirestoreBackend {
     type Fence = Fence;
 
-    async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
-        cancel::finish_acquire_settled(self, request, |request, caller| {
-            acquire::acquire(Arc::clone(&self.0), request, caller)
-        })
-        .await
-    }
-
-    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
-        let token = request.cancellation.clone();
-        cancel::finish(token.as_ref(), release::release(Arc::clone(&self.0), request)).await
-    }
-
-    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
-        let token = request.cancellation.clone();
-        cancel::finish(token.as_ref(), extend::extend(Arc::clone(&self.0), request)).await
-    }
-
-    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
-        let read = Box::pin(is_locked::is_locked(&self.0, &request));
-        cancel::read(request.cancellation.as_ref(), read).await
-    }
-
-    async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
-        let read = Box::pin(lookup::lookup(&self.0, &request));
-        cancel::read(request.cancellation.as_ref(), read).await
-    }
-
-    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
-        self.0.signals.watch(&self.0.layout.lock_name(&request.key).ok()?).await
-    }
+    syncguard_core::forward!(0: acquire, release, extend, is_locked, lookup);
+    syncguard_core::forward!(0: watch, inventory, capabilities, client_state);
 
     async fn health(&self) -> Health {
         let mut health = basic_health(self, |_| self.signals()).await;
@@ -178,34 +147,14 @@ impl LockBackend for FirestoreBackend {
         health.set_clock(self.clock_drift(), "Firestore");
         health
     }
-
-    fn inventory(&self) -> Option<Inventory> {
-        Some(Inventory::new(self.clone()))
-    }
-
-    fn capabilities(&self) -> BackendCapabilities {
-        BackendCapabilities::new::<Fence>("firestore", TimeAuthority::Client).with_fence_windows()
-    }
-
-    fn client_state(&self) -> &ClientState {
-        &self.0.client_state
-    }
-}
-
-impl Settle for FirestoreBackend {
-    type VoidAfter = Fence;
-
-    async fn settle(&self, acquire: &Unsettled<Fence>) -> Result<Settled, LockError> {
-        settle::settle(&self.0, acquire).await
-    }
 }
 
 impl fmt::Debug for FirestoreBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FirestoreBackend")
-            .field("database", &self.0.layout.database())
-            .field("collection", &self.0.layout.lock_collection())
-            .field("fence_collection", &self.0.layout.fence_collection())
+            .field("database", &self.0.store().layout.database())
+            .field("collection", &self.0.store().layout.lock_collection())
+            .field("fence_collection", &self.0.store().layout.fence_collection())
             .field("clock_drift", &self.clock_drift())
             .finish()
     }

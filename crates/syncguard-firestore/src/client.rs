@@ -44,21 +44,21 @@ impl Client {
     }
 
     /// Reads these documents, all at the same time. The answers are in the order of the names.
-    pub(crate) async fn read<const N: usize>(
+    pub(crate) async fn read(
         &self,
-        names: [&str; N],
+        names: &[String],
         deadline: Instant,
-    ) -> Result<[Option<Document>; N], Fault> {
+    ) -> Result<Vec<Option<Document>>, Fault> {
         let request = BatchGetDocumentsRequest {
             database: self.database.clone(),
-            documents: names.map(str::to_owned).into(),
+            documents: names.to_vec(),
             ..BatchGetDocumentsRequest::default()
         };
         let loan = self.connection.lend();
         let call = async {
             let sent = SentAt::now();
             let mut stream = loan.service.read(limited(request, deadline)).await?;
-            let mut documents = [const { None }; N];
+            let mut documents = vec![None; names.len()];
             let mut answers = 0;
             while let Some(answer) = stream.next().await.transpose()? {
                 self.measure(sent, answer.read_time.as_ref());
@@ -74,7 +74,7 @@ impl Client {
                 }
             }
             // A document that the answer does not mention may still exist.
-            Ok((answers == N).then_some(documents))
+            Ok((answers == names.len()).then_some(documents))
         };
         let documents = self.bounded(Rpc::Read, deadline, &loan, call).await?;
         documents.ok_or_else(|| LockError::internal(MISSING).into())

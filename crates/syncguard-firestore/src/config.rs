@@ -3,10 +3,12 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
+#[cfg(feature = "test-util")]
+use std::time::SystemTime;
 
 use syncguard_core::LockError;
-use syncguard_core::authoring::{ClientOptions, Clock, checked_timeout};
+use syncguard_core::authoring::conditional::ConditionalOptions;
 
 use crate::names::{DEFAULT_DATABASE, Layout};
 
@@ -31,15 +33,8 @@ pub struct FirestoreOptions {
     pub(crate) database: String,
     pub(crate) collection: String,
     pub(crate) fence_collection: String,
-    pub(crate) cleanup_in_is_locked: bool,
-    pub(crate) client: ClientOptions,
-    pub(crate) request_timeout: Duration,
-    pub(crate) operation_timeout: Duration,
-    pub(crate) connect_timeout: Duration,
+    pub(crate) common: ConditionalOptions,
     pub(crate) conflict_retries: u32,
-    pub(crate) remembered_locks: usize,
-    pub(crate) strict_clock: bool,
-    pub(crate) clock: Clock,
     /// None in tests that set the store's time.
     pub(crate) clocks: usize,
     pub(crate) emulator: Option<String>,
@@ -71,10 +66,7 @@ impl FirestoreOptions {
     const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
     /// The default number of retries after conflicts.
-    const DEFAULT_CONFLICT_RETRIES: u32 = 24;
-
-    /// The default number of remembered locks.
-    const DEFAULT_REMEMBERED_LOCKS: usize = 8192;
+    pub(crate) const DEFAULT_CONFLICT_RETRIES: u32 = 24;
 
     /// Returns the default options.
     pub fn new() -> Self {
@@ -83,15 +75,12 @@ impl FirestoreOptions {
             database: Self::DEFAULT_DATABASE.to_owned(),
             collection: Self::DEFAULT_COLLECTION.to_owned(),
             fence_collection: Self::DEFAULT_FENCE_COLLECTION.to_owned(),
-            cleanup_in_is_locked: false,
-            client: ClientOptions::default(),
-            request_timeout: Self::DEFAULT_REQUEST_TIMEOUT,
-            operation_timeout: Self::DEFAULT_OPERATION_TIMEOUT,
-            connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
+            common: ConditionalOptions::new(
+                Self::DEFAULT_REQUEST_TIMEOUT,
+                Self::DEFAULT_OPERATION_TIMEOUT,
+                Self::DEFAULT_CONNECT_TIMEOUT,
+            ),
             conflict_retries: Self::DEFAULT_CONFLICT_RETRIES,
-            remembered_locks: Self::DEFAULT_REMEMBERED_LOCKS,
-            strict_clock: false,
-            clock: Arc::new(SystemTime::now),
             clocks: 1,
             emulator: None,
             remote_emulator: false,
@@ -125,36 +114,14 @@ impl FirestoreOptions {
         self
     }
 
-    /// Lets `is_locked` delete a lock that expired more than three seconds ago, in the background.
-    /// Default: no. It never deletes a fence counter, or a lock that was taken meanwhile.
-    pub fn with_cleanup_in_is_locked(mut self, cleanup: bool) -> Self {
-        self.cleanup_in_is_locked = cleanup;
-        self
-    }
-
-    syncguard_core::client_options!(client);
-
-    /// Sets the longest to wait for the answer to one call, including an access token, 1 ms to 100 years. Default: 5 s.
-    pub fn with_request_timeout(mut self, timeout: Duration) -> Self {
-        self.request_timeout = timeout;
-        self
-    }
-
-    /// Sets the longest that an operation may take, including all of its calls and retries; at least the
-    /// request timeout. Default: 10 s.
-    pub fn with_operation_timeout(mut self, timeout: Duration) -> Self {
-        self.operation_timeout = timeout;
-        self
-    }
-
-    /// Sets the longest that opening a connection may take, 1 ms to 100 years. Default: 5 s.
-    ///
-    /// The addresses of the host share one half of it, and the other half is for TLS. Each opening begins with another
-    /// address, so that a silent one does not keep the backend from the others.
-    pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
-    }
+    syncguard_core::conditional_options!(
+        common:
+        request_timeout = "Default: 5 s. The time includes an access token.",
+        operation_timeout = "Default: 10 s.",
+        connect_timeout = "Default: 5 s. The addresses of the host share one half of it, and the other half is for TLS. Each opening begins with another address, so that a silent one does not keep the backend from the others.",
+        remembered_locks = "Each takes some 400 bytes and its key.",
+        strict_clock = "Each answer tells the server's time, so both are rare.",
+    );
 
     /// Sets how often an operation starts over because another client wrote the same documents between
     /// its read and its write, after pauses that grow to 400 ms. Default: 24. After these retries, or after
@@ -162,27 +129,6 @@ impl FirestoreOptions {
     /// rivals answers `Locked` instead, after losing four times at the latest.
     pub fn with_conflict_retries(mut self, retries: u32) -> Self {
         self.conflict_retries = retries;
-        self
-    }
-
-    /// Sets how many of its own locks the backend remembers, which saves a call for each release and
-    /// extend. Default: 8192; each takes some 200 bytes and its key. 0 turns it off.
-    pub fn with_remembered_locks(mut self, locks: usize) -> Self {
-        self.remembered_locks = locks;
-        self
-    }
-
-    /// Sets whether the backend acquires nothing while the server has told no time, and takes no lock over while its time is
-    /// known to within more than the tolerance. Default: no. Each answer tells the server's time, so both are rare.
-    pub fn with_strict_clock(mut self, strict: bool) -> Self {
-        self.strict_clock = strict;
-        self
-    }
-
-    /// Replaces the system's clock, for tests.
-    #[cfg(feature = "test-util")]
-    pub fn with_clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
-        self.clock = Arc::new(clock);
         self
     }
 
@@ -225,14 +171,7 @@ impl FirestoreOptions {
     ///
     /// `InvalidArgument` for values that are out of range, and for bad names.
     pub(crate) fn check(&self) -> Result<Layout, LockError> {
-        checked_timeout("request timeout", self.request_timeout)?;
-        checked_timeout("operation timeout", self.operation_timeout)?;
-        checked_timeout("connect timeout", self.connect_timeout)?;
-        if self.operation_timeout < self.request_timeout {
-            return Err(LockError::invalid_argument(
-                "the operation timeout is below the request timeout; it bounds all requests together",
-            ));
-        }
+        self.common.check()?;
         let project = self.project.as_deref().ok_or_else(|| {
             LockError::invalid_argument("no project is set; set it by with_project")
         })?;
@@ -253,14 +192,8 @@ impl fmt::Debug for FirestoreOptions {
             .field("database", &self.database)
             .field("collection", &self.collection)
             .field("fence_collection", &self.fence_collection)
-            .field("cleanup_in_is_locked", &self.cleanup_in_is_locked)
-            .field("client", &self.client)
-            .field("request_timeout", &self.request_timeout)
-            .field("operation_timeout", &self.operation_timeout)
-            .field("connect_timeout", &self.connect_timeout)
+            .field("common", &self.common)
             .field("conflict_retries", &self.conflict_retries)
-            .field("remembered_locks", &self.remembered_locks)
-            .field("strict_clock", &self.strict_clock)
             .field("emulator", &self.emulator)
             .field("remote_emulator", &self.remote_emulator)
             .finish()
@@ -289,6 +222,8 @@ mod tests {
             assert!(wrong.check().is_err(), "{wrong:?}");
         }
         assert!(options().check().is_ok());
-        assert!(options().with_dispose_timeout(Duration::ZERO).client.client_state().is_err());
+        assert!(
+            options().with_dispose_timeout(Duration::ZERO).common.client.client_state().is_err()
+        );
     }
 }

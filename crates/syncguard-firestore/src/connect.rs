@@ -51,11 +51,11 @@ impl ClientMaker {
                 tracing::info!("using a Firestore emulator, in plain text");
                 endpoint
             }
-            None => service_endpoint(options.connect_timeout / 2)?,
+            None => service_endpoint(options.common.connect_timeout / 2)?,
         };
         Ok(Self {
             endpoint,
-            connect_timeout: options.connect_timeout,
+            connect_timeout: options.common.connect_timeout,
             // Firestore routes by this header; it answers NOT_FOUND for a named database without it.
             database: layout.database().to_owned(),
             is_emulator: emulator.is_some(),

@@ -3,7 +3,7 @@
 use gcloud_sdk::google::firestore::v1::Document;
 use syncguard_core::{Fence, LockError, LockInfo};
 
-use crate::document::{Counter, Record};
+use crate::document;
 
 /// Reads a URL like `connect`, but does not connect.
 pub fn read_url(url: &str) -> Result<(), LockError> {
@@ -12,10 +12,10 @@ pub fn read_url(url: &str) -> Result<(), LockError> {
 
 /// Reads the document of a lock.
 pub fn read_lock(document: Document) -> Result<LockInfo, LockError> {
-    Record::read(document).map(Record::into_info)
+    document::lock(document).map(|held| held.record.into_info())
 }
 
 /// Reads the document of a fence counter and returns the last fence.
 pub fn read_counter(document: Document) -> Result<Fence, LockError> {
-    Counter::read(document).map(|counter| counter.last)
+    document::counter(&document).map(|counter| counter.last)
 }

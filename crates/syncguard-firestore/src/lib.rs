@@ -59,11 +59,10 @@
 //! workers on *different* keys, in the emulator). An abandoned transaction blocks its documents for a minute.
 //!
 //! Instead, each operation reads, decides, and sends one atomic commit with a precondition on **every** document that the
-//! decision was based on: the document is unchanged since it was read, or still absent. A commit that succeeds is therefore
-//! as good as a transaction. If another write had come between, a precondition would have failed, because every change
-//! moves a document's update time forward. Acquire states preconditions on both the lock and its counter: a lock that was
-//! taken and released in between is as absent as before, but the counter has moved. A caller that goes away leaves nothing
-//! open.
+//! decision was based on: the document is unchanged since it was read, or still absent. [`authoring::conditional`] says why
+//! this is as safe as a transaction, also if a commit arrives long after its sender has given it up. A caller that goes away
+//! leaves nothing open. An acquire that no caller wants any more ends in the background: its lock is deleted, or the counter
+//! raised by one. So fences grow, but may skip numbers.
 //!
 //! If a precondition fails, nothing was written. The operation starts over after a pause, within
 //! [`with_conflict_retries`](FirestoreOptions::with_conflict_retries) and the [operation
@@ -71,32 +70,12 @@
 //! error, however hot the key is: an acquire answers `Locked` if rivals took the lock before it four times, or at least
 //! once when its retries are used up.
 //!
-//! For a lock of its own the backend remembers the document, its update time and its expiry. While the lock is live by this
-//! data, release and extend are a single commit with the precondition that the document still has this version. Lock id and
-//! expiry are then still the remembered ones, so the check is the same as after a query. If the precondition fails, or the
-//! lock has expired by this data, a query decides.
+//! For a lock of its own the backend remembers the document and its update time. While the lock is live by this data, release
+//! and extend are a single commit with the precondition that the document still has this version. If the precondition
+//! fails, or the lock has expired by this data, a query decides.
 //!
-//! # Requests that arrive late
-//!
-//! Firestore may carry out a commit long after its sender has given it up: the network delayed it, or the server stopped
-//! and continued. The commit needs no deadline against that, because its preconditions are about versions, and a version
-//! does not come back:
-//!
-//! - a late acquire fails once the key's counter has moved, or the lock was written;
-//! - a late extend fails once a later extend was confirmed. A write that changes nothing would leave the version as it is,
-//!   so an extend to the expiry that the lock already has sets a millisecond more;
-//! - a late release fails once the lock was extended or released, and so frees no successor.
-//!
-//! One case is left: an acquire that no caller wants any more and whose commit may still arrive, on a key that no client
-//! touches meanwhile. The backend ends this acquire in the background, with pauses while the database is away. If the lock
-//! of the acquire is there, the backend deletes it. Otherwise the backend raises the fence counter by one, unless the
-//! counter has moved since the acquire read it. After that the commit is void, and the key is certainly free. So fences
-//! grow, but may skip numbers. An acquire that was given up before its commit was sent costs nothing.
-//!
-//! Extend compares [`ExtendRequest::with_expected_expiry`](contract::ExtendRequest::with_expected_expiry) with the expiry
-//! of the document, and its commit states the document's version, so both are one atomic step. If the answer to an extend
-//! is lost with its connection, the backend sends the extend again. The second try may find the expiry that the first one
-//! has set, which is a [`Mismatch`](ExtendResult::Mismatch) as well. A guard then extends with that expiry.
+//! If the answer to an extend is lost with its connection, the backend sends the extend again. The second try may find the
+//! expiry that the first one has set, which is a [`Mismatch`](ExtendResult::Mismatch). A guard then extends with that expiry.
 //!
 //! # Beside the TypeScript library
 //!
@@ -160,7 +139,6 @@
 #![allow(clippy::duration_suboptimal_units, reason = "as in the other crates")]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod acquire;
 mod backend;
 mod by_lock_id;
 mod client;
@@ -168,23 +146,17 @@ mod config;
 mod connect;
 mod document;
 mod error;
-mod extend;
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod inner;
-mod is_locked;
-mod listing;
-mod lookup;
 mod names;
 mod query;
-mod release;
 mod service;
-mod settle;
 mod signals;
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub mod simulated;
+mod store;
 mod turns;
 mod url;
 

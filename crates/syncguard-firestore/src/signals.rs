@@ -111,7 +111,7 @@ impl Session {
                 let time = self.client.clock.now().ok();
                 let held = lock.zip(time);
                 let held = held.filter(|(lock, time)| is_live(lock.expires_at, time.earliest));
-                let is_polled = held.map(|(lock, _)| !lock.has_holder);
+                let is_polled = held.map(|(lock, _)| lock.is_polled);
                 self.subscriptions.confirm(&name, LockSeen::of(is_polled));
             }
             Event::MayBeFree(name) => self.subscriptions.signal(&name),

@@ -52,16 +52,10 @@ fn with_parameters(
     mut options: FirestoreOptions,
     url: &BackendUrl<'_>,
 ) -> Result<FirestoreOptions, LockError> {
+    options.common.read_url(url)?;
     set(&mut options.collection, url.text("collection")?);
     set(&mut options.fence_collection, url.text("fence_collection")?);
-    set(&mut options.request_timeout, url.millis("request_timeout_ms")?);
-    set(&mut options.operation_timeout, url.millis("operation_timeout_ms")?);
-    set(&mut options.connect_timeout, url.millis("connect_timeout_ms")?);
-    options.client.read_url(url)?;
     set(&mut options.conflict_retries, url.number("conflict_retries", 0..=u32::MAX)?);
-    set(&mut options.remembered_locks, url.number("remembered_locks", 0..=10_000_000)?);
-    set(&mut options.strict_clock, url.flag("strict_clock")?);
-    set(&mut options.cleanup_in_is_locked, url.flag("cleanup_in_is_locked")?);
     set(&mut options.emulator, url.text("emulator")?.map(Some));
     set(&mut options.remote_emulator, url.flag("remote_emulator")?);
     Ok(options)
@@ -136,7 +130,7 @@ mod tests {
     fn the_url_wins_and_leaves_the_rest() {
         let code = FirestoreOptions::new().with_collection("code").with_strict_clock(true);
         let options = parse("firestore://p?collection=url", code).unwrap();
-        assert_eq!((options.collection.as_str(), options.strict_clock), ("url", true));
+        assert_eq!((options.collection.as_str(), options.common.strict_clock), ("url", true));
     }
 
     #[test]

@@ -69,19 +69,19 @@ impl Default for ClientOptions {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! client_options {
-    ($field:ident) => {
+    ($($field:ident).+) => {
         /// Calls this handler for releases that fail when no caller can get the error. Default: a warning in the log.
         pub fn with_on_release_error(
             mut self,
             handler: $crate::shared::ReleaseErrorHandler,
         ) -> Self {
-            self.$field.on_release_error = handler;
+            self.$($field).+.on_release_error = handler;
             self
         }
 
         /// The longest a release at the end of a guard may take, 1 ms to 100 years. Default: 5 s.
         pub fn with_dispose_timeout(mut self, timeout: ::std::time::Duration) -> Self {
-            self.$field.dispose_timeout = timeout;
+            self.$($field).+.dispose_timeout = timeout;
             self
         }
 
@@ -92,7 +92,7 @@ macro_rules! client_options {
             mut self,
             label: impl ::core::convert::Into<::std::string::String>,
         ) -> Self {
-            self.$field.holder = ::core::option::Option::Some(label.into());
+            self.$($field).+.holder = ::core::option::Option::Some(label.into());
             self
         }
 
@@ -101,7 +101,7 @@ macro_rules! client_options {
             mut self,
             note: impl ::core::convert::Into<::std::string::String>,
         ) -> Self {
-            self.$field.note = ::core::option::Option::Some(note.into());
+            self.$($field).+.note = ::core::option::Option::Some(note.into());
             self
         }
     };

@@ -14,7 +14,7 @@
 //! | [`checked_timeout`], [`answer_patience`], [`ABANDONED_AFTER`], [`pause`] | timeouts of options; when an answer is missing; random pauses |
 //! | [`corrupt_record`], [`lock_id_in_use`] | errors that read the same on every store |
 //! | [`signals`] | signals of releases by other processes |
-//! | [`Attempts`], [`Fault`] | trying again on a store whose writes have preconditions |
+//! | [`conditional`], [`Attempts`], [`Fault`] | the protocol of a store whose writes have preconditions, and its retries |
 //! | [`FailureSubject`], [`LookLimit`], [`Connection`] | what a failure says about the connection; how often to look for another; how it takes the place |
 //! | [`CallSource`], [`sources`], [`is_unknown_name`] | what a driver's error says, without its texts |
 //! | [`Recent`] | the memory of a backend for its own records |
@@ -51,6 +51,7 @@ mod call_source;
 pub mod cancel;
 mod clean_up_guard;
 mod client_options;
+pub mod conditional;
 mod connection;
 mod credentials;
 mod errors;

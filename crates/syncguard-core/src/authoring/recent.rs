@@ -30,16 +30,16 @@ impl<K: Eq + Hash, V> Recent<K, V> {
 
     /// Puts an entry, in the place of an entry of the same key.
     pub fn put(&self, key: K, value: V) {
-        self.put_unless(key, value, |_| false);
+        self.put_unless(key, value, |_, _| false);
     }
 
-    /// As [`put`](Self::put), unless there is an entry of the same key that `stays`.
-    pub fn put_unless(&self, key: K, value: V, stays: impl FnOnce(&V) -> bool) {
+    /// As [`put`](Self::put), unless there is an entry of the same key that `stays`, beside the new one.
+    pub fn put_unless(&self, key: K, value: V, stays: impl FnOnce(&V, &V) -> bool) {
         if self.generation == 0 {
             return;
         }
         let mut entries = self.entries();
-        let before = entries.remove(&key).filter(stays);
+        let before = entries.remove(&key).filter(|before| stays(before, &value));
         if entries.younger.len() >= self.generation {
             entries.older = std::mem::take(&mut entries.younger);
         }
@@ -93,7 +93,7 @@ mod tests {
         for (key, value) in [(0, 1), (1, 1), (0, 2), (1, 2), (1, 3), (0, 3)] {
             recent.put(key, value);
         }
-        recent.put_unless(0, 4, |before| *before == 3);
+        recent.put_unless(0, 4, |before, value| (*before, *value) == (3, 4));
         for key in [0, 1] {
             assert_eq!(recent.look(&key, |value| *value), Some(3));
             assert!(recent.take(&key).is_some() && recent.take(&key).is_none());

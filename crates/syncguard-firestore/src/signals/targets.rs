@@ -8,7 +8,7 @@ use gcloud_sdk::google::firestore::v1::target_change::TargetChangeType;
 use syncguard_core::Timestamp;
 use tokio::time::Instant;
 
-use crate::document::Record;
+use crate::document;
 
 pub(super) type TargetId = i32;
 
@@ -43,8 +43,8 @@ struct Pending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StoredLock {
     pub(super) expires_at: Timestamp,
-    /// True if the document has a field for the holder.
-    pub(super) has_holder: bool,
+    /// True if the document has no field for the holder.
+    pub(super) is_polled: bool,
 }
 
 /// The result of adding a document.
@@ -114,9 +114,9 @@ impl Targets {
                 // After the confirmation a changed document is no event: the lock is not free.
                 if let Some(pending) = target.and_then(|target| target.pending.as_mut()) {
                     // A document that cannot be read is not a lock to wait for.
-                    pending.lock = Record::read(document).ok().map(|record| StoredLock {
-                        expires_at: record.expires_at,
-                        has_holder: record.has_holder,
+                    pending.lock = document::lock(document).ok().map(|held| StoredLock {
+                        expires_at: held.record.expires_at,
+                        is_polled: held.record.is_polled,
                     });
                 }
                 Vec::new()
@@ -194,6 +194,7 @@ mod tests {
     use gcloud_sdk::google::firestore::v1::{
         Document, DocumentChange, DocumentDelete, ExistenceFilter,
     };
+    use syncguard_core::authoring::conditional::Record;
     use syncguard_core::contract::Holder;
     use syncguard_core::{Fence, Key, LockId};
     use tokio::time::advance;
@@ -216,12 +217,19 @@ mod tests {
     }
 
     fn locked(name: &str) -> ResponseType {
-        let times = [1, 7].map(|millis| Timestamp::from_millis(millis).unwrap());
-        let (key, fence) = (Key::new(name).unwrap(), Fence::new(1).unwrap());
-        let lock_id = LockId::generate().unwrap();
+        let [acquired_at, expires_at] =
+            [1, 7].map(|millis| Timestamp::from_millis(millis).unwrap());
+        let record = Record {
+            key: Key::new(name).unwrap(),
+            lock_id: LockId::generate().unwrap(),
+            acquired_at,
+            expires_at,
+            fence: Fence::new(1).unwrap(),
+            holder: Some(Holder::unnamed()),
+            is_polled: false,
+        };
         let updated = gcloud_sdk::prost_types::Timestamp::default();
-        let (name, holder) = (name.to_owned(), Holder::unnamed());
-        let document = Record::document(name, &key, lock_id, times.into(), fence, &holder);
+        let document = document::of_lock(name.to_owned(), &record);
         let document = Document { update_time: Some(updated), ..document };
         let (document, target_ids) = (Some(document), vec![1]);
         ResponseType::DocumentChange(DocumentChange {
@@ -234,7 +242,7 @@ mod tests {
     fn confirmed(name: &str, expires: Option<u64>) -> Vec<Event> {
         let lock = expires.map(|millis| StoredLock {
             expires_at: Timestamp::from_millis(millis).unwrap(),
-            has_holder: true,
+            is_polled: false,
         });
         vec![Event::Confirmed(name.to_owned(), lock)]
     }
