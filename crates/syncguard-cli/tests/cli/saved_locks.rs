@@ -19,7 +19,13 @@ fn lock_in(path: &str) -> Result<Value> {
 /// A command that waits for a held lock, and has made its file.
 fn waiter(harness: &Harness, key: &str, path: &str) -> Result<Running> {
     let waiter = harness.start(&["acquire", key, "--ttl", "1h", "--save", path])?;
-    wait::until("the file", LONG, || Ok(Path::new(path).exists()))?;
+    // It has its file, and hears of writes to the store.
+    let open = format!("/proc/{}/fd", waiter.pid()?);
+    wait::until("a waiter", LONG, || {
+        let mut files =
+            fs::read_dir(&open)?.flatten().filter_map(|fd| fs::read_link(fd.path()).ok());
+        Ok(Path::new(path).exists() && files.any(|file| file.ends_with("anon_inode:inotify")))
+    })?;
     Ok(waiter)
 }
 
