@@ -50,7 +50,7 @@ fn tls(url: &BackendUrl<'_>) -> Result<String, LockError> {
     let mut options = " --tls".to_owned();
     for (option, name) in [("cacert", "sslrootcert"), ("cert", "sslcert"), ("key", "sslkey")] {
         if let Some(file) = url.text(name)? {
-            options += &format!(" --{option} {}", quoted(&file));
+            options.extend([" --", option, " ", &quoted(&file)]);
         }
     }
     Ok(options)
