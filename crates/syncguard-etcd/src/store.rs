@@ -153,7 +153,9 @@ impl Etcd {
                 let before = seen.map(|seen| seen.record.lock_id);
                 if before != Some(record.lock_id) {
                     txn = txn.if_absent(&index);
-                    txn = before.map(|id| self.layout.index(id)).iter().fold(txn, Txn::delete);
+                    if let Some(before) = before {
+                        txn = txn.delete(&self.layout.index(before));
+                    }
                 }
             }
             Some(LockChange::Extend { seen, expires_at }) => {

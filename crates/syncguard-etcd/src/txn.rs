@@ -73,10 +73,8 @@ impl Txn {
         self
     }
 
-    pub(crate) fn delete(mut self, name: &String) -> Self {
-        self.0
-            .success
-            .push(op(Request::DeleteRange(DeleteRangeRequest { key: name.as_str().into() })));
+    pub(crate) fn delete(mut self, name: &str) -> Self {
+        self.0.success.push(op(Request::DeleteRange(DeleteRangeRequest { key: name.into() })));
         self
     }
 

@@ -16,6 +16,6 @@ pub fn read_lock(document: Document) -> Result<LockInfo, LockError> {
 }
 
 /// Reads the document of a fence counter and returns the last fence.
-pub fn read_counter(document: Document) -> Result<Fence, LockError> {
-    document::counter(&document).map(|counter| counter.last)
+pub fn read_counter(document: &Document) -> Result<Fence, LockError> {
+    document::counter(document).map(|counter| counter.last)
 }
