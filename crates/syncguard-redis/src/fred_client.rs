@@ -1,6 +1,6 @@
 //! A client of fred with its connection, or its connections to the nodes of a cluster.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fred::clients::{Client, Pipeline, WithOptions};
@@ -11,9 +11,10 @@ use fred::types::{ConnectHandle, Value};
 use futures_util::future::BoxFuture;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::TryRecvError;
+use tokio_util::sync::ReusableBoxFuture;
 
 use crate::cluster::Cluster;
-use crate::driver::{Answering, Command, Target, command_to, no_answer};
+use crate::driver::{Answer, Answering, Command, Target, command_to, no_answer};
 use crate::listening;
 use crate::service::{Listening, Opening, Service, Traits};
 
@@ -29,7 +30,14 @@ pub(crate) struct FredClient {
     tasks: Vec<ConnectHandle>,
     /// Set for a client that connects by itself.
     refusals: Option<Mutex<Refusals>>,
+    /// Boxes of calls that have ended.
+    spare: Mutex<Vec<Sending>>,
 }
+
+type Sending = ReusableBoxFuture<'static, Result<Answer, DriverError>>;
+
+/// As many calls at a time allocate no boxes, which take 320 KB then.
+const MOST_SPARE: usize = 64;
 
 /// The errors that fred reports of its own reconnections.
 struct Refusals {
@@ -82,7 +90,12 @@ impl FredClient {
             server,
             tasks: Vec::new(),
             refusals: None,
+            spare: Mutex::default(),
         }
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<Sending>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps a task of a client that this library opened.
@@ -117,8 +130,7 @@ impl Service for FredClient {
     /// WAIT counts the writes of its own connection. Outside of the pipeline, fred could reconnect in between, and WAIT
     /// would have no write to wait for.
     ///
-    /// Boxed, because fred's future has 5 KB. Each future around it would be as large, and would be copied into the
-    /// next one.
+    /// fred's future has 5 KB, so it has a box of its own, which the next call takes.
     fn send(
         &self,
         target: Target,
@@ -126,10 +138,26 @@ impl Service for FredClient {
         then: Option<Command>,
     ) -> Answering<'_> {
         let Some((next, next_words)) = then else {
-            return Box::pin(async move {
+            let client = self.client.clone();
+            let sending = async move {
                 // Not `custom`, whose future is larger by two copies of the words.
-                let answer = self.client.custom_raw(command_to(command, target), words).await?;
+                let answer = client.custom_raw(command_to(command, target), words).await?;
                 Ok((answer.try_into()?, None))
+            };
+            let mut sending = match self.spare().pop() {
+                Some(mut spare) => {
+                    spare.set(sending);
+                    spare
+                }
+                None => ReusableBoxFuture::new(sending),
+            };
+            return Box::pin(async move {
+                let answer = sending.get_pin().await;
+                let mut spare = self.spare();
+                if spare.len() < MOST_SPARE {
+                    spare.push(sending);
+                }
+                answer
             });
         };
         Box::pin(async move {
