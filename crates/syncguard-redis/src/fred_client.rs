@@ -1,6 +1,6 @@
 //! A client of fred with its connection, or its connections to the nodes of a cluster.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use fred::clients::{Client, Pipeline, WithOptions};
@@ -94,10 +94,6 @@ impl FredClient {
         }
     }
 
-    fn spare(&self) -> MutexGuard<'_, Vec<Sending>> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Keeps a task of a client that this library opened.
     pub(crate) fn own(&mut self, task: ConnectHandle) {
         self.tasks.push(task);
@@ -144,7 +140,9 @@ impl Service for FredClient {
                 let answer = client.custom_raw(command_to(command, target), words).await?;
                 Ok((answer.try_into()?, None))
             };
-            let mut sending = match self.spare().pop() {
+            // No call waits for another one.
+            let spare = self.spare.try_lock().ok().and_then(|mut spare| spare.pop());
+            let mut sending = match spare {
                 Some(mut spare) => {
                     spare.set(sending);
                     spare
@@ -153,8 +151,9 @@ impl Service for FredClient {
             };
             return Box::pin(async move {
                 let answer = sending.get_pin().await;
-                let mut spare = self.spare();
-                if spare.len() < MOST_SPARE {
+                if let Ok(mut spare) = self.spare.try_lock()
+                    && spare.len() < MOST_SPARE
+                {
                     spare.push(sending);
                 }
                 answer
@@ -225,5 +224,26 @@ impl Drop for FredClient {
     /// fred's task never ends by itself, because it holds the client that it serves.
     fn drop(&mut self) {
         self.tasks.iter().for_each(ConnectHandle::abort);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_takes_the_box_of_an_earlier_one() {
+        let client = FredClient::of_program(&Client::default(), Duration::from_secs(1));
+        let spare = || client.spare.lock().unwrap().len();
+        let send = || client.send(Target::default(), ("PING", Vec::new()), None);
+        for _ in 0..3 {
+            assert!(send().await.is_err(), "there is no server");
+            assert_eq!(spare(), 1);
+        }
+        let (one, other) = (send(), send());
+        assert_eq!(spare(), 0);
+        drop(one);
+        assert!(other.await.is_err());
+        assert_eq!(spare(), 1);
     }
 }
