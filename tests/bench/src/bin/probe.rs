@@ -14,8 +14,8 @@ use serde_json::json;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use syncguard::contract::{AcquireRequest, ExtendRequest, ReleaseRequest};
 use syncguard::{
-    AcquisitionOptions, AutoExtend, DynBackend, Key, LockBackend as _, LockConfig, LockGuard, LockId,
-    Locker,
+    AcquisitionOptions, AutoExtend, DynBackend, Key, LockBackend as _, LockConfig, LockGuard,
+    LockId, Locker,
 };
 use tokio::task::JoinSet;
 
