@@ -58,22 +58,14 @@ fn call(
 ) -> Result<Call, LockError> {
     let names = section.names(&request.key)?;
     let index = section.index_name(&request.lock_id)?;
-    let mut arguments = vec![
-        names::head(Some(&request.key), request.lock_id).into(),
-        life(request.ttl),
-        millis(deadline),
-        for_people(holder).into(),
-    ];
-    if let Some(window) = request.fence_window {
+    let head = names::head(Some(&request.key), request.lock_id);
+    let call = Call::new(&scripts::ACQUIRE).keys([names.lock, names.fence, index]);
+    let arguments = [head.into(), life(request.ttl), millis(deadline), for_people(holder).into()];
+    let window = request.fence_window.map(|window| {
         let not_before = window.not_before().map_or(0, Timestamp::as_millis);
-        let window = [window.at_least().get(), window.below().get(), not_before];
-        arguments.extend(window.map(number));
-    }
-    Ok(Call {
-        script: &scripts::ACQUIRE,
-        keys: vec![names.lock.into(), names.fence.into(), index.into()],
-        arguments,
-    })
+        [window.at_least().get(), window.below().get(), not_before].map(number)
+    });
+    Ok(call.arguments(arguments).arguments(window.into_iter().flatten()))
 }
 
 /// The fields for people, as the inside of a JSON object.

@@ -29,9 +29,9 @@ pub struct Target {
 
 /// A script with its keys and arguments.
 pub(crate) struct Call {
-    pub(crate) script: &'static Script,
-    pub(crate) keys: Vec<Value>,
-    pub(crate) arguments: Vec<Value>,
+    script: &'static Script,
+    /// The words of the command: the place of the script, the number of keys, the keys, the arguments.
+    words: Vec<Value>,
 }
 
 /// The answer to a command, and the answer to the next one in the same pipeline.
@@ -46,27 +46,42 @@ pub(crate) type Replicated = (Value, Result<(), LockError>);
 /// A command and its arguments.
 pub type Command = (&'static str, Vec<Value>);
 
-/// fred has methods for these commands, but they ignore the options of a connection (`WithOptions` has no
-/// `LuaInterface` and dereferences to the bare client): fred would send a script up to three times and wait for
-/// ever.
 impl Call {
+    pub(crate) fn new(script: &'static Script) -> Self {
+        // With room for the words of most calls.
+        let mut words = Vec::with_capacity(10);
+        words.extend([Value::Null, number(0)]);
+        Self { script, words }
+    }
+
+    /// Adds keys, which come before the arguments.
+    pub(crate) fn keys(mut self, names: impl IntoIterator<Item = impl Into<Value>>) -> Self {
+        self.words.extend(names.into_iter().map(Into::into));
+        self.words[1] = i64::try_from(self.words.len() - 2).unwrap_or(i64::MAX).into();
+        self
+    }
+
+    pub(crate) fn arguments(mut self, arguments: impl IntoIterator<Item = Value>) -> Self {
+        self.words.extend(arguments);
+        self
+    }
+
+    /// fred has methods for these commands, but they ignore the options of a connection (`WithOptions` has no
+    /// `LuaInterface` and dereferences to the bare client): fred would send a script up to three times and wait for
+    /// ever.
     pub(crate) fn by_hash(self) -> Command {
         let hash = self.script.sha1().clone().into();
-        ("EVALSHA", self.arguments_after(hash))
+        ("EVALSHA", self.words_after(hash))
     }
 
     pub(crate) fn in_full(self) -> Command {
         let text = self.script.lua().cloned().map_or_else(|| "".into(), Value::from);
-        ("EVAL", self.arguments_after(text))
+        ("EVAL", self.words_after(text))
     }
 
-    fn arguments_after(self, script: Value) -> Vec<Value> {
-        let mut all = self.keys;
-        let count = i64::try_from(all.len()).unwrap_or(i64::MAX);
-        all.reserve_exact(2 + self.arguments.len());
-        all.splice(0..0, [script, count.into()]);
-        all.extend(self.arguments);
-        all
+    fn words_after(mut self, script: Value) -> Vec<Value> {
+        self.words[0] = script;
+        self.words
     }
 }
 
@@ -170,22 +185,23 @@ mod tests {
 
     static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::from_lua("return 1"));
 
-    fn sent(keys: Vec<Value>, arguments: Vec<Value>) -> Vec<String> {
-        let (command, words) = Call { script: &SCRIPT, keys, arguments }.in_full();
+    fn sent(keys: &[&str], arguments: Vec<Value>) -> Vec<String> {
+        let call = Call::new(&SCRIPT).keys(keys.iter().copied()).arguments(arguments);
+        let (command, words) = call.in_full();
         assert_eq!(command, "EVAL");
         words.iter().map(|word| word.as_string().unwrap()).collect()
     }
 
     #[test]
     fn a_script_gets_the_number_of_its_keys_then_its_keys_then_its_arguments() {
-        let keys = vec!["lock".into(), "é".into()];
+        let keys = ["lock", "é"];
         let arguments = vec!["".into(), number(0), number(1 << 53), "end".into()];
         let expected = ["return 1", "2", "lock", "é", "", "0", "9007199254740992", "end"];
-        assert_eq!(sent(keys, arguments), expected);
+        assert_eq!(sent(&keys, arguments), expected);
     }
 
     #[test]
     fn a_script_without_keys_or_arguments_is_told_so() {
-        assert_eq!(sent(Vec::new(), Vec::new()), ["return 1", "0"]);
+        assert_eq!(sent(&[], Vec::new()), ["return 1", "0"]);
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use fred::types::Value;
 use syncguard_core::contract::ExtendRequest;
 use syncguard_core::{ExtendResult, LockError, NotHeld, Timestamp};
 
@@ -79,24 +78,20 @@ async fn send(
     requests: &[ExtendRequest],
 ) -> Result<Answer, LockError> {
     let call = |deadline: Timestamp| {
-        let mut keys = Vec::with_capacity(2 * requests.len());
-        let mut arguments: Vec<Value> = Vec::with_capacity(1 + 3 * requests.len());
-        arguments.push(millis(deadline));
+        let mut call = Call::new(&scripts::EXTEND);
         for request in requests {
-            let hint = request.key_hint.as_ref();
-            let mut names = find_by_id::names(section, &request.lock_id, hint)?;
-            if requests.len() > 1
-                && let [index] = names.as_slice()
-            {
-                // No lock has the name of an index entry, so this lock stays as it is.
-                names.push(index.clone());
-            }
-            keys.extend(names);
-            let expected = request.expected_expiry.map_or_else(|| "".into(), millis);
-            let head = names::head(hint, request.lock_id).into();
-            arguments.extend([head, life(request.ttl), expected]);
+            let (index, lock) =
+                find_by_id::names(section, &request.lock_id, request.key_hint.as_ref())?;
+            // No lock has the name of an index entry, so this lock stays as it is.
+            let lock = lock.or_else(|| (requests.len() > 1).then(|| index.clone()));
+            call = call.keys([index]).keys(lock);
         }
-        Ok(Call { script: &scripts::EXTEND, keys, arguments })
+        let arguments = requests.iter().flat_map(|request| {
+            let head = names::head(request.key_hint.as_ref(), request.lock_id).into();
+            let expected = request.expected_expiry.map_or_else(|| "".into(), millis);
+            [head, life(request.ttl), expected]
+        });
+        Ok(call.arguments([millis(deadline)]).arguments(arguments))
     };
     let target = section.target();
     let answer = inner.write(target, call, inner.wait_replicas, OnLoss::Fail, |_, _| Ok(()));

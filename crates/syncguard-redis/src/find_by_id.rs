@@ -2,7 +2,6 @@
 
 use std::future::Future;
 
-use fred::types::Value;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use syncguard_core::{ErrorCode, Key, LockError, LockId};
@@ -23,13 +22,9 @@ pub(crate) fn names(
     section: &Section,
     lock_id: &LockId,
     hint: Option<&Key>,
-) -> Result<Vec<Value>, LockError> {
+) -> Result<(String, Option<String>), LockError> {
     let lock = hint.and_then(|key| section.lock_name(key).ok());
-    let names = [Some(section.index_name(lock_id)?), lock];
-    // With room for the other words of a call.
-    let mut all = Vec::with_capacity(8);
-    all.extend(names.into_iter().flatten().map(Value::from));
-    Ok(all)
+    Ok((section.index_name(lock_id)?, lock))
 }
 
 /// Runs a request with a lock id: first in the section of the hint, and if the lock is not there, in all other

@@ -11,9 +11,10 @@ use fred::types::{ConnectHandle, Value};
 use futures_util::future::BoxFuture;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::TryRecvError;
+use tokio_util::sync::ReusableBoxFuture;
 
 use crate::cluster::Cluster;
-use crate::driver::{Answering, Command, Target, command_to, no_answer};
+use crate::driver::{Answer, Answering, Command, Target, command_to, no_answer};
 use crate::listening;
 use crate::service::{Listening, Opening, Service, Traits};
 
@@ -29,7 +30,14 @@ pub(crate) struct FredClient {
     tasks: Vec<ConnectHandle>,
     /// Set for a client that connects by itself.
     refusals: Option<Mutex<Refusals>>,
+    /// Boxes of calls that have ended.
+    spare: Mutex<Vec<Sending>>,
 }
+
+type Sending = ReusableBoxFuture<'static, Result<Answer, DriverError>>;
+
+/// As many calls at a time allocate no boxes, which take 320 KB then.
+const MOST_SPARE: usize = 64;
 
 /// The errors that fred reports of its own reconnections.
 struct Refusals {
@@ -82,6 +90,7 @@ impl FredClient {
             server,
             tasks: Vec::new(),
             refusals: None,
+            spare: Mutex::default(),
         }
     }
 
@@ -117,8 +126,7 @@ impl Service for FredClient {
     /// WAIT counts the writes of its own connection. Outside of the pipeline, fred could reconnect in between, and WAIT
     /// would have no write to wait for.
     ///
-    /// Boxed, because fred's future has 5 KB. Each future around it would be as large, and would be copied into the
-    /// next one.
+    /// fred's future has 5 KB, so it has a box of its own, which the next call takes.
     fn send(
         &self,
         target: Target,
@@ -126,10 +134,29 @@ impl Service for FredClient {
         then: Option<Command>,
     ) -> Answering<'_> {
         let Some((next, next_words)) = then else {
-            return Box::pin(async move {
+            let client = self.client.clone();
+            let sending = async move {
                 // Not `custom`, whose future is larger by two copies of the words.
-                let answer = self.client.custom_raw(command_to(command, target), words).await?;
+                let answer = client.custom_raw(command_to(command, target), words).await?;
                 Ok((answer.try_into()?, None))
+            };
+            // No call waits for another one.
+            let spare = self.spare.try_lock().ok().and_then(|mut spare| spare.pop());
+            let mut sending = match spare {
+                Some(mut spare) => {
+                    spare.set(sending);
+                    spare
+                }
+                None => ReusableBoxFuture::new(sending),
+            };
+            return Box::pin(async move {
+                let answer = sending.get_pin().await;
+                if let Ok(mut spare) = self.spare.try_lock()
+                    && spare.len() < MOST_SPARE
+                {
+                    spare.push(sending);
+                }
+                answer
             });
         };
         Box::pin(async move {
@@ -197,5 +224,26 @@ impl Drop for FredClient {
     /// fred's task never ends by itself, because it holds the client that it serves.
     fn drop(&mut self) {
         self.tasks.iter().for_each(ConnectHandle::abort);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_takes_the_box_of_an_earlier_one() {
+        let client = FredClient::of_program(&Client::default(), Duration::from_secs(1));
+        let spare = || client.spare.lock().unwrap().len();
+        let send = || client.send(Target::default(), ("PING", Vec::new()), None);
+        for _ in 0..3 {
+            assert!(send().await.is_err(), "there is no server");
+            assert_eq!(spare(), 1);
+        }
+        let (one, other) = (send(), send());
+        assert_eq!(spare(), 0);
+        drop(one);
+        assert!(other.await.is_err());
+        assert_eq!(spare(), 1);
     }
 }

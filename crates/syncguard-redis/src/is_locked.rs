@@ -15,8 +15,9 @@ pub(crate) async fn is_locked(inner: &Inner, key: &Key) -> Result<bool, LockErro
     let guard = u64::try_from(CLEAN_UP_GUARD.as_millis()).unwrap_or(u64::MAX);
     let call = || {
         let clean_up = section.index_lead().filter(|_| inner.cleanup_in_is_locked);
-        let arguments = clean_up.map_or_else(Vec::new, |lead| vec![lead.into(), number(guard)]);
-        Ok(Call { script: &scripts::IS_LOCKED, keys: vec![name.as_str().into()], arguments })
+        let arguments = clean_up.map(|lead| [lead.into(), number(guard)]);
+        let call = Call::new(&scripts::IS_LOCKED).keys([name.as_str()]);
+        Ok(call.arguments(arguments.into_iter().flatten()))
     };
     reply::locked(connections.read(section.target(), call).await?)
 }

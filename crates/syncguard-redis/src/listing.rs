@@ -131,10 +131,7 @@ async fn run(
     script: &'static Script,
     names: &[&str],
 ) -> Result<Value, LockError> {
-    let call = || {
-        let keys = names.iter().map(|name| Value::from(*name)).collect();
-        Ok(Call { script, keys, arguments: Vec::new() })
-    };
+    let call = || Ok(Call::new(script).keys(names.iter().copied()));
     inner.connections.read(target, call).await
 }
 
@@ -153,11 +150,8 @@ async fn raise(inner: &Inner, key: &Key, at_least: Fence) -> Result<Fence, LockE
     let section = inner.layout.section_of(key)?;
     let name = section.names(key)?.fence;
     let call = || {
-        Ok(Call {
-            script: &scripts::RAISE_COUNTER,
-            keys: vec![name.as_str().into()],
-            arguments: vec![number(at_least.get())],
-        })
+        let call = Call::new(&scripts::RAISE_COUNTER).keys([name.as_str()]);
+        Ok(call.arguments([number(at_least.get())]))
     };
     let bound = Bound::Usual(Instant::now() + inner.connections.command_timeout());
     let sent = inner

@@ -38,11 +38,9 @@ async fn attempt(
     hint: Option<&Key>,
 ) -> Result<Option<LockInfo>, LockError> {
     let call = || {
-        Ok(Call {
-            script: &scripts::LOOKUP_BY_ID,
-            keys: find_by_id::names(section, &lock_id, hint)?,
-            arguments: vec![lock_id.expose().into()],
-        })
+        let (index, lock) = find_by_id::names(section, &lock_id, hint)?;
+        let call = Call::new(&scripts::LOOKUP_BY_ID).keys([index]).keys(lock);
+        Ok(call.arguments([lock_id.expose().into()]))
     };
     let answer = inner.connections.read(section.target(), call).await?;
     reply::found_by_id(answer, section, &section.index_name(&lock_id)?)

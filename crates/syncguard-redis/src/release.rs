@@ -38,13 +38,13 @@ pub(crate) async fn attempt(
     raised: Option<(&Key, Fence)>,
 ) -> Result<(ReleaseResult, Option<Timestamp>), LockError> {
     let call = |deadline: Timestamp| {
-        let mut keys = find_by_id::names(section, &lock_id, hint)?;
-        let mut arguments = vec![names::head(hint, lock_id).into(), millis(deadline)];
-        if let Some((key, at_least)) = raised {
-            keys.push(section.names(key)?.fence.into());
-            arguments.push(number(at_least.get()));
-        }
-        Ok(Call { script: &scripts::RELEASE, keys, arguments })
+        let (index, lock) = find_by_id::names(section, &lock_id, hint)?;
+        let counter = raised.map(|(key, _)| section.names(key)).transpose()?;
+        let call = Call::new(&scripts::RELEASE).keys([index]).keys(lock);
+        let call = call.keys(counter.map(|names| names.fence));
+        let arguments = [names::head(hint, lock_id).into(), millis(deadline)];
+        let at_least = raised.map(|(_, at_least)| number(at_least.get()));
+        Ok(call.arguments(arguments).arguments(at_least))
     };
     let target = section.target();
     // A fence has to survive a failover, and the end of a lock need not.

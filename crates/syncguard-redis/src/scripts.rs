@@ -26,5 +26,5 @@ pub(crate) static RAISE_COUNTER: LazyLock<Script> = script!("record", "raise_cou
 
 /// Reads the live lock of the record with this name.
 pub(crate) fn lookup_by_key(name: &str) -> Call {
-    Call { script: &LOOKUP_BY_KEY, keys: vec![name.into()], arguments: Vec::new() }
+    Call::new(&LOOKUP_BY_KEY).keys([name])
 }

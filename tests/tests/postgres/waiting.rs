@@ -41,6 +41,33 @@ async fn contenders_that_hang_leave_a_connection_to_holders() -> Result<()> {
     Ok(())
 }
 
+/// More holders extend than there are connections, and hang: another caller takes a lock meanwhile.
+#[tokio::test]
+async fn extends_that_hang_leave_a_connection_to_contenders() -> Result<()> {
+    let (tables, backend, admin) = stage(4).await;
+    let options = tables.options().with_statement_timeout(MINUTE).with_pool_wait_timeout(MINUTE);
+    let backend = over_pool(backend.pool().clone(), options);
+    let mut held = Vec::new();
+    for number in 0..6 {
+        held.push(take(&backend, &format!("held {number}")).await.lock_id);
+    }
+    let mut other = connect(&shared().url()).await;
+    let rows = other.transaction().await?;
+    rows.execute(&format!("SELECT FROM {} FOR UPDATE", tables.locks), &[]).await?;
+    let extends = held.into_iter().map(|lock_id| {
+        let backend = backend.clone();
+        tokio::spawn(async move { extend(&backend, lock_id).await })
+    });
+    let extends: Vec<_> = extends.collect();
+    waiters(&admin, &tables.locks, 3).await;
+    ensure!(timeout(SOON, backend.acquire(request("free", MINUTE))).await??.is_acquired());
+    rows.rollback().await?;
+    for extend in extends {
+        extend.await??;
+    }
+    Ok(())
+}
+
 /// One contender hangs on the only connection, and many wait for it: a holder that comes last is the next.
 #[tokio::test]
 async fn a_holder_is_served_before_the_contenders_that_came_earlier() -> Result<()> {

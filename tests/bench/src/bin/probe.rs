@@ -14,8 +14,8 @@ use serde_json::json;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use syncguard::contract::{AcquireRequest, ExtendRequest, ReleaseRequest};
 use syncguard::{
-    AcquisitionOptions, AutoExtend, DynBackend, LockBackend as _, LockConfig, LockGuard, LockId,
-    Locker,
+    AcquisitionOptions, AutoExtend, DynBackend, Key, LockBackend as _, LockConfig, LockGuard,
+    LockId, Locker,
 };
 use tokio::task::JoinSet;
 
@@ -126,9 +126,11 @@ async fn take(backend: &DynBackend, key: String, ttl: Duration) -> Result<LockId
     Ok(lock.acquired().context("a free key")?.lock_id)
 }
 
+/// As a guard does it: the requests name the key.
 async fn cycle(backend: DynBackend, key: String) -> Result<()> {
-    let lock_id = take(&backend, key, TTL).await?;
-    ensure!(backend.release(ReleaseRequest::new(lock_id)).await?.is_released());
+    let lock_id = take(&backend, key.clone(), TTL).await?;
+    let release = ReleaseRequest::new(lock_id).with_key_hint(Key::new(key)?);
+    ensure!(backend.release(release).await?.is_released());
     Ok(())
 }
 
@@ -169,15 +171,16 @@ where
     started.done(0)
 }
 
-/// Extends held locks by turns.
+/// Extends held locks by turns, as a guard does it.
 async fn extend(backend: &DynBackend, count: usize, keys: usize) -> Result<Vec<LockId>> {
     let mut locks = Vec::new();
     for number in 0..keys {
         locks.push(take(backend, key(number), LONG).await?);
     }
     let round = async |count: usize| -> Result<()> {
-        for number in 0..count {
-            let request = ExtendRequest::new(locks[number % keys], LONG)?;
+        for number in (0..count).map(|number| number % keys) {
+            let request = ExtendRequest::new(locks[number], LONG)?;
+            let request = request.with_key_hint(Key::new(key(number))?);
             ensure!(backend.extend(request).await?.is_extended());
         }
         Ok(())
