@@ -10,11 +10,10 @@ use tokio_postgres::Row;
 
 use crate::error::{Failure, Remedy, in_doubt};
 use crate::inner::Inner;
-use crate::lookup;
 use crate::names;
 use crate::pool::{Answer, Lane, Param};
 use crate::record::{Record, check_counter, column, written_time};
-use crate::statements::TAKEN;
+use crate::statements::{Statements, TAKEN};
 
 /// Acquires a lock. The statement is sent a second time only if another session came in between.
 pub(crate) async fn acquire(
@@ -43,7 +42,8 @@ pub(crate) async fn acquire(
     ];
     let (_, keeps_holders) = inner.acquire_statement().await;
     if request.was_busy
-        && let Some(contention) = look(&inner, &request, &caller, keeps_holders).await?
+        && let Some(contention) =
+            look(&inner, &request, &caller, &parameters[1..2], keeps_holders).await?
     {
         return Ok(AcquireResult::Busy(contention));
     }
@@ -109,9 +109,18 @@ async fn look(
     inner: &Inner,
     request: &AcquireRequest,
     caller: &Caller,
+    parameters: &[Param<'_>],
     keeps_holders: bool,
 ) -> Result<Option<Contention>, LockError> {
-    let Some(row) = lookup::row_of_key(inner, &request.key, caller).await? else { return Ok(None) };
+    let Statements { look, lookup_by_key, .. } = &inner.statements;
+    let statement = if keeps_holders { look } else { lookup_by_key };
+    let answer = inner.pool.query_or_failure(Lane::Contender, caller, statement, parameters).await;
+    let row = match answer {
+        // The acquire notes it.
+        Err(Failure { remedy: Remedy::OmitHolder, .. }) => None,
+        answer => answer.map_err(|failure| failure.error.with_key(&request.key))?.row,
+    };
+    let Some(row) = row else { return Ok(None) };
     let Some(held) = Record::from_row(&row)?.filter(Record::is_live) else { return Ok(None) };
     if held.lock_id == request.lock_id {
         return Ok(None);

@@ -257,7 +257,8 @@ impl PostgresOptions {
     /// - A pool of your own, because it does not tell how it connects.
     /// - A pool that leads to a pooler such as PgBouncer: give a way past the pooler, to the database itself.
     ///
-    /// The connection must lead to the same database. The role needs no privileges on the tables.
+    /// The connection must lead to the same database. The role needs no privileges on the tables, and if it may read the lock
+    /// table, [waiting for many keys](crate#waiting) costs less.
     ///
     /// ```
     /// use syncguard_postgres::PostgresOptions;

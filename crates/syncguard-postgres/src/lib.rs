@@ -81,7 +81,8 @@
 //! - Each key that a process listens for takes a place in the server's table of locks, which all programs share.
 //!   So a process listens for a 64th of `max_locks_per_transaction × max_connections` keys at most, 100 with the
 //!   defaults, and never for more than 256. If the server still runs out of places (SQLSTATE 53200), the
-//!   process listens for half as many keys from then on. Waiters for other keys poll.
+//!   process listens for half as many keys from then on. For all other keys together, the listening session sends one
+//!   statement each 250 ms. It needs to read the lock table; if its role may not, these waiters poll one by one.
 //!
 //! A lost signal costs nothing but time, because waiters also poll. They poll without signals while the
 //! connection is lost, refused or silent, for releases by the TypeScript library, behind PgBouncer, and over a

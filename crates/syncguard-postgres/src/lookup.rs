@@ -39,11 +39,7 @@ pub(crate) async fn by_key(
     row.map_or(Ok(None), |row| Record::from_row(&row))
 }
 
-pub(crate) async fn row_of_key(
-    inner: &Inner,
-    key: &Key,
-    caller: &Caller,
-) -> Result<Option<Row>, LockError> {
+async fn row_of_key(inner: &Inner, key: &Key, caller: &Caller) -> Result<Option<Row>, LockError> {
     let storage_key = names::lock_name(key)?;
     let answer = inner
         .query(

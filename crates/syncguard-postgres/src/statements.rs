@@ -43,6 +43,8 @@ pub(crate) struct Statements {
     pub(crate) release_counted: Statement,
     pub(crate) extend: Statement,
     pub(crate) extend_many: Statement,
+    /// `lookup_by_key` for a lock table with the column for holders, at three quarters of its cost.
+    pub(crate) look: Statement,
     pub(crate) lookup_by_key: Statement,
     pub(crate) lookup_by_lock_id: Statement,
     pub(crate) cleanup: Statement,
@@ -111,6 +113,7 @@ impl Statements {
                     EXTENDED,
                 )
             },
+            look: reads(&with_holder(include_str!("sql/lookup_by_key.sql"), true), &[Type::TEXT]),
             lookup_by_key: reads(include_str!("sql/lookup_by_key.sql"), &[Type::TEXT]),
             lookup_by_lock_id: reads(include_str!("sql/lookup_by_lock_id.sql"), &[Type::TEXT]),
             cleanup: writes(include_str!("sql/cleanup.sql"), &[Type::TEXT]),
@@ -236,9 +239,8 @@ const OPERATORS: [&str; 13] =
     ["=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "||", "~", "~~", "->>"];
 
 /// The server's time at the moment of evaluation, in whole milliseconds; `now()` would be the start of the
-/// transaction.
-const NOW: &str =
-    "pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp()) {*} 1000)::bigint";
+/// transaction. `extract` computes with `numeric`, which costs a third more.
+const NOW: &str = "pg_catalog.floor(pg_catalog.date_part('epoch'::pg_catalog.text, pg_catalog.clock_timestamp()) {*} 1000)::bigint";
 
 /// Makes the commit wait for the disk, for this statement alone, even if the session does not ask for it.
 const DURABLE_COMMIT: &str = "CASE \
@@ -295,6 +297,7 @@ mod tests {
             &all.release_counted,
             &all.extend,
             &all.extend_many,
+            &all.look,
             &all.lookup_by_key,
             &all.lookup_by_lock_id,
             &all.cleanup,

@@ -19,6 +19,8 @@ pub(super) struct Plan {
     pub(super) listener: String,
     /// Watches keys, and unwatches other keys.
     pub(super) watch: String,
+    /// Tells which of many keys have no live lock.
+    pub(super) poll: String,
     session: String,
     /// The most keys that this process watches: a small share of the server's room for locks, because all
     /// processes and programs share that room.
@@ -46,6 +48,7 @@ impl Plan {
             statement: settings.statement.min(Self::LONGEST_STATEMENT),
             listener: render(include_str!("../sql/listener.sql"), settings),
             watch: render(include_str!("../sql/watch.sql"), settings),
+            poll: render(include_str!("../sql/poll.sql"), settings),
             session: settings_of_a_session.map(|sql| render(sql, settings)).concat(),
             most: AtomicUsize::new(Self::MOST),
         })

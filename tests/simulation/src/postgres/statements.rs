@@ -26,6 +26,7 @@ enum Name {
     ByKey,
     ById,
     Watch,
+    Poll,
     Listener,
     Durability,
     Time,
@@ -60,7 +61,7 @@ const RELEASE: &[(&str, Column)] = &[
 
 const COUNTER: &[(&str, Column)] = &[("fence", Number)];
 
-static KINDS: [Kind; 16] = [
+static KINDS: [Kind; 17] = [
     Kind {
         name: Name::Settle,
         marks: &["AS alone"],
@@ -147,10 +148,11 @@ static KINDS: [Kind; 16] = [
             ("are_watched", Bools),
         ],
     },
+    Kind { name: Name::Poll, marks: &["AS free"], columns: &[("free", Text)] },
     Kind {
         name: Name::Listener,
         marks: &["max_locks_per_transaction"],
-        columns: &[("process", Short), ("table_oid", Number), ("room", Number)],
+        columns: &[("process", Short), ("table_oid", Number), ("sees", Bool), ("room", Number)],
     },
     Kind {
         name: Name::Durability,
@@ -197,6 +199,7 @@ pub(super) enum Statement {
     ByKey { key: String },
     ById { id: String },
     Watch { keys: Vec<String>, unwatched: Vec<i64> },
+    Poll { keys: Vec<String> },
     Listener,
     Durability,
     Time,
@@ -233,6 +236,8 @@ impl Statement {
         };
         let number = |bytes: &[u8]| i64::from_be_bytes(bytes.try_into().expect("8 bytes"));
         let given = |at| number(bytes(at).expect("a number"));
+        let all = |at| array::read(bytes(at).expect("an array")).into_iter();
+        let texts = |at| all(at).map(|bytes| String::from_utf8(bytes).expect("UTF-8"));
         match begun.kind.name {
             Name::Settle => Self::Settle { id: text(0), key: text(1) },
             Name::Acquire | Name::AcquireUsual => {
@@ -261,10 +266,8 @@ impl Statement {
                 deadline: given(3),
             },
             Name::ExtendMany => {
-                let all = |at| array::read(bytes(at).expect("an array")).into_iter();
-                let ids = all(0).map(|bytes| String::from_utf8(bytes).expect("UTF-8"));
                 let numbers = |at| all(at).map(|bytes| number(&bytes));
-                let asked = ids.zip(numbers(1).zip(numbers(2)));
+                let asked = texts(0).zip(numbers(1).zip(numbers(2)));
                 Self::ExtendMany {
                     asked: asked.map(|(id, (ttl, expected))| (id, ttl, expected)).collect(),
                     deadline: given(3),
@@ -282,14 +285,11 @@ impl Statement {
             Name::Counter => Self::Counter { counter: text(0) },
             Name::ByKey => Self::ByKey { key: text(0) },
             Name::ById => Self::ById { id: text(0) },
-            Name::Watch => {
-                let all = |at| array::read(bytes(at).expect("an array")).into_iter();
-                let key = |bytes| String::from_utf8(bytes).expect("UTF-8");
-                Self::Watch {
-                    keys: all(0).map(key).collect(),
-                    unwatched: all(1).map(|bytes| number(&bytes)).collect(),
-                }
-            }
+            Name::Watch => Self::Watch {
+                keys: texts(0).collect(),
+                unwatched: all(1).map(|bytes| number(&bytes)).collect(),
+            },
+            Name::Poll => Self::Poll { keys: texts(0).collect() },
             Name::Listener => Self::Listener,
             Name::Durability => Self::Durability,
             Name::Time => Self::Time,

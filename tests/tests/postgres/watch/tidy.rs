@@ -2,16 +2,31 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
-use syncguard_postgres::acquire;
+use anyhow::{Context as _, Result, bail, ensure};
+use syncguard_postgres::tokio_postgres::NoTls;
+use syncguard_postgres::{PostgresOptions, acquire};
 use syncguard_test_services::postgres::PostgresServer;
+use syncguard_test_services::proxy::FaultProxy;
 use syncguard_tests::calls::polled_every;
 use syncguard_tests::polling::poll_times_and_linger;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
-use crate::postgres::support::{connect, until};
+use crate::postgres::support::{connect, over, release, take, until};
 
 use super::stage::{SOON, Stage, unpolled, watch, watch_in_time};
+
+/// How many keys a process watches on [`small_stage`].
+const PER_PROCESS: usize = 40 * 10 / 64;
+
+/// A server that has little room for locks.
+async fn small_stage() -> Result<Stage> {
+    let server = PostgresServer::builder()
+        .config("fsync = off")
+        .config("max_connections = 40")
+        .config("max_locks_per_transaction = 10");
+    Stage::over(server.start()?).await
+}
 
 /// A hundred keys with a waiter each use one connection. When all waiters have gone, nothing is locked, and the
 /// connection is closed soon.
@@ -39,7 +54,7 @@ async fn a_hundred_keys_share_one_connection_and_leave_nothing() -> Result<()> {
         guard.release().await?;
     }
     for _ in 0..KEYS / 2 {
-        let released = tokio::time::timeout(SOON, waiting.join_next()).await?;
+        let released = timeout(SOON, waiting.join_next()).await?;
         ensure!(released.context("a waiter")???.is_released());
     }
     stage.watches(KEYS / 2).await?;
@@ -59,11 +74,7 @@ async fn a_hundred_keys_share_one_connection_and_leave_nothing() -> Result<()> {
 async fn waiters_leave_room_for_the_locks_of_other_programs() -> Result<()> {
     const PROCESSES: usize = 8;
     const KEYS: usize = 60;
-    let server = PostgresServer::builder()
-        .config("fsync = off")
-        .config("max_connections = 40")
-        .config("max_locks_per_transaction = 10");
-    let stage = Stage::over(server.start()?).await?;
+    let stage = small_stage().await?;
     let (mut backends, mut watches) = (Vec::new(), Vec::new());
     for process in 0..PROCESSES {
         let backend = stage.backend().await?;
@@ -73,10 +84,43 @@ async fn waiters_leave_room_for_the_locks_of_other_programs() -> Result<()> {
         }
         backends.push(backend);
     }
-    let per_process = 40 * 10 / 64;
-    ensure!(stage.watched().await? == i64::try_from(PROCESSES * per_process)?);
+    ensure!(stage.watched().await? == i64::try_from(PROCESSES * PER_PROCESS)?);
     let locks = "SELECT pg_advisory_lock(n) FROM generate_series(1, 300) AS n";
     stage.admin.batch_execute(locks).await?;
+    Ok(())
+}
+
+/// For keys beyond the limit, one statement polls, if the role that listens sees the table.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_beyond_the_limit_share_their_polls() -> Result<()> {
+    const KEYS: usize = 60;
+    let stage = small_stage().await?;
+    let proxy = FaultProxy::start(stage.server.port())?;
+    let ours = stage.backend_that_listens_over(proxy.port()).await?;
+    let theirs = stage.backend().await?;
+    let (mut held, mut watches) = (Vec::new(), Vec::new());
+    for key in 0..KEYS {
+        held.push(take(&theirs, &key.to_string()).await);
+        watches.push(watch_in_time(&ours, &key.to_string()).await?);
+    }
+    ensure!(stage.watched().await? == i64::try_from(PER_PROCESS)?);
+    let before = proxy.counters();
+    let [.., other, watching] = &mut watches[..] else { bail!("no watches") };
+    ensure!(timeout(Duration::from_secs(1), watching.changed()).await.is_err(), "it is held");
+    let polls = (proxy.counters() - before).flights;
+    ensure!(polls < KEYS as u64 / 2, "{polls}");
+    release(&theirs, held[KEYS - 1].lock_id).await?;
+    timeout(SOON, watching.changed()).await?;
+    ensure!(timeout(Duration::ZERO, other.changed()).await.is_err(), "it is held");
+
+    stage.admin.batch_execute("CREATE ROLE listener LOGIN").await?;
+    let listener = stage.server.url().replace("postgres:syncguard@", "listener@");
+    let options = PostgresOptions::new().with_signals_over(&listener.parse()?, NoTls);
+    let blind = over(&stage.server.url(), 2, options);
+    for key in 0..PER_PROCESS {
+        watches.push(watch_in_time(&blind, &key.to_string()).await?);
+    }
+    ensure!(watch(&blind, "one more").await.is_none());
     Ok(())
 }
 
@@ -101,7 +145,7 @@ async fn a_full_table_of_locks_is_answered_with_fewer_watches() -> Result<()> {
     for key in 0..100 {
         watches.extend(watch(&backend, &format!("{key}")).await);
     }
-    ensure!(watches.len() == 50 && stage.watched().await? == 50, "{}", watches.len());
+    ensure!(watches.len() == 101 && stage.watched().await? == 50, "{}", watches.len());
     Ok(())
 }
 

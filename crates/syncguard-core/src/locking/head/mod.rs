@@ -200,8 +200,8 @@ impl<'a, B: LockBackend> Head<'a, B> {
     async fn wait(&mut self) -> Result<(), LockError> {
         loop {
             if self.wants_watch() && self.holder != HeldBy::Local && self.watch().await? {
-                // A release before the watch began gave no signal.
-                self.woken = Woken::Signal;
+                // A release before the watch began gave no signal. Most likely the lock is still held.
+                self.woken = Woken::Poll;
                 break;
             }
             self.woken = Box::pin(self.sleep()).await?;

@@ -321,6 +321,10 @@ impl Tables {
             Statement::Watch { keys, unwatched } => {
                 Next::Ends(Some(self.signals.watches(running.session, &keys, &unwatched)))
             }
+            Statement::Poll { mut keys } => {
+                keys.retain(|key| !self.rows.get(key).is_some_and(|row| row.is_live(now)));
+                Next::Ends(Some(keys.into_iter().map(Cell::Text).collect()))
+            }
             Statement::Listener => Next::Ends(Some(Signals::listener(running.session))),
             Statement::Durability => Next::Ends(Some(rows::durability())),
             Statement::Time => one(Cell::Number(now)),
