@@ -21,6 +21,10 @@ pub(crate) async fn health(backend: &PostgresBackend) -> Health {
             return health;
         }
     };
+    if health.signals == SignalStatus::Unused {
+        // A session that finds a pooler ends a moment after its watch.
+        health.signals = signals.status();
+    }
     let tables = &backend.inner().settings.tables;
     let names = [tables.locks.quoted(), tables.fences.quoted()];
     let findings = &mut health.findings;

@@ -28,6 +28,10 @@ pub(crate) async fn health(backend: &RedisBackend) -> Health {
             return health;
         }
     };
+    if health.signals == SignalStatus::Unused {
+        // A connection for signals that fails ends a moment after its watch.
+        health.signals = backend.signals();
+    }
     let mut findings = of_durability(backend, &report);
     // A user without the right to SCAN gets no answer here.
     if backend.has_other_records().await.is_ok_and(|others| others) {

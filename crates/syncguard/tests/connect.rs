@@ -112,7 +112,7 @@ mod with_every_store {
             ("redis://h", 14),
             ("redis-cluster://h", 15),
             ("redis-sentinel://h", 18),
-            ("postgres://h", 38),
+            ("postgres://h", 39),
             ("etcd://h", 12),
             ("firestore://p", 14),
             ("sqlite:f", 7),

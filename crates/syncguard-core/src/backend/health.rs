@@ -12,8 +12,8 @@ use crate::value::{Key, LockError};
 /// The key that health checks ask for, and that `syncguard doctor` locks.
 const KEY: &str = "syncguard-doctor";
 
-/// The longest time to open the watch: it must not delay the report of a store that answers.
-const WATCH: Duration = Duration::from_secs(2);
+/// The longest time to open the watch. A backend has shorter limits of its own, after which it knows whether signals fail.
+const WATCH: Duration = Duration::from_secs(15);
 
 /// For authors of backends: the beginning of [`LockBackend::health`]. Asks whether a key is locked, and begins a watch.
 ///

@@ -131,9 +131,12 @@ async fn examine(store: &Store) -> Result<Examination, Failure> {
         scheme if scheme.starts_with("redis") || scheme.starts_with("valkey") => {
             redis::examine(url).await
         }
-        // The error of `connect` says what is wrong with the URL.
-        _ => {
-            let backend = store.connect().await?;
+        // The error of `connect` says what is wrong with the URL. A look at a missing file makes it, so that it can be examined.
+        scheme => {
+            let backend = match scheme {
+                "sqlite" => syncguard::connect(url).await?,
+                _ => store.connect().await?,
+            };
             let findings = examination::health(&backend).await?;
             Ok(Examination { backend, findings, round_trips: (0, 0), access: None })
         }
