@@ -65,8 +65,16 @@ pub(crate) async fn a_listing_shows_no_lock_that_is_over(context: &Context<'_>) 
     client.released(released.lock_id).await?;
     client.take(&keys[1], LONG).await?;
     client.take(&keys[2], SHORT).await?;
-    context.outlive(SHORT).await;
-    ensure_eq!(over_all.keys(&prefix).await?, [keys[1].expose()], "the keys of the live locks");
+    let mut listed = Vec::new();
+    // A client that knows the store's time within bounds shows a lock a little longer.
+    for _ in 0..ATTEMPTS {
+        context.outlive(SHORT).await;
+        listed = over_all.keys(&prefix).await?;
+        if listed == [keys[1].expose()] {
+            return Ok(());
+        }
+    }
+    ensure_eq!(listed, [keys[1].expose()], "the keys of the live locks");
     Ok(())
 }
 
