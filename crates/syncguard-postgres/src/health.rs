@@ -35,7 +35,7 @@ pub(crate) async fn health(backend: &PostgresBackend) -> Health {
     }
     let deaf = match health.signals {
         SignalStatus::Failing => Some("waiters get no signals of releases, and poll instead"),
-        SignalStatus::Off if signals.are_wanted() => {
+        SignalStatus::Off if backend.inner().settings.signals.are_on => {
             Some("behind a pooler, waiters get no signals of releases, and poll instead")
         }
         _ => None,

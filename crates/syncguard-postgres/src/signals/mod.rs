@@ -51,11 +51,6 @@ impl Signals {
         self.0.as_ref().inspect(|hub| hub.close());
     }
 
-    /// Whether the options ask for signals.
-    pub(crate) fn are_wanted(&self) -> bool {
-        self.0.is_some()
-    }
-
     /// The state of the signals.
     pub(crate) fn status(&self) -> SignalStatus {
         self.0.as_ref().map_or(SignalStatus::Off, SignalHub::status)
