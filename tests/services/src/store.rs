@@ -69,8 +69,8 @@ impl Store {
         match self {
             Self::Memory => &["dispose"],
             Self::Sqlite => &["operation", "dispose"],
-            Self::Redis => &["command", "connect", "dispose"],
-            Self::Postgres => &["pool_wait", "statement", "connect", "dispose"],
+            Self::Redis => &["operation", "connect", "dispose"],
+            Self::Postgres => &["operation", "pool_wait", "statement", "connect", "dispose"],
             Self::Etcd | Self::Firestore => &["operation", "request", "connect", "dispose"],
         }
     }

@@ -44,10 +44,11 @@ use super::attempts::{Attempt, Attempts, Retries};
 use super::clean_up_guard::is_clearable;
 use super::failure::Fault;
 use super::recent::Recent;
-use crate::backend::LockBackend;
+use crate::backend::{LockBackend, basic_health};
 use crate::cancel::{self, ExtendBatches, Settle, Settled, Unsettled};
 use crate::client::ClientState;
 use crate::contract::capabilities::{BackendCapabilities, TimeAuthority};
+use crate::contract::health::Health;
 use crate::contract::info::LockInfo;
 use crate::contract::key_watch::KeyWatch;
 use crate::contract::request::{
@@ -55,6 +56,7 @@ use crate::contract::request::{
     WatchRequest,
 };
 use crate::contract::response::{AcquireResult, ExtendResult, NotHeld, ReleaseResult};
+use crate::contract::signal_status::SignalStatus;
 use crate::inventory::handle::Inventory;
 use crate::value::{Fence, Key, LockError, LockId, Timestamp};
 
@@ -249,6 +251,11 @@ impl<S: ConditionalStore> LockBackend for Conditional<S> {
 
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
         self.0.store.watch(&request.key).await
+    }
+
+    async fn health(&self) -> Health {
+        let told = |hears| if hears { SignalStatus::Working } else { SignalStatus::Off };
+        basic_health(self, told).await
     }
 
     fn inventory(&self) -> Option<Inventory> {
