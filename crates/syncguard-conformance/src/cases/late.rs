@@ -180,7 +180,9 @@ impl Gated {
         // The driver may have sent another request before, over the same connection.
         pause(20).await;
         if sent.is_finished() {
-            return Err(Stop::too_slow("the gate let the request pass, and kept something else back"));
+            return Err(Stop::too_slow(
+                "the gate let the request pass, and kept something else back",
+            ));
         }
         Ok(sent)
     }
