@@ -1,12 +1,16 @@
 //! Cancels the statement of a session with a request of the driver, over a connection of its own.
 
 use std::fmt;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::future::{MapOk, TryFutureExt as _};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
-use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_postgres::{CancelToken, Socket};
 
 use crate::error::io_cause;
@@ -64,11 +68,77 @@ async fn send<T>(token: &CancelToken, tls: T) -> Delivery
 where
     T: MakeTlsConnect<Socket>,
 {
-    match timeout(LONGEST_SEND, token.cancel_query(tls)).await {
+    match timeout(LONGEST_SEND, token.cancel_query(UntilClosed(tls))).await {
         Ok(Ok(())) => Delivery::Sent,
         Ok(Err(error)) if io_cause(&error).is_none() => Delivery::Refused,
         // The request is written in one piece, after all that can take long.
         Ok(Err(_)) | Err(_) => Delivery::Unreachable,
+    }
+}
+
+/// Ends a connection only when the server has closed it. A server that still writes to a closed one, such as the tickets of TLS
+/// 1.3, may end it before it has read the request.
+struct UntilClosed<T>(T);
+
+impl<T: MakeTlsConnect<Socket>> MakeTlsConnect<Socket> for UntilClosed<T> {
+    type Stream = UntilClosed<T::Stream>;
+    type TlsConnect = UntilClosed<T::TlsConnect>;
+    type Error = T::Error;
+
+    fn make_tls_connect(&mut self, host: &str) -> Result<Self::TlsConnect, T::Error> {
+        self.0.make_tls_connect(host).map(UntilClosed)
+    }
+}
+
+impl<T: TlsConnect<Socket>> TlsConnect<Socket> for UntilClosed<T> {
+    type Stream = UntilClosed<T::Stream>;
+    type Error = T::Error;
+    type Future = MapOk<T::Future, fn(T::Stream) -> UntilClosed<T::Stream>>;
+
+    fn connect(self, stream: Socket) -> Self::Future {
+        self.0.connect(stream).map_ok(UntilClosed)
+    }
+}
+
+impl<S: TlsStream + Unpin> TlsStream for UntilClosed<S> {
+    fn channel_binding(&self) -> ChannelBinding {
+        self.0.channel_binding()
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for UntilClosed<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for UntilClosed<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut swallowed = [0; 64];
+        loop {
+            let mut buffer = ReadBuf::new(&mut swallowed);
+            match Pin::new(&mut self.0).poll_read(context, &mut buffer) {
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {}
+                Poll::Ready(_) => return Pin::new(&mut self.0).poll_shutdown(context),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
     }
 }
 

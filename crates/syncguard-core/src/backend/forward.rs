@@ -98,7 +98,7 @@ macro_rules! forward {
         }
     };
     (@ health $field:tt) => {
-        async fn health(&self) -> $crate::diagnostics::Health {
+        async fn health(&self) -> $crate::contract::Health {
             $crate::LockBackend::health($crate::forward!(@inner self $field)).await
         }
     };

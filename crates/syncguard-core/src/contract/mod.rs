@@ -22,6 +22,8 @@ pub(crate) mod response;
 pub(crate) mod signal_status;
 
 pub use self::capabilities::{BackendCapabilities, TimeAuthority};
+#[doc(hidden)]
+pub use self::health::Health;
 pub use self::info::LockInfoDebug;
 pub use self::key_watch::{KeySignal, KeyWatch};
 pub use self::liveness::{TIME_STEP, TIME_TOLERANCE, is_live};
