@@ -3,18 +3,18 @@
 use std::fmt;
 use std::sync::Arc;
 
-use syncguard_core::authoring::cancel;
 use syncguard_core::authoring::conditional::Conditional;
+use syncguard_core::authoring::{cancel, reported_health};
 use syncguard_core::contract::SignalStatus;
 use syncguard_core::diagnostics::{ClockDrift, Health};
-use syncguard_core::{Fence, LockBackend, LockError};
+use syncguard_core::{ErrorCode, Fence, LockBackend, LockError};
 
 use crate::config::EtcdOptions;
 use crate::connect::Connector;
 use crate::members::Members;
 use crate::report::{self, ClusterReport};
 use crate::store::{Etcd, RETRIES};
-use crate::url;
+use crate::{health, url};
 
 /// Locks in an etcd cluster.
 ///
@@ -121,7 +121,13 @@ impl LockBackend for EtcdBackend {
     syncguard_core::forward!(0: watch, inventory, capabilities, client_state);
 
     async fn health(&self) -> Health {
-        crate::health::health(self).await
+        let report = async {
+            match self.report().await {
+                Err(error) if error.code() == ErrorCode::AuthFailed => Ok(Err(error)),
+                report => report.map(Ok),
+            }
+        };
+        reported_health(self, || self.signals(), report, health::describe).await
     }
 }
 

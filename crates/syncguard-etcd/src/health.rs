@@ -1,29 +1,21 @@
 //! The report of a cluster on itself, for health checks.
 
-use syncguard_core::authoring::basic_health;
+use syncguard_core::LockError;
 use syncguard_core::contract::TIME_TOLERANCE;
 use syncguard_core::diagnostics::{ClockDrift, Health, HealthFinding};
-use syncguard_core::{ErrorCode, LockError};
 
-use crate::backend::EtcdBackend;
 use crate::report::{ClusterReport, MemberReport};
 
-pub(crate) async fn health(backend: &EtcdBackend) -> Health {
-    let mut health = basic_health(backend, |_| backend.signals()).await;
-    if health.reachability.as_ref().is_err_and(LockError::is_retryable) {
-        return health;
-    }
-    match backend.report().await {
-        Ok(report) => of_report(&report, &mut health),
-        // A user may be allowed to lock and not to ask.
-        Err(error) if error.code() == ErrorCode::AuthFailed => {
+/// Adds the findings. A user may be allowed to lock and not to ask, and then there is an error for the report.
+pub(crate) fn describe(health: &mut Health, report: Result<ClusterReport, LockError>) {
+    match report {
+        Ok(report) => of_report(&report, health),
+        Err(error) => {
             let says = format!("the state of the cluster cannot be examined: {}", error.message());
             let mend = "etcdctl role grant-permission ROLE --prefix=true readwrite PREFIX/";
             health.findings.push(HealthFinding::yellow("cluster", says, mend));
         }
-        Err(error) => health.reachability = Err(error),
     }
-    health
 }
 
 fn of_report(report: &ClusterReport, health: &mut Health) {

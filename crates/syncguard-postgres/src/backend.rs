@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use deadpool_postgres::Pool;
 use syncguard_core::authoring::cancel::{self, Caller};
 use syncguard_core::authoring::cancel::{ExtendBatches, Settle, Settled, Unsettled};
+use syncguard_core::authoring::reported_health;
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
     LookupRequest, ReleaseRequest, TimeAuthority, WatchRequest,
@@ -27,6 +28,7 @@ use crate::config::PostgresOptions;
 use crate::connect::{Connectors, connectors, make_pool};
 use crate::durability::DurabilityReport;
 use crate::extend::{extend, extend_many};
+use crate::health;
 use crate::inner::Inner;
 use crate::is_locked::is_locked;
 use crate::lookup::lookup;
@@ -366,7 +368,10 @@ impl LockBackend for PostgresBackend {
     }
 
     async fn health(&self) -> Health {
-        crate::health::health(self).await
+        let signals = || self.0.signals.status();
+        let describe =
+            |health: &mut Health, report| health::describe(health, report, &self.0.settings);
+        reported_health(self, signals, self.durability_report(), describe).await
     }
 
     fn inventory(&self) -> Option<Inventory> {

@@ -1,31 +1,15 @@
 //! The report of a server on itself and the tables, for health checks.
 
-use syncguard_core::LockError;
-use syncguard_core::authoring::basic_health;
 use syncguard_core::contract::SignalStatus;
 use syncguard_core::diagnostics::{Health, HealthFinding};
 
-use crate::backend::PostgresBackend;
+use crate::durability::DurabilityReport;
 use crate::risk::{DurabilityRisk, printable};
+use crate::settings::Settings;
 
-pub(crate) async fn health(backend: &PostgresBackend) -> Health {
-    let signals = &backend.inner().signals;
-    let mut health = basic_health(backend, |_| signals.status()).await;
-    if health.reachability.as_ref().is_err_and(LockError::is_retryable) {
-        return health;
-    }
-    let report = match backend.durability_report().await {
-        Ok(report) => report,
-        Err(error) => {
-            health.reachability = Err(error);
-            return health;
-        }
-    };
-    if health.signals == SignalStatus::Unused {
-        // A session that finds a pooler ends a moment after its watch.
-        health.signals = signals.status();
-    }
-    let tables = &backend.inner().settings.tables;
+/// Adds the findings.
+pub(crate) fn describe(health: &mut Health, report: DurabilityReport, settings: &Settings) {
+    let tables = &settings.tables;
     let names = [tables.locks.quoted(), tables.fences.quoted()];
     let findings = &mut health.findings;
     findings.extend(report.risks.iter().map(|risk| of_risk(risk, &names)));
@@ -35,7 +19,7 @@ pub(crate) async fn health(backend: &PostgresBackend) -> Health {
     }
     let deaf = match health.signals {
         SignalStatus::Failing => Some("waiters get no signals of releases, and poll instead"),
-        SignalStatus::Off if backend.inner().settings.signals.are_on => {
+        SignalStatus::Off if settings.signals.are_on => {
             Some("behind a pooler, waiters get no signals of releases, and poll instead")
         }
         _ => None,
@@ -58,7 +42,6 @@ pub(crate) async fn health(backend: &PostgresBackend) -> Health {
             of the TypeScript library makes it";
         HealthFinding::yellow("index", says, format!("DROP INDEX {index}"))
     }));
-    health
 }
 
 fn of_risk(risk: &DurabilityRisk, [locks, fences]: &[String; 2]) -> HealthFinding {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fred::clients::{Client, Pool};
 use fred::interfaces::ClientLike as _;
 use futures_util::future::try_join_all;
-use syncguard_core::authoring::cancel;
+use syncguard_core::authoring::{cancel, reported_health};
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
     LookupBy, LookupRequest, ReleaseRequest, SignalStatus, TimeAuthority, WatchRequest,
@@ -193,13 +193,6 @@ impl RedisBackend {
         neighbors::has_any(&self.0).await
     }
 
-    /// Why signals are [failing](SignalStatus::Failing), as far as a connection for them has ended: `AuthFailed` if an access
-    /// rule forbids them, `InvalidArgument` if the server or a proxy before it does not know them. Sends nothing.
-    #[must_use]
-    pub(crate) fn signal_failure(&self) -> Option<LockError> {
-        self.0.signals.failure()
-    }
-
     /// The state of signals: whether waiters [hear of releases](crate::guide#waiting). Meant for health checks; sends nothing.
     #[must_use]
     pub fn signals(&self) -> SignalStatus {
@@ -309,7 +302,16 @@ impl LockBackend for RedisBackend {
     }
 
     async fn health(&self) -> Health {
-        health::health(self).await
+        let report = async {
+            let report = self.durability_report().await?;
+            // A user without the right to SCAN gets no answer here.
+            let has_others = self.has_other_records().await.is_ok_and(|others| others);
+            Ok((report, has_others))
+        };
+        let describe = |health: &mut Health, (report, has_others): (DurabilityReport, bool)| {
+            health::describe(health, &self.0, &report, has_others);
+        };
+        reported_health(self, || self.signals(), report, describe).await
     }
 
     fn inventory(&self) -> Option<Inventory> {

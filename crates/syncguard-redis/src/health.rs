@@ -1,52 +1,38 @@
 //! The report of a server on itself, for health checks.
 
 use syncguard_core::ErrorCode;
-use syncguard_core::authoring::basic_health;
 use syncguard_core::contract::SignalStatus;
 use syncguard_core::diagnostics::{Health, HealthFinding};
 
-use crate::backend::RedisBackend;
 use crate::durability::{AppendSync, DurabilityReport, DurabilityRisk, Persistence};
+use crate::inner::Inner;
 use crate::layout::KeyLayout;
 
 /// The mend for what a proxy or an emulation lacks.
 const ITSELF: &str =
     "run syncguard doctor with the URL of the server itself, if a proxy is before it";
 
-pub(crate) async fn health(backend: &RedisBackend) -> Health {
-    let mut health = basic_health(backend, |_| backend.signals()).await;
-    let is_away = |health: &Health| {
-        health.reachability.as_ref().is_err_and(syncguard_core::LockError::is_retryable)
-    };
-    if is_away(&health) {
-        return health;
-    }
-    let report = match backend.durability_report().await {
-        Ok(report) => report,
-        Err(error) => {
-            health.reachability = Err(error);
-            return health;
-        }
-    };
-    if health.signals == SignalStatus::Unused {
-        // A connection for signals that fails ends a moment after its watch.
-        health.signals = backend.signals();
-    }
-    let mut findings = of_durability(backend, &report);
-    // A user without the right to SCAN gets no answer here.
-    if backend.has_other_records().await.is_ok_and(|others| others) {
+/// Adds the findings. `has_others` says that the database has records of other programs.
+pub(crate) fn describe(
+    health: &mut Health,
+    inner: &Inner,
+    report: &DurabilityReport,
+    has_others: bool,
+) {
+    let mut findings = of_durability(inner, report);
+    if has_others {
         let says = "the database has records of other programs: their FLUSHDB, or a FLUSHALL, deletes held locks and \
                     fences, and fences start anew";
         let mend = "use another database (redis://HOST/1) or server for locks, and forbid the others these commands: \
                     ACL SETUSER name -flushdb -flushall -swapdb";
         findings.push(HealthFinding::yellow("database", says, mend));
     }
-    if backend.inner().connections.is_clustered() {
+    if inner.connections.is_clustered() {
         findings.push(HealthFinding::green("layout", of_layout(report.layout)));
     }
     if health.signals == SignalStatus::Failing {
         let says = "waiters get no signals of releases, and poll instead";
-        findings.push(match backend.signal_failure() {
+        findings.push(match inner.signals.failure() {
             // No rule helps where the command is missing.
             Some(failure) if failure.code() != ErrorCode::AuthFailed => {
                 HealthFinding::yellow("signals", format!("{says}: {}", failure.message()), ITSELF)
@@ -60,11 +46,10 @@ pub(crate) async fn health(backend: &RedisBackend) -> Health {
         });
     }
     health.findings = findings;
-    health
 }
 
-fn of_durability(backend: &RedisBackend, report: &DurabilityReport) -> Vec<HealthFinding> {
-    let mut risks = report.risks(backend.inner().wait_replicas);
+fn of_durability(inner: &Inner, report: &DurabilityReport) -> Vec<HealthFinding> {
+    let mut risks = report.risks(inner.wait_replicas);
     // Another server will have the locks, so the settings of this one do not matter.
     if risks.contains(&DurabilityRisk::IsReplica) {
         risks = vec![DurabilityRisk::IsReplica];

@@ -4,11 +4,12 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use syncguard_core::authoring::basic_health;
 use syncguard_core::authoring::cancel::{self, Caller, Settle, Settled, Unsettled};
 use syncguard_core::authoring::signals::LockSeen;
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, IsLockedRequest, KeyWatch,
-    LookupRequest, ReleaseRequest, TimeAuthority, WatchRequest,
+    LookupRequest, ReleaseRequest, SignalStatus, TimeAuthority, WatchRequest,
 };
 use syncguard_core::diagnostics::Health;
 use syncguard_core::inventory::Inventory;
@@ -181,7 +182,10 @@ impl LockBackend for SqliteBackend {
     }
 
     async fn health(&self) -> Health {
-        health::health(self).await
+        // Each process looks at the file by itself, and so hears of the others.
+        let mut health = basic_health(self, |_| SignalStatus::Working).await;
+        health::describe(&mut health, self.durability_report());
+        health
     }
 
     fn inventory(&self) -> Option<Inventory> {

@@ -1,21 +1,16 @@
 //! The risks of a file, for health checks.
 
-use syncguard_core::authoring::basic_health;
-use syncguard_core::contract::SignalStatus;
 use syncguard_core::diagnostics::{Health, HealthFinding};
 
-use crate::backend::SqliteBackend;
-use crate::durability::DurabilityRisk;
+use crate::durability::{DurabilityReport, DurabilityRisk};
 
-pub(crate) async fn health(backend: &SqliteBackend) -> Health {
-    // Each process looks at the file by itself, and so hears of the others.
-    let mut health = basic_health(backend, |_| SignalStatus::Working).await;
-    health.findings.extend(backend.durability_report().risks.iter().map(|risk| of_risk(*risk)));
+/// Adds the findings.
+pub(crate) fn describe(health: &mut Health, report: &DurabilityReport) {
+    health.findings.extend(report.risks.iter().map(|risk| of_risk(*risk)));
     if health.findings.is_empty() {
         let says = "locks and fences survive a crash and a power cut";
         health.findings.push(HealthFinding::green("durability", says));
     }
-    health
 }
 
 fn of_risk(risk: DurabilityRisk) -> HealthFinding {

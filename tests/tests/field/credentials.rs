@@ -44,7 +44,7 @@ async fn outlives(url: &str, changes: impl Fn(&str) -> Result<()>) -> Result<()>
     changes(PASSWORDS[1])?;
     failures_before_an_extend(&backend, lock).await?;
     take(&backend, "next").await?;
-    // What the clean-up has to give back waits for the provider.
+    // The locks that the clean-up has to give back wait for the provider.
     let config = || LockConfig::new("dropped").with_ttl(10 * MINUTE);
     let dropped = try_acquire(&backend, config()).await?.acquired().context("a free key")?;
     changes(PASSWORDS[0])?;

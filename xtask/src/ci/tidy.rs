@@ -22,8 +22,9 @@ pub(super) fn check() -> Result<()> {
         broken.extend(broken_in(&path, &fs::read_to_string(root().join(&path))?));
     }
     for path in files(&["*.md"])? {
-        let folder = root().join(&path).parent().map(Path::to_owned).unwrap_or_default();
-        let text = fs::read_to_string(root().join(&path))?;
+        let page = root().join(&path);
+        let folder = page.parent().unwrap_or(Path::new("/"));
+        let text = fs::read_to_string(&page)?;
         let dead = linked_files(&text).filter(|file| !folder.join(file).exists());
         broken.extend(dead.map(|file| format!("{path}: there is no file {file}")));
     }

@@ -3,7 +3,7 @@
 //! | item | purpose |
 //! |---|---|
 //! | [`LockInventory`] | listings, and the raising of counters |
-//! | [`basic_health`] | the beginning of a health check |
+//! | [`basic_health`], [`reported_health`] | health checks |
 //! | [`cancel`] | operations that go on without their caller |
 //! | [`StoreClock`], [`StoreTime`] | the store's time without a query: when locks are over, and deadlines of writes |
 //! | [`make_storage_key`], [`make_fence_key`] | the names of records and counters, as the TypeScript library makes them |
@@ -84,7 +84,7 @@ pub use self::storage_key::{
 pub use self::store_clock::{Clock, SentAt, ServerTime, StoreClock};
 pub use self::store_time::StoreTime;
 pub use self::tls_fault::TlsFault;
-pub use crate::backend::{LockInventory, basic_health};
+pub use crate::backend::{LockInventory, basic_health, reported_health};
 pub use crate::client::outage_log::OutageLog;
 pub use crate::util::{
     ABANDONED_AFTER, answer_patience, catch_callback_panic, checked_timeout, pause,

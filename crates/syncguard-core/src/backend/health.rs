@@ -1,42 +1,37 @@
-//! The part of a health check that is the same for each backend.
+//! Health checks of stores that report on themselves.
 
-use std::time::Duration;
+use std::future::Future;
 
-use super::lock_backend::LockBackend;
+use super::lock_backend::{LockBackend, basic_health};
 use crate::contract::health::Health;
-use crate::contract::request::{IsLockedRequest, WatchRequest};
 use crate::contract::signal_status::SignalStatus;
-use crate::rt;
-use crate::value::{Key, LockError};
+use crate::value::LockError;
 
-/// The key that health checks ask for, and that `syncguard doctor` locks.
-const KEY: &str = "syncguard-doctor";
-
-/// The longest time to open the watch. A backend has shorter limits of its own, after which it knows whether signals fail.
-const WATCH: Duration = Duration::from_secs(15);
-
-/// For authors of backends: the beginning of [`LockBackend::health`]. Asks whether a key is locked, and begins a watch.
-///
-/// `signals` gives the state of signals while the watch lives; its argument says whether there is a watch.
+/// For authors of backends: [`basic_health`], and then what the store reports on itself, unless it is away. `describe` adds the
+/// findings.
 ///
 /// # Cancel safety
 ///
-/// Safe: it only reads.
-pub async fn basic_health<B: LockBackend>(
+/// Safe if the report is.
+pub async fn reported_health<B: LockBackend, R: Send>(
     backend: &B,
-    signals: impl FnOnce(bool) -> SignalStatus + Send,
+    signals: impl Fn() -> SignalStatus + Send + Sync,
+    report: impl Future<Output = Result<R, LockError>> + Send,
+    describe: impl FnOnce(&mut Health, R) + Send,
 ) -> Health {
-    match ask(backend).await {
-        Ok(key) => {
-            let watch = rt::within(WATCH, backend.watch(WatchRequest::new(key))).await.flatten();
-            Health::new(Ok(()), signals(watch.is_some()))
-        }
-        Err(error) => Health::new(Err(error), SignalStatus::Unused),
+    let mut health = basic_health(backend, |_| signals()).await;
+    if health.reachability.as_ref().is_err_and(LockError::is_retryable) {
+        return health;
     }
-}
-
-async fn ask<B: LockBackend>(backend: &B) -> Result<Key, LockError> {
-    let key = Key::new(KEY)?;
-    backend.is_locked(IsLockedRequest::new(key.clone())?).await?;
-    Ok(key)
+    match report.await {
+        Ok(report) => {
+            if health.signals == SignalStatus::Unused {
+                // A connection for signals that fails, or finds a pooler, ends a moment after its watch.
+                health.signals = signals();
+            }
+            describe(&mut health, report);
+        }
+        Err(error) => health.reachability = Err(error),
+    }
+    health
 }

@@ -2,8 +2,8 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::health::basic_health;
 use crate::client::ClientState;
 use crate::contract::capabilities::BackendCapabilities;
 use crate::contract::health::Health;
@@ -15,7 +15,8 @@ use crate::contract::request::{
 use crate::contract::response::{AcquireResult, ExtendResult, ReleaseResult};
 use crate::contract::signal_status::SignalStatus;
 use crate::inventory::handle::Inventory;
-use crate::value::{FenceToken, LockError};
+use crate::rt;
+use crate::value::{FenceToken, Key, LockError};
 
 /// A store that can hold locks. An author of a backend writes this trait, and no more.
 ///
@@ -179,7 +180,7 @@ pub trait LockBackend: Clone + Send + Sync + 'static {
     ///
     /// Safe: it only reads.
     fn health(&self) -> impl Future<Output = Health> + Send {
-        basic_health(self, |hears| if hears { SignalStatus::Working } else { SignalStatus::Off })
+        basic_health(self, SignalStatus::of_watch)
     }
 
     /// The inventory of all locks of this store; `None` if the backend has none. Never fails, never blocks.
@@ -213,4 +214,36 @@ impl<B: LockBackend> LockBackend for Arc<B> {
 
     crate::forward!(*: acquire, release, extend, is_locked, lookup);
     crate::forward!(*: watch, health, inventory, capabilities, client_state);
+}
+
+/// The key that health checks ask for, and that `syncguard doctor` locks.
+const KEY: &str = "syncguard-doctor";
+
+/// The longest time to open the watch. A backend has shorter limits of its own, after which it knows whether signals fail.
+const WATCH: Duration = Duration::from_secs(15);
+
+/// For authors of backends: the beginning of [`LockBackend::health`]. Asks whether a key is locked, and begins a watch.
+///
+/// `signals` gives the state of signals while the watch lives; its argument says whether there is a watch.
+///
+/// # Cancel safety
+///
+/// Safe: it only reads.
+pub async fn basic_health<B: LockBackend>(
+    backend: &B,
+    signals: impl FnOnce(bool) -> SignalStatus + Send,
+) -> Health {
+    match ask(backend).await {
+        Ok(key) => {
+            let watch = rt::within(WATCH, backend.watch(WatchRequest::new(key))).await.flatten();
+            Health::new(Ok(()), signals(watch.is_some()))
+        }
+        Err(error) => Health::new(Err(error), SignalStatus::Unused),
+    }
+}
+
+async fn ask<B: LockBackend>(backend: &B) -> Result<Key, LockError> {
+    let key = Key::new(KEY)?;
+    backend.is_locked(IsLockedRequest::new(key.clone())?).await?;
+    Ok(key)
 }

@@ -7,6 +7,6 @@ mod lock_backend;
 mod lock_inventory;
 
 pub use self::dyn_backend::DynBackend;
-pub use self::health::basic_health;
-pub use self::lock_backend::LockBackend;
+pub use self::health::reported_health;
+pub use self::lock_backend::{LockBackend, basic_health};
 pub use self::lock_inventory::LockInventory;

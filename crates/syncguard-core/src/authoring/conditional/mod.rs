@@ -254,8 +254,7 @@ impl<S: ConditionalStore> LockBackend for Conditional<S> {
     }
 
     async fn health(&self) -> Health {
-        let told = |hears| if hears { SignalStatus::Working } else { SignalStatus::Off };
-        basic_health(self, told).await
+        basic_health(self, SignalStatus::of_watch).await
     }
 
     fn inventory(&self) -> Option<Inventory> {

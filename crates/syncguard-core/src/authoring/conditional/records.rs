@@ -1,4 +1,4 @@
-//! What a store has of a key, and how that changes.
+//! The records that a store has of a key, and how they change.
 
 use crate::contract::info::LockInfo;
 use crate::contract::is_live;
@@ -129,13 +129,13 @@ impl<V> From<Result<Held<V>, NotHeld>> for Found<V> {
 pub struct Change<'a, V> {
     /// The key.
     pub key: &'a Key,
-    /// What becomes of the lock, if it is a part of the change.
+    /// The change of the lock, if it is a part.
     pub lock: Option<LockChange<'a, V>>,
     /// The counter as it was seen, `None` for an absent one, and its next value; if it is a part of the change.
     pub counter: Option<(Option<&'a Counter<V>>, Fence)>,
 }
 
-/// What becomes of a lock.
+/// The change of a lock.
 #[derive(Debug)]
 #[allow(clippy::exhaustive_enums, reason = "each store writes each of them")]
 pub enum LockChange<'a, V> {

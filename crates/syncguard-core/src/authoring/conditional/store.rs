@@ -1,4 +1,4 @@
-//! What a store with conditions has to do.
+//! The duties of a store with conditions.
 
 use std::fmt;
 use std::future::{Future, ready};
