@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use syncguard_postgres::contract::SignalStatus;
-use syncguard_postgres::tokio_postgres::NoTls;
+use syncguard_postgres::tokio_postgres::error::SqlState;
+use syncguard_postgres::tokio_postgres::{self, NoTls};
 use syncguard_postgres::{
     AcquisitionOptions, LockConfig, PostgresBackend, PostgresOptions, acquire,
 };
@@ -49,6 +50,27 @@ async fn a_killed_connection_ends_its_watches_and_comes_back() -> Result<()> {
     }
     polls(&ours, &theirs).await?;
     hears_again(&ours, &theirs).await
+}
+
+/// A session that only listens counts as idle, whatever it hears.
+#[tokio::test]
+async fn a_limit_for_idle_sessions_does_not_end_watches() -> Result<()> {
+    let stage = Stage::new().await?;
+    let known = "SELECT FROM pg_settings WHERE name = 'idle_session_timeout'"; // since PostgreSQL 14
+    if stage.admin.query(known, &[]).await?.is_empty() {
+        return Ok(());
+    }
+    let (ours, theirs) = (stage.backend().await?, stage.backend().await?);
+    hears_again(&ours, &theirs).await?;
+    let limit = "ALTER DATABASE postgres SET idle_session_timeout = '500ms'";
+    stage.admin.batch_execute(limit).await?;
+    stage.kill_listeners().await?;
+    let mut watch = watch_in_time(&ours, "key").await?;
+    let (_idle, connection) = tokio_postgres::connect(&stage.server.url(), NoTls).await?;
+    let ended = timeout(SOON, connection).await?.err();
+    let code = ended.as_ref().and_then(|error| error.code());
+    ensure!(code == Some(&SqlState::IDLE_SESSION_TIMEOUT), "{ended:?}");
+    hears(&mut watch, &theirs, "key").await
 }
 
 /// The tests of the core show how often another connection is tried.
