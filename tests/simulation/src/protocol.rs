@@ -40,13 +40,22 @@ impl Request {
     }
 
     pub(crate) fn is_extend(&self) -> bool {
-        // The script, one key, and the arguments of extend.lua.
-        matches!(self, Self::Redis { words, .. } if words.len() == 2 + 1 + 4)
+        self.of_one_lock() == Some(4) // the arguments of extend.lua
     }
 
     pub(crate) fn is_release(&self) -> bool {
-        // The script, one key or two, and the arguments of release.lua.
-        matches!(self, Self::Redis { words, .. } if matches!(words.len(), 5 | 6))
+        matches!(self.of_one_lock(), Some(2 | 3)) // the arguments of release.lua
+    }
+
+    /// The number of arguments behind the keys of a script, for the id of one lock and its key if that is known.
+    fn of_one_lock(&self) -> Option<usize> {
+        let Self::Redis { words, .. } = self else { return None };
+        match words.as_slice() {
+            [_script, Value::Integer(keys @ (1 | 2)), rest @ ..] => {
+                rest.len().checked_sub(usize::try_from(*keys).ok()?)
+            }
+            _ => None,
+        }
     }
 
     /// The number of the connection that it takes.

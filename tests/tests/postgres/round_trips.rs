@@ -129,6 +129,10 @@ async fn extends_of_one_moment_go_together_unless_an_index_makes_that_slow() -> 
         }
         let sql = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = $1";
         until("the server's statistics", async || {
+            // Before PostgreSQL 15, a session can keep its counts until its next statement.
+            let asked = [IsLockedRequest::new("key")?, IsLockedRequest::new("key")?];
+            let asked = asked.map(|request| backend.is_locked(request));
+            futures_util::future::try_join_all(asked).await?;
             let row = admin.query_one(sql, &[&tables.locks]).await?;
             let [updates, hot] = [0, 1].map(|column| row.get::<_, i64>(column));
             // The second time there may be no room, while a transaction of another test keeps the old versions.

@@ -164,7 +164,7 @@ impl Gated {
     }
 
     /// Sends a request that is held back.
-    async fn held_back<T: Send + 'static>(
+    async fn held_back<T: Debug + Send + 'static>(
         &self,
         operation: impl Future<Output = Result<T, LockError>> + Send + 'static,
     ) -> Result<Sent<T>, Stop> {
@@ -172,6 +172,10 @@ impl Gated {
         let sent = tokio::spawn(operation);
         let started = Instant::now();
         while !self.late.gate.holds() {
+            if sent.is_finished() {
+                let why = format!("the gate kept nothing back of what ended with {:?}", sent.await);
+                return Err(Stop::too_slow(why));
+            }
             if started.elapsed() > SOON {
                 return Err(Stop::too_slow("the gate kept nothing back of what was sent"));
             }
