@@ -2,9 +2,9 @@
 
 use clap::Args;
 use serde_json::json;
-use syncguard::DynBackend;
 use syncguard::contract::HashId;
 use syncguard::inventory::ListRequest;
+use syncguard::{DynBackend, Fence};
 
 use super::listing::{self, Listing};
 use crate::exit::{Failure, Status};
@@ -112,7 +112,8 @@ async fn copy(from: &DynBackend, to: &DynBackend) -> Result<(u64, Vec<HashId>), 
         for counter in page.entries {
             // A counter at zero is the same as no counter.
             if counter.last.get() > 0 {
-                let _ = to.raise_counter(counter.key, counter.last).await?;
+                // A counter beyond the end grants as little as one at the end.
+                let _ = to.raise_counter(counter.key, counter.last.min(Fence::MAX)).await?;
                 copied += 1;
             }
         }
