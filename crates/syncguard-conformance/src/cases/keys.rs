@@ -5,7 +5,7 @@ use std::time::Duration;
 use syncguard_core::contract::LookupRequest;
 use syncguard_core::{Fence, Key, LockConfig, acquire};
 
-use crate::context::{Context, Held, LONG, fresh_text, polling_every};
+use crate::context::{Context, HeldLock, LONG, fresh_text, polling_every};
 use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 
 pub(crate) async fn both_normal_forms_are_one_key(context: &Context<'_>) -> Outcome {
@@ -126,7 +126,7 @@ pub(crate) async fn dots_are_keys(context: &Context<'_>) -> Outcome {
 }
 
 pub(crate) async fn a_key_may_read_like_a_lock_id(context: &Context<'_>) -> Outcome {
-    let Held { client, other, key, lock, before } = context.held().await?;
+    let HeldLock { client, other, key, lock, before } = context.held().await?;
     let namesake = Key::new(lock.lock_id.expose())?;
     client.free(&namesake).await?;
     let other_lock = other.take(&namesake, LONG).await?;

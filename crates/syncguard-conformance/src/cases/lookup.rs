@@ -11,12 +11,12 @@ use syncguard_core::inventory::ListRequest;
 use syncguard_core::{Key, LockBackend as _, LockId, LockInfo};
 
 use crate::client::{Client, Seen};
-use crate::context::{ATTEMPTS, Context, Held, LONG, SHORT, fresh_key, fresh_text, too_slow};
+use crate::context::{ATTEMPTS, Context, HeldLock, LONG, SHORT, fresh_key, fresh_text, too_slow};
 use crate::outcome::{Checked, Outcome, Stop, Unexpected, answer, ensure, ensure_eq};
 use crate::tasks::{at_once, pause};
 
 pub(crate) async fn a_lookup_shows_the_lock(context: &Context<'_>) -> Outcome {
-    let Held { client, other, key, lock, .. } = context.held().await?;
+    let HeldLock { client, other, key, lock, .. } = context.held().await?;
     // A lookup by lock id must not find another one, either.
     client.take(&fresh_key()?, LONG).await?;
     let Some(seen) = other.by_key(&key).await? else {
@@ -192,7 +192,7 @@ pub(crate) async fn a_lookup_exposes_the_users_key_and_lock_id(context: &Context
 }
 
 pub(crate) async fn an_extend_keeps_the_time_of_acquisition(context: &Context<'_>) -> Outcome {
-    let Held { client, key, lock, before, .. } = context.held().await?;
+    let HeldLock { client, key, lock, before, .. } = context.held().await?;
     context.pass(Duration::from_millis(20)).await;
     client.extended(lock.lock_id, LONG).await?;
     let after = client.live(&key, lock.lock_id).await?;
@@ -201,7 +201,7 @@ pub(crate) async fn an_extend_keeps_the_time_of_acquisition(context: &Context<'_
 }
 
 pub(crate) async fn looking_changes_nothing(context: &Context<'_>) -> Outcome {
-    let Held { client, other, key, lock, before } = context.held().await?;
+    let HeldLock { client, other, key, lock, before } = context.held().await?;
     for _ in 0..25 {
         context.pass(Duration::from_millis(1)).await;
         ensure_eq!(other.by_key(&key).await?, Some(before), "the lock by its key");
@@ -246,7 +246,7 @@ pub(crate) async fn looking_does_not_prolong_the_lock(context: &Context<'_>) -> 
 }
 
 pub(crate) async fn the_helpers_agree_with_the_lookup(context: &Context<'_>) -> Outcome {
-    let Held { client, key, lock, before: seen, .. } = context.held().await?;
+    let HeldLock { client, key, lock, before: seen, .. } = context.held().await?;
     let backend = client.backend();
     let infos = [get_by_key(backend, &key).await?, get_by_id(backend, lock.lock_id).await?];
     let raw = [get_by_key_raw(backend, &key).await?, get_by_id_raw(backend, lock.lock_id).await?];

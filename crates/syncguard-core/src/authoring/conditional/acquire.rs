@@ -1,6 +1,6 @@
 //! Taking a lock.
 
-use super::records::{Change, Counter, Held, LockChange, Parts, Record, Seen, Written};
+use super::records::{Change, Counter, LockChange, Parts, Record, Seen, StoredLock, Written};
 use super::{Conditional, ConditionalStore};
 use crate::authoring::attempts::Attempt;
 use crate::authoring::errors::lock_id_in_use;
@@ -130,7 +130,7 @@ async fn once<S: ConditionalStore>(
         }
         None => None,
     };
-    let contention = |held: &Held<_>| {
+    let contention = |held: &StoredLock<_>| {
         let contention = Contention::until(held.record.expires_at, time.earliest);
         AcquireResult::Busy(contention.with_polled(held.record.is_polled))
     };
@@ -204,7 +204,7 @@ impl Earlier {
     fn of<V>(
         lock_id: LockId,
         stated: Fence,
-        lock: Option<&Held<V>>,
+        lock: Option<&StoredLock<V>>,
         counter: Option<&Counter<V>>,
         lost: &LockError,
     ) -> Self {
