@@ -14,7 +14,7 @@ use crate::value::{ErrorCode, Holder, Key, LockId};
 ///
 /// A backend sees single operations. Only this crate knows that ten of them were one
 /// [`acquire`](crate::acquire()), and when a guard's lock ended, and it tells the observer. Without an observer
-/// it computes none of this: it reads no clock and allocates nothing.
+/// it computes none of this: it reads no clock and allocates nothing. The default is no observer.
 ///
 /// The observer is called in the midst of locking: it must be quick and must not block. A panic in it goes
 /// no further.
@@ -137,12 +137,6 @@ impl LockObserver {
     pub fn with_logging(mut self) -> Self {
         self.logs = self.listener.is_some();
         self
-    }
-
-    /// No observer; the default.
-    #[must_use]
-    pub const fn none() -> Self {
-        Self { listener: None, logs: false }
     }
 
     /// True if there is no observer.

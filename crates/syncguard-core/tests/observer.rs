@@ -48,11 +48,11 @@ async fn a_panic_in_an_observer_breaks_neither_the_lock_nor_the_other_observer()
 
 #[test]
 fn an_observer_joined_with_none_still_observes() {
-    assert!(LockObserver::none().is_none());
-    assert!(LockObserver::none().and(LockObserver::none()).is_none());
+    assert!(LockObserver::default().is_none());
+    assert!(LockObserver::default().and(LockObserver::default()).is_none());
     let recorder = Recorder::default();
-    assert!(!LockObserver::none().and(recorder.observer()).is_none());
-    assert!(!recorder.observer().and(LockObserver::none()).is_none());
+    assert!(!LockObserver::default().and(recorder.observer()).is_none());
+    assert!(!recorder.observer().and(LockObserver::default()).is_none());
     assert!(ClientState::default().observer().is_none());
 }
 
@@ -101,7 +101,7 @@ fn two_observers_log_if_one_does() {
     assert!(!silent().logs() && !silent().and(silent()).logs());
     assert!(silent().with_logging().and(silent()).logs());
     assert!(silent().and(silent().with_logging()).logs());
-    assert!(!LockObserver::none().with_logging().logs());
+    assert!(!LockObserver::default().with_logging().logs());
 }
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use syncguard_core::authoring::RetryPauses;
 use syncguard_core::authoring::conditional::{
     Change, ConditionalStore, Counter, Found, LockChange, Parts, Record, Seen, StoredLock, Written,
 };
-use syncguard_core::authoring::pause::RetryPauses;
 use syncguard_core::authoring::signals::SignalHub;
 use syncguard_core::authoring::{Attempt, Fault, Retries, StoreClock, StoreTime, corrupt_record};
 use syncguard_core::contract::KeyWatch;

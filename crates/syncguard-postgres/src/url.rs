@@ -76,7 +76,7 @@ pub(crate) fn parse(url: &str, options: PostgresOptions) -> Result<Parsed, LockE
     if !url.base().starts_with("postgres://") && !url.base().starts_with("postgresql://") {
         return Err(unreadable());
     }
-    url.expect_only_with_lists(&[OPTIONS, &names(DRIVER)], &names(DRIVER_LISTS))?;
+    url.expect_only(&[OPTIONS, &names(DRIVER)], &names(DRIVER_LISTS))?;
     if url.has("connect_timeout") && url.has("connect_timeout_ms") {
         return Err(LockError::invalid_argument(
             "the URL has connect_timeout (in seconds) and connect_timeout_ms; one of them is enough",

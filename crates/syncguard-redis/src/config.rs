@@ -43,7 +43,7 @@ impl RedisOptions {
     const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(2);
 
     /// The default connect timeout.
-    pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+    const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
     /// The defaults.
     pub fn new() -> Self {

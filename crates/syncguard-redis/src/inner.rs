@@ -70,7 +70,7 @@ impl Inner {
         let name = ConnectionName::of(client_state.holder());
         Ok(Self {
             signals: Signals::new(&connections, options.connect_timeout, name),
-            clocks: layout.sections().iter().map(|_| StoreClock::new()).collect(),
+            clocks: layout.sections().iter().map(|_| StoreClock::default()).collect(),
             connections,
             layout,
             wait_replicas: options.wait_replicas,

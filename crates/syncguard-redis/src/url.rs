@@ -71,9 +71,9 @@ pub(crate) fn parse(url: &str, options: RedisOptions) -> Result<(Config, RedisOp
         )
     })?;
     match scheme.topology {
-        Topology::Single | Topology::UnixSocket => url.expect_only(&[OPTIONS])?,
-        Topology::Cluster => url.expect_only_with_lists(&[OPTIONS], &[NODE])?,
-        Topology::Sentinel => url.expect_only_with_lists(&[OPTIONS, SENTINEL], &[NODE])?,
+        Topology::Single | Topology::UnixSocket => url.expect_only(&[OPTIONS], &[])?,
+        Topology::Cluster => url.expect_only(&[OPTIONS], &[NODE])?,
+        Topology::Sentinel => url.expect_only(&[OPTIONS, SENTINEL], &[NODE])?,
     }
     let config = config(&url, &scheme)?;
     let options = with_parameters(options, &url)?;

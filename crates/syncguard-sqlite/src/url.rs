@@ -27,7 +27,7 @@ pub(crate) fn parse(
     if url.scheme() != "sqlite" {
         return Err(unreadable());
     }
-    url.expect_only(&[OPTIONS])?;
+    url.expect_only(&[OPTIONS], &[])?;
     let path = path(&url.after_scheme()?)?;
     Ok((path, with_parameters(options, &url)?))
 }

@@ -61,13 +61,12 @@ async fn write(raw: &Raw, collection: &str, document: &Json, doubles: bool) {
 }
 
 fn is_theirs(lock: LockInfo, data: &Json) -> Result<()> {
-    let lock = lock.expose();
     assert_eq!(lock.key.expose(), string(data, "key")?);
     assert_eq!(lock.lock_id.expose(), string(data, "lockId")?);
-    assert_eq!(lock.info.holder, None);
-    assert_eq!(lock.info.acquired_at.as_millis(), number(data, "acquiredAtMs")?);
-    assert_eq!(lock.info.expires_at.as_millis(), number(data, "expiresAtMs")?);
-    assert_eq!(lock.info.fence.to_string(), string(data, "fence")?);
+    assert_eq!(lock.holder, None);
+    assert_eq!(lock.acquired_at.as_millis(), number(data, "acquiredAtMs")?);
+    assert_eq!(lock.expires_at.as_millis(), number(data, "expiresAtMs")?);
+    assert_eq!(lock.fence.to_string(), string(data, "fence")?);
     Ok(())
 }
 

@@ -113,7 +113,7 @@ async fn the_documented_access_rule_is_enough() -> Result<()> {
     assert_eq!(backend.durability_report().await?.signals, SignalStatus::Failing);
     raw.set_user("+client|tracking").await;
     until("signals are back", async || {
-        watch(&backend, "held").await.is_some_and(|watch| watch.is_locked())
+        watch(&backend, "held").await.is_some_and(|watch| watch.is_locked)
     })
     .await;
     assert_eq!(backend.durability_report().await?.signals, SignalStatus::Working);

@@ -75,7 +75,7 @@ pub(crate) async fn a_holder_of_this_library_does_not_poll(context: &Context<'_>
             let refusal = rival.refusal(&key, LONG).await?;
             ensure!(!refusal.is_polled, "a holder of this library is said to poll");
             let watch = rival.backend().watch(WatchRequest::new(key.clone())).await;
-            let polls = watch.is_some_and(|watch| watch.is_polled());
+            let polls = watch.is_some_and(|watch| watch.is_polled);
             ensure!(!polls, "a watch says of a holder of this library that it polls");
             client.extended(lock.lock_id, 2 * LONG).await?;
         }

@@ -11,7 +11,7 @@ use crate::outcome::{Checked, Outcome, Stop, Unexpected, answer, ensure, ensure_
 async fn find(client: &Client, lock_id: LockId, hint: &Key) -> Checked<bool> {
     let request = LookupRequest::by_lock_id(lock_id).with_key_hint(hint.clone());
     let Some(info) = client.find(request).await? else { return Ok(false) };
-    if info.lock_id_hash() != lock_id.hash_id() {
+    if info.lock_id.hash_id() != lock_id.hash_id() {
         return Err(Unexpected::new("a lookup with a hint found another lock than that of the id"));
     }
     Ok(true)

@@ -115,7 +115,7 @@ pub(crate) async fn dots_are_keys(context: &Context<'_>) -> Outcome {
         let Some(info) = other.find(LookupRequest::by_lock_id(guard.lock_id())).await? else {
             return Err(Stop::failed(format!("lookup found nothing of the live lock of {dots:?}")));
         };
-        ensure_eq!(info.expose().key.expose(), dots, "the exposed key");
+        ensure_eq!(info.key.expose(), dots, "the exposed key");
         guards.push((Key::new(dots)?, guard));
     }
     for (key, guard) in guards {
@@ -155,7 +155,7 @@ async fn side_by_side(context: &Context<'_>, texts: Vec<String>) -> Outcome {
         other.refused(key, LONG).await.map_err(about)?;
         other.live(key, lock.lock_id).await.map_err(about)?;
         let found = other.find(LookupRequest::by_lock_id(lock.lock_id)).await.map_err(about)?;
-        let found = found.map(|info| info.expose().key);
+        let found = found.map(|info| info.key);
         ensure_eq!(found.as_ref().map(Key::expose), Some(key.expose()), "the exposed key");
     }
     for (index, (text, key, lock)) in locks.iter().enumerate() {
