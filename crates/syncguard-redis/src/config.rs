@@ -36,21 +36,12 @@ pub struct RedisOptions {
 }
 
 impl RedisOptions {
-    /// The default key prefix, as in the TypeScript library.
-    const DEFAULT_KEY_PREFIX: &'static str = "syncguard";
-
-    /// The default operation timeout.
-    const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(2);
-
-    /// The default connect timeout.
-    const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
     /// The defaults.
     pub fn new() -> Self {
         Self {
-            key_prefix: Self::DEFAULT_KEY_PREFIX.to_owned(),
-            command_timeout: Self::DEFAULT_OPERATION_TIMEOUT,
-            connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
+            key_prefix: "syncguard".to_owned(),
+            command_timeout: Duration::from_secs(2),
+            connect_timeout: Duration::from_secs(5),
             connections: 1,
             wait_replicas: None,
             strict_durability: false,
@@ -112,7 +103,7 @@ impl RedisOptions {
     }
 
     /// Refuses a server that can lose locks or take fences back, or that does not say in `INFO` whether it can: see
-    /// [`DurabilityReport`](crate::DurabilityReport). Default: off, which logs the risks.
+    /// [durability](crate::guide#durability). Default: off, which logs the risks.
     ///
     /// `appendfsync` is checked only if the server shows it to this user. Otherwise it counts as `everysec`, Redis' default:
     /// let an administrator run `syncguard doctor` once.

@@ -98,10 +98,6 @@ pub use syncguard_core::*;
 
 pub use self::backend::RedisBackend;
 pub use self::config::{RedisOptions, WaitReplicas};
-pub use self::durability::{
-    AppendSync, DurabilityReport, DurabilityRisk, Eviction, Persistence, ServerRole,
-};
-pub use self::layout::KeyLayout;
 
 // So that what people see first compiles.
 #[cfg(doctest)]

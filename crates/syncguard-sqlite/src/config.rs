@@ -67,13 +67,10 @@ impl Synchronous {
 }
 
 impl SqliteOptions {
-    /// The default operation timeout.
-    const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(5);
-
     /// Returns the default options.
     pub fn new() -> Self {
         Self {
-            operation_timeout: Self::DEFAULT_OPERATION_TIMEOUT,
+            operation_timeout: Duration::from_secs(5),
             synchronous: Synchronous::Full,
             strict_durability: false,
             cleanup_in_is_locked: false,
@@ -97,8 +94,8 @@ impl SqliteOptions {
         self
     }
 
-    /// Sets whether to refuse a file that may forget a granted lock: see
-    /// [`DurabilityReport`](crate::DurabilityReport). Default: no, only a warning.
+    /// Sets whether to refuse a file that may forget a granted lock: see [the front page](crate#durability). Default: no, only a
+    /// warning.
     pub fn with_strict_durability(mut self, strict: bool) -> Self {
         self.strict_durability = strict;
         self
