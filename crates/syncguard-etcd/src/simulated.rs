@@ -10,10 +10,7 @@ use crate::config::EtcdOptions;
 use crate::members::Members;
 pub use crate::service::{Answers, Calling, Cluster, Requests, Service};
 
-/// The messages of the calls.
-pub mod wire {
-    pub use crate::wire::*;
-}
+pub use crate::wire::*;
 
 /// The number of calls that were answered.
 #[must_use]

@@ -354,14 +354,20 @@ fn from_info(info: Option<&str>, sync: AppendSync, is_info_denied: bool) -> Dura
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const SAFE: &str = "# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n\
                         # Persistence\r\naof_enabled:1\r\n\
                         # Replication\r\nrole:master\r\nconnected_slaves:0\r\n";
 
+    fn waiting(count: u8) -> WaitReplicas {
+        WaitReplicas { count, timeout: Duration::from_millis(500) }
+    }
+
     fn risks(info: &str, sync: AppendSync, wait: Option<u8>) -> Vec<DurabilityRisk> {
-        from_info(Some(info), sync, false).risks(wait.map(WaitReplicas::new))
+        from_info(Some(info), sync, false).risks(wait.map(waiting))
     }
 
     #[test]
@@ -404,7 +410,7 @@ mod tests {
         ] {
             let bad = report(&bad, sync);
             for merged in [good.clone().worse_of(bad.clone()), bad.worse_of(good.clone())] {
-                assert!(merged.risks(Some(WaitReplicas::new(1))).contains(&risk), "{merged:?}");
+                assert!(merged.risks(Some(waiting(1))).contains(&risk), "{merged:?}");
             }
         }
         assert_eq!(good.clone().worse_of(good.clone()), good);

@@ -66,6 +66,7 @@ impl Inner {
         layout: Layout,
         options: RedisOptions,
     ) -> Result<Self, LockError> {
+        let wait_replicas = options.wait();
         let client_state = options.client.client_state()?;
         let name = ConnectionName::of(client_state.holder());
         Ok(Self {
@@ -73,7 +74,7 @@ impl Inner {
             clocks: layout.sections().iter().map(|_| StoreClock::default()).collect(),
             connections,
             layout,
-            wait_replicas: options.wait_replicas,
+            wait_replicas,
             cleanup_in_is_locked: options.cleanup_in_is_locked,
             strict_durability: options.strict_durability,
             is_durable: OnceCell::new(),

@@ -97,7 +97,7 @@ pub use fred;
 pub use syncguard_core::*;
 
 pub use self::backend::RedisBackend;
-pub use self::config::{RedisOptions, WaitReplicas};
+pub use self::config::RedisOptions;
 
 // So that what people see first compiles.
 #[cfg(doctest)]

@@ -4,9 +4,7 @@ use anyhow::{Result, ensure};
 use syncguard_redis::contract::{ReleaseRequest, SignalStatus};
 use syncguard_redis::diagnostics::HealthLevel;
 use syncguard_redis::inventory::ListRequest;
-use syncguard_redis::{
-    ErrorCode, Fence, LockBackend as _, LockError, RedisBackend, RedisOptions, WaitReplicas,
-};
+use syncguard_redis::{ErrorCode, Fence, LockBackend as _, LockError, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::{AppendOnly, RedisServer};
 use syncguard_tests::calls::{all_at_once, risks};
 use syncguard_tests::inventory::inventory;
@@ -68,7 +66,7 @@ async fn what_is_unsafe_is_named_and_strictly_refused() -> Result<()> {
         RedisServer::builder().append_only(AppendOnly::EverySecond).replica_of(&server).start()?;
     assert!(refusal(&replica, strict()).await.contains("connect to the master"));
     assert!(refusal(&server, strict()).await.contains("with_wait_replicas"));
-    let waiting = |count| strict().with_wait_replicas(WaitReplicas::new(count));
+    let waiting = |count| strict().with_wait_replicas(count);
     assert!(refusal(&server, waiting(2)).await.contains("fewer replicas"));
     backend_with(&server, waiting(1)).await;
     Ok(())

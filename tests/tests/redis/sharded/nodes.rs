@@ -4,9 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use syncguard_redis::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
-use syncguard_redis::{
-    ErrorCode, LockBackend as _, LockId, RedisBackend, RedisOptions, WaitReplicas,
-};
+use syncguard_redis::{ErrorCode, LockBackend as _, LockId, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::{RedisCluster, RedisServer};
 use syncguard_tests::calls::risks;
 
@@ -100,9 +98,8 @@ async fn the_report_is_of_all_masters() -> Result<()> {
 #[tokio::test]
 async fn replicas_are_waited_for_on_the_node_with_the_lock() -> Result<()> {
     let mut cluster = RedisCluster::start_with_replicas(3)?;
-    let wait = WaitReplicas::new(1).with_timeout(Duration::from_secs(2));
     let options = RedisOptions::new().with_operation_timeout(Duration::from_secs(5));
-    let options = options.with_wait_replicas(wait);
+    let options = options.with_wait_replicas(1).with_wait_replicas_timeout(Duration::from_secs(2));
     let backend = connect_with(&cluster, options).await?;
     let mut keys = Vec::new();
     for node in &cluster.nodes()[..3] {
