@@ -213,9 +213,6 @@ mod durability;
 mod elsewhere;
 mod error;
 mod extend;
-#[cfg(feature = "test-util")]
-#[doc(hidden)]
-pub mod fuzzing;
 mod health;
 mod inner;
 mod is_locked;

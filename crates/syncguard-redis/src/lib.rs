@@ -59,9 +59,6 @@ mod error;
 mod extend;
 mod find_by_id;
 mod fred_client;
-#[cfg(feature = "test-util")]
-#[doc(hidden)]
-pub mod fuzzing;
 mod health;
 #[doc = include_str!("guide.md")]
 pub mod guide {}

@@ -34,7 +34,7 @@ pub struct SqliteOptions {
 pub(crate) struct Passage(pub(crate) Arc<dyn Fn(Sending) + Send + Sync>);
 
 /// Sends an operation.
-pub(crate) type Sending = Box<dyn FnOnce() + Send>;
+type Sending = Box<dyn FnOnce() + Send>;
 
 impl fmt::Debug for Passage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -110,6 +110,13 @@ impl SqliteOptions {
     }
 
     syncguard_core::client_options!(client);
+
+    /// Calls this with each operation, and the call of what it gets sends the operation to the writer thread, for tests.
+    #[cfg(feature = "test-util")]
+    pub fn with_passage(mut self, pass: impl Fn(Sending) + Send + Sync + 'static) -> Self {
+        self.gate = Some(Passage(Arc::new(pass)));
+        self
+    }
 }
 
 impl Default for SqliteOptions {

@@ -140,9 +140,6 @@ mod lookup;
 mod mounted;
 mod open_files;
 mod operation;
-#[cfg(feature = "test-util")]
-#[doc(hidden)]
-pub mod operation_gate;
 mod other_users;
 mod record;
 mod release;

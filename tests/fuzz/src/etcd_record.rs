@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 use syncguard_etcd::ErrorCode;
-use syncguard_etcd::fuzzing::read_lock;
+use syncguard_etcd::simulated::read_lock;
 
 /// Any bytes as the record of a lock.
 pub fn check_etcd_record(input: &[u8]) {
