@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use syncguard_core::contract::Holder;
-use syncguard_core::observe::{AcquisitionEnd, AcquisitionObserved, HoldObserved, Observation};
+use syncguard_core::observe::{AcquisitionEnd, Observation, ObservedEvent};
 use syncguard_core::{ErrorCode, Key, LockId, LossReason};
 use tokio::runtime::Handle;
 use tracing::{Dispatch, Span};
@@ -70,44 +70,36 @@ impl Record {
 
     /// `None` for a beginning, and for an observation of a later version of the core.
     pub(crate) fn observed(backend: &'static str, observation: &Observation) -> Option<Self> {
-        match observation {
-            Observation::Acquisition(acquisition) => Some(Self::wait(backend, acquisition)),
-            Observation::Hold(hold) => Some(Self::hold(backend, hold)),
-            _ => None,
-        }
-    }
-
-    fn wait(backend: &'static str, observed: &AcquisitionObserved) -> Self {
-        let outcome = match observed.end {
-            AcquisitionEnd::Acquired => Outcome::Ok,
-            AcquisitionEnd::Locked => Outcome::No(Some(Reason::Locked)),
-            AcquisitionEnd::Failed(code) => Outcome::Error(code),
-            _ => Outcome::Error(ErrorCode::Aborted),
+        let of = (Some(observation.key.clone()), Some(observation.lock_id));
+        let mut record = match &observation.event {
+            ObservedEvent::Acquisition { holder, waited, queued, attempts, end, .. } => {
+                let outcome = match end {
+                    AcquisitionEnd::Acquired => Outcome::Ok,
+                    AcquisitionEnd::Locked => Outcome::No(Some(Reason::Locked)),
+                    AcquisitionEnd::Failed(code) => Outcome::Error(*code),
+                    _ => Outcome::Error(ErrorCode::Aborted),
+                };
+                let mut record = Self::new(backend, (EventKind::Wait, outcome), *waited, of);
+                let event = &mut record.event;
+                (event.attempts, event.queued) = (Some(*attempts), Some(*queued));
+                if event.error_code == Some(ErrorCode::AcquisitionTimeout) {
+                    event.reason = Some(Reason::Locked);
+                }
+                record.held_by(holder.clone())
+            }
+            ObservedEvent::Hold { holder, held, reason, .. } => {
+                let (outcome, loss) = match reason {
+                    LossReason::Released => (Outcome::Ok, None),
+                    reason => (Outcome::No(None), Some(*reason)),
+                };
+                let mut record = Self::new(backend, (EventKind::Hold, outcome), *held, of);
+                record.event.loss = loss;
+                record.held_by(Some(holder.clone()))
+            }
+            _ => return None,
         };
-        let of = (Some(observed.key.clone()), Some(observed.lock_id));
-        let mut record = Self::new(backend, (EventKind::Wait, outcome), observed.waited, of);
-        let event = &mut record.event;
-        (event.attempts, event.queued) = (Some(observed.attempts), Some(observed.queued));
-        if event.error_code == Some(ErrorCode::AcquisitionTimeout) {
-            event.reason = Some(Reason::Locked);
-        }
-        record.part_of(observed.recipe).held_by(observed.holder.clone())
-    }
-
-    fn hold(backend: &'static str, observed: &HoldObserved) -> Self {
-        let (outcome, loss) = match observed.reason {
-            LossReason::Released => (Outcome::Ok, None),
-            reason => (Outcome::No(None), Some(reason)),
-        };
-        let of = (Some(observed.key.clone()), Some(observed.lock_id));
-        let mut record = Self::new(backend, (EventKind::Hold, outcome), observed.held, of);
-        record.event.loss = loss;
-        record.part_of(observed.recipe).held_by(Some(observed.holder.clone()))
-    }
-
-    fn part_of(mut self, recipe: Option<&'static str>) -> Self {
-        self.event.recipe = recipe;
-        self
+        record.event.recipe = observation.recipe;
+        Some(record)
     }
 
     pub(crate) fn held_by(mut self, holder: Option<Holder>) -> Self {
