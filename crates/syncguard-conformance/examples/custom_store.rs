@@ -98,7 +98,7 @@ impl LockBackend for Shelf {
             LookupBy::Key(key) => lock.key == *key,
             LookupBy::LockId(lock_id) => lock.lock_id == *lock_id,
         });
-        Ok(found.map(|lock| lock.clone()))
+        Ok(found.cloned())
     }
 
     fn capabilities(&self) -> BackendCapabilities {

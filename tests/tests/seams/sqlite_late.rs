@@ -83,6 +83,8 @@ impl RequestGate for Gate {
 
     fn deliver(&self) {
         let State { held, .. } = std::mem::take(&mut *self.state());
-        held.into_iter().for_each(|operation| operation());
+        for operation in held {
+            operation();
+        }
     }
 }

@@ -95,7 +95,7 @@ impl<F: FenceToken> Tick<F> {
         // At most 999.
         let attempt = u16::try_from(attempt).unwrap_or(MOST_ATTEMPTS) + 1;
         let (is_given_up, released) = (Arc::default(), Arc::default());
-        Self { held, scheduled_at, attempt, late_by, is_given_up, released }
+        Self { scheduled_at, attempt, late_by, held, is_given_up, released }
     }
 
     /// The lock of this attempt, to pass on.
