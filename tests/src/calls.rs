@@ -6,6 +6,7 @@ use syncguard::contract::{
     AcquireRequest, ExtendRequest, IsLockedRequest, KeyWatch, LookupRequest, ReleaseRequest,
     WatchRequest,
 };
+use syncguard::diagnostics::HealthLevel;
 use syncguard::{
     AcquisitionOptions, Backoff, Jitter, Key, LockBackend, LockConfig, LockError, LockId,
 };
@@ -27,6 +28,12 @@ pub async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
         assert!(started.elapsed() < SOON, "{what}: not in time");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
+}
+
+/// The subjects of the findings of a health check that are not green.
+pub async fn risks<B: LockBackend>(backend: &B) -> Vec<&'static str> {
+    let findings = backend.health().await.findings.into_iter();
+    findings.filter(|finding| finding.level > HealthLevel::Green).map(|it| it.about).collect()
 }
 
 /// A watch of a key, if the backend has signals now.

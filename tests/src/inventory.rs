@@ -22,7 +22,7 @@ pub async fn locks<B: LockBackend>(
     request: ListRequest,
 ) -> Result<(Vec<String>, usize), LockError> {
     let listed = inventory(backend);
-    let key = |lock: LockInfo<B::Fence>| lock.expose().key.expose().to_owned();
+    let key = |lock: LockInfo<B::Fence>| lock.key.expose().to_owned();
     all(request, async |request| listed.list_locks(request).await, key).await
 }
 

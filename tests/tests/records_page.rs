@@ -146,7 +146,7 @@ fn the_numbers_are_those_of_the_code() -> Result<()> {
 
 /// The names of lock, index entry and counter in the example of a store, by the page's table of names.
 fn expected_names(prefix: &str) -> Result<BTreeSet<String>> {
-    let (vectors, limits) = (vectors()?, StorageLimits::new(1000, 26));
+    let (vectors, limits) = (vectors()?, StorageLimits { limit: 1000, reserve: 26 });
     let lock = make_storage_key(prefix, &Key::new(text(&vectors, "key")?)?, limits)?;
     let index = Key::new(format!("id:{}", text(&vectors, "lockId")?))?;
     let names =

@@ -10,7 +10,7 @@ use crate::time::{human, since, until};
 /// The label of the holder. A lock without one, such as that of another library's client, shows the
 /// first 12 digits of the hash of its lock id, which tell holders apart.
 pub(crate) fn name(info: &LockInfo) -> String {
-    label(info).unwrap_or_else(|| format!("{:.12}", info.lock_id_hash().to_string()))
+    label(info).unwrap_or_else(|| format!("{:.12}", info.lock_id.hash_id().to_string()))
 }
 
 /// The label of the holder, if the lock has one.

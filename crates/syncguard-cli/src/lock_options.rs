@@ -66,7 +66,8 @@ impl HolderOptions {
     pub(crate) fn given(&self) -> Result<Vec<(&'static str, String)>, Failure> {
         let label = given(self.holder.as_ref(), "SYNCGUARD_HOLDER")?;
         let note = given(self.note.as_ref(), "SYNCGUARD_NOTE")?;
-        Holder::from_options(label.as_deref(), note.as_deref())?;
+        Holder::new(label.as_deref().unwrap_or_default())?
+            .with_note(note.as_deref().unwrap_or_default())?;
         let given = [("holder", label), ("note", note)].into_iter();
         Ok(given.filter_map(|(name, text)| Some((name, text?))).collect())
     }

@@ -48,14 +48,14 @@ pub(crate) fn wait_until_written(longest: Duration) {
 }
 
 /// Keeps messages back until it is dropped: another writer has the terminal.
-pub(crate) struct Held {
+pub(crate) struct KeptBack {
     _go_on: Option<SyncSender<()>>,
 }
 
 /// Keeps messages back, as many as may wait.
-pub(crate) fn hold() -> Held {
+pub(crate) fn hold() -> KeptBack {
     let queue = QUEUE.get_or_init(|| Queue::to(io::stderr()).ok());
-    Held { _go_on: queue.as_ref().and_then(Queue::hold) }
+    KeptBack { _go_on: queue.as_ref().and_then(Queue::hold) }
 }
 
 /// Messages on their way to a thread that writes them.

@@ -21,7 +21,7 @@ use syncguard_core::{
 };
 
 /// The fence counters, which are never removed, and the locks.
-type Store = (HashMap<Key, Fence>, Vec<LockInfoDebug>);
+type Store = (HashMap<Key, Fence>, Vec<LockInfo>);
 
 #[derive(Clone, Default)]
 struct Shelf(Arc<Mutex<Store>>, ClientState);
@@ -35,7 +35,7 @@ impl Shelf {
         cancel::check(token)?;
         let now = Timestamp::from_system_time(std::time::SystemTime::now())?;
         let mut shelf = self.0.lock().unwrap();
-        shelf.1.retain(|lock| is_live(lock.info.expires_at, now));
+        shelf.1.retain(|lock| is_live(lock.expires_at, now));
         Ok((shelf, now))
     }
 }
@@ -47,17 +47,17 @@ impl LockBackend for Shelf {
         let (mut shelf, now) = self.live(request.cancellation.as_ref())?;
         let held = shelf.1.iter().find(|lock| lock.key == request.key);
         if let Some(lock) = held.filter(|lock| lock.lock_id != request.lock_id) {
-            return Ok(AcquireResult::Busy(Contention::until(lock.info.expires_at, now)));
+            return Ok(AcquireResult::Busy(Contention::until(lock.expires_at, now)));
         }
         let info = match held {
-            Some(same) => same.info.clone(),
+            Some(same) => same.clone(),
             None => {
                 let fence = shelf.0.get(&request.key).copied().unwrap_or(Fence::ZERO).next()?;
                 let expires_at = now.plus(request.ttl)?;
                 fence.warn_near_limit("shelf", &request.key);
                 shelf.0.insert(request.key.clone(), fence);
                 let info = LockInfo::new(request.key, request.lock_id, now, expires_at, fence);
-                shelf.1.push(info.clone().expose());
+                shelf.1.push(info.clone());
                 info
             }
         };
@@ -75,7 +75,7 @@ impl LockBackend for Shelf {
         let mut expires_at = now.plus(request.ttl)?;
         let held = shelf.1.iter_mut().find(|lock| lock.lock_id == request.lock_id);
         let Some(lock) = held else { return Ok(ExtendResult::NotHeld(NotHeld::NotFound)) };
-        let stored = lock.info.expires_at;
+        let stored = lock.expires_at;
         if request.expected_expiry.is_some_and(|expected| expected != stored) {
             return Ok(ExtendResult::Mismatch { expires_at: stored });
         }
@@ -83,7 +83,7 @@ impl LockBackend for Shelf {
             // Every extend changes the expiry.
             expires_at = expires_at.plus(Ttl::MIN)?;
         }
-        lock.info.expires_at = expires_at;
+        lock.expires_at = expires_at;
         Ok(ExtendResult::Extended { expires_at })
     }
 
@@ -98,7 +98,7 @@ impl LockBackend for Shelf {
             LookupBy::Key(key) => lock.key == *key,
             LookupBy::LockId(lock_id) => lock.lock_id == *lock_id,
         });
-        Ok(found.map(|lock| lock.info.clone()))
+        Ok(found.cloned())
     }
 
     fn capabilities(&self) -> BackendCapabilities {

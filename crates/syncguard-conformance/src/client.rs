@@ -76,8 +76,8 @@ impl Client {
 
     pub(crate) fn seen(&self, info: &LockInfo) -> Seen {
         Seen {
-            key: info.key_hash(),
-            lock_id: info.lock_id_hash(),
+            key: info.key.hash_id(),
+            lock_id: info.lock_id.hash_id(),
             acquired_at: info.acquired_at,
             expires_at: info.expires_at,
             fence: self.fence(info.fence),

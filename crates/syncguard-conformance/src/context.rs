@@ -31,7 +31,7 @@ pub(crate) const CLOCK_SLACK: Duration = Duration::from_millis(100);
 pub(crate) const ATTEMPTS: usize = 30;
 
 /// A held lock.
-pub(crate) struct Held {
+pub(crate) struct HeldLock {
     /// Its holder.
     pub(crate) client: Client,
     /// Another connection.
@@ -84,12 +84,12 @@ impl<'h> Context<'h> {
     }
 
     /// A fresh key, held for [`LONG`], and a second connection.
-    pub(crate) async fn held(&self) -> Checked<Held> {
+    pub(crate) async fn held(&self) -> Checked<HeldLock> {
         let (client, other) = self.pair().await;
         let key = fresh_key()?;
         let lock = client.take(&key, LONG).await?;
         let before = client.live(&key, lock.lock_id).await?;
-        Ok(Held { client, other, key, lock, before })
+        Ok(HeldLock { client, other, key, lock, before })
     }
 
     /// A fresh key whose lock has this TTL and has come into its tolerance, with the time since it was asked for.

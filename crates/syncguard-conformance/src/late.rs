@@ -23,11 +23,11 @@ use syncguard_core::LockBackend;
 /// #[derive(Default)]
 /// struct State {
 ///     hold_next: bool,
-///     held: Vec<Held>,
+///     held: Vec<KeptBack>,
 /// }
 ///
 /// /// A request: the sender that waits for its answer, and the work to do.
-/// struct Held {
+/// struct KeptBack {
 ///     sender: Option<tokio::sync::oneshot::Sender<()>>,
 ///     carry_out: Box<dyn FnOnce() + Send>,
 /// }

@@ -110,5 +110,5 @@ fn fits(length: usize, most: usize) -> Checked<()> {
 }
 
 pub(crate) fn texts(locks: Vec<LockInfo>) -> Vec<String> {
-    locks.into_iter().map(|info| info.expose().key.expose().to_owned()).collect()
+    locks.into_iter().map(|info| info.key.expose().to_owned()).collect()
 }

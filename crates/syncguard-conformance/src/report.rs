@@ -18,12 +18,20 @@ pub enum Verdict {
 
 /// A broken rule, with the observation and its place.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Failure {
-    case: String,
+    /// The name of the case.
+    pub case: String,
+    /// The observation of the case.
+    pub message: String,
+    /// True if the case could not check its rule in time: it was not done after 3 minutes, or its steps came too late to
+    /// prove anything. A backend that hangs is too slow as well, so this is a failure, but the only kind that a busy machine
+    /// can cause.
+    ///
+    /// A broken rule about time is not too slow, such as a lock that was given up and is still held after a minute.
+    pub is_too_slow: bool,
     clause: &'static str,
-    message: String,
     place: Option<&'static Location<'static>>,
-    is_too_slow: bool,
 }
 
 impl Failure {
@@ -44,29 +52,6 @@ impl Failure {
 
     pub(crate) fn seen_at(self, place: &'static Location<'static>) -> Self {
         Self { place: Some(place), ..self }
-    }
-
-    /// The name of the case.
-    #[must_use]
-    pub fn case(&self) -> &str {
-        &self.case
-    }
-
-    /// The observation of the case.
-    #[must_use]
-    pub fn message(&self) -> &str {
-        &self.message
-    }
-
-    /// Returns true if the case could not check its rule in time: it was not done after 3 minutes, or its steps came
-    /// too late to prove anything. A backend that hangs is too slow as well, so this is a failure, but the only kind
-    /// that a busy machine can cause.
-    ///
-    /// A broken rule about time is not too slow, such as a lock that was given up and is still held after a
-    /// minute.
-    #[must_use]
-    pub fn is_too_slow(&self) -> bool {
-        self.is_too_slow
     }
 }
 
@@ -98,9 +83,12 @@ impl std::error::Error for Failure {}
 /// start with: many rules build on a few, and a backend that breaks one of these fails other cases too.
 #[derive(Clone, Debug)]
 #[must_use = "a report may hold failures"]
+#[non_exhaustive]
 pub struct Report {
-    results: Vec<(&'static Case, Result<Verdict, Failure>)>,
-    repeated: Vec<Failure>,
+    /// Every case that ran with its result, in the order of [`cases`](crate::cases).
+    pub results: Vec<(&'static Case, Result<Verdict, Failure>)>,
+    /// The cases that were too slow at first and ran once more, alone, with their first failure.
+    pub repeated: Vec<Failure>,
     elapsed: Duration,
 }
 
@@ -123,18 +111,8 @@ impl Report {
     /// that were [too slow](Failure::is_too_slow) come last.
     pub fn failures(&self) -> impl Iterator<Item = &Failure> {
         let failed = || self.results.iter().filter_map(|(_, result)| result.as_ref().err());
-        let broken = failed().filter(|failure| !failure.is_too_slow());
-        broken.chain(failed().filter(|failure| failure.is_too_slow()))
-    }
-
-    /// The cases that were too slow at first and ran once more, alone, with their first failure.
-    pub fn repeated(&self) -> impl Iterator<Item = &Failure> {
-        self.repeated.iter()
-    }
-
-    /// Every case that ran with its result, in the order of [`cases`](crate::cases).
-    pub fn results(&self) -> impl Iterator<Item = (&'static Case, &Result<Verdict, Failure>)> {
-        self.results.iter().map(|(case, result)| (*case, result))
+        let broken = failed().filter(|failure| !failure.is_too_slow);
+        broken.chain(failed().filter(|failure| failure.is_too_slow))
     }
 }
 
@@ -148,10 +126,10 @@ impl fmt::Display for Report {
         for failure in self.failures() {
             writeln!(f, "{failure}")?;
         }
-        for failure in self.repeated() {
+        for failure in &self.repeated {
             writeln!(f, "ran once more, alone, as it was too slow: {failure}")?;
         }
-        for (case, result) in self.results() {
+        for (case, result) in &self.results {
             if let Ok(Verdict::NotApplicable(why)) = result {
                 writeln!(f, "{}: does not apply: {why}", case.name)?;
             }

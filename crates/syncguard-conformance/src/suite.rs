@@ -80,7 +80,7 @@ impl Suite {
         let mut repeated = Vec::new();
         for (_, case, result) in &mut results {
             if let Err(failure) = result
-                && failure.is_too_slow()
+                && failure.is_too_slow
             {
                 say(&format!("runs once more, alone, as it was too slow: {failure}"));
                 let first = std::mem::replace(result, run(case.name, &*harness).await);

@@ -23,10 +23,8 @@ pub(crate) fn with_fences<B: LockBackend>(backend: B) -> DynBackend {
 struct Unfenced<F: FenceToken>(DynBackend<F>);
 
 fn info<F: FenceToken>(info: LockInfo<F>) -> LockInfo {
-    let (acquired_at, expires_at) = (info.acquired_at, info.expires_at);
-    let holder = info.holder.clone();
-    let raw = info.expose();
-    LockInfo::new(raw.key, raw.lock_id, acquired_at, expires_at, Fence::ZERO).with_holder(holder)
+    let LockInfo { key, lock_id, acquired_at, expires_at, holder, .. } = info;
+    LockInfo::new(key, lock_id, acquired_at, expires_at, Fence::ZERO).with_holder(holder)
 }
 
 #[deny(clippy::missing_trait_methods)]

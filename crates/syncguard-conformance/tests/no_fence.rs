@@ -15,7 +15,7 @@ conformance_tests!(erased, Erased(Unfenced::default()));
 async fn only_the_cases_about_fences_do_not_apply() {
     let report = Suite::new().run(Unfenced::default()).await;
     assert!(report.is_success(), "{report}");
-    for (case, result) in report.results() {
+    for (case, result) in &report.results {
         // The memory backend cannot hold a corrupt record, and its requests cannot be late. Its inventory is left out
         // as well, because it is full of fences.
         let about_fences = matches!(case.group, Group::Fencing | Group::Windows);
@@ -59,9 +59,8 @@ impl LockBackend for Unfenced {
 
     async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo<NoFence>>, LockError> {
         Ok(self.0.lookup(request).await?.map(|info| {
-            let (acquired_at, expires_at) = (info.acquired_at, info.expires_at);
-            let raw = info.expose();
-            LockInfo::new(raw.key, raw.lock_id, acquired_at, expires_at, NoFence)
+            let LockInfo { key, lock_id, acquired_at, expires_at, .. } = info;
+            LockInfo::new(key, lock_id, acquired_at, expires_at, NoFence)
         }))
     }
 

@@ -9,11 +9,11 @@ pub use crate::contract::clock_drift::ClockDrift;
 pub use crate::contract::health::{Health, HealthFinding, HealthLevel};
 
 use crate::backend::LockBackend;
-use crate::contract::info::{LockInfo, LockInfoDebug};
+use crate::contract::info::LockInfo;
 use crate::contract::request::LookupRequest;
 use crate::value::{IntoKey, LockError, LockId};
 
-/// The live lock of a key, with key and lock id as hashes. TypeScript: `getByKey`.
+/// The live lock of a key. TypeScript: `getByKey`, `getByKeyRaw`.
 ///
 /// # Errors
 ///
@@ -29,7 +29,7 @@ pub async fn get_by_key<B: LockBackend>(
     backend.lookup(LookupRequest::by_key(key)?).await
 }
 
-/// The live lock with this id, with key and lock id as hashes. TypeScript: `getById`.
+/// The live lock with this id. TypeScript: `getById`, `getByIdRaw`.
 ///
 /// # Errors
 ///
@@ -43,38 +43,6 @@ pub async fn get_by_id<B: LockBackend>(
     lock_id: LockId,
 ) -> Result<Option<LockInfo<B::Fence>>, LockError> {
     backend.lookup(LookupRequest::by_lock_id(lock_id)).await
-}
-
-/// [`get_by_key`], with the raw key and lock id: for debugging. TypeScript: `getByKeyRaw`.
-///
-/// # Errors
-///
-/// As [`get_by_key`].
-///
-/// # Cancel safety
-///
-/// Safe: it only reads.
-pub async fn get_by_key_raw<B: LockBackend>(
-    backend: &B,
-    key: impl IntoKey,
-) -> Result<Option<LockInfoDebug<B::Fence>>, LockError> {
-    Ok(get_by_key(backend, key).await?.map(LockInfo::expose))
-}
-
-/// [`get_by_id`], with the raw key and lock id: for debugging. TypeScript: `getByIdRaw`.
-///
-/// # Errors
-///
-/// As [`get_by_id`].
-///
-/// # Cancel safety
-///
-/// Safe: it only reads.
-pub async fn get_by_id_raw<B: LockBackend>(
-    backend: &B,
-    lock_id: LockId,
-) -> Result<Option<LockInfoDebug<B::Fence>>, LockError> {
-    Ok(get_by_id(backend, lock_id).await?.map(LockInfo::expose))
 }
 
 /// True if the lock with this id is live. TypeScript: `owns`.

@@ -50,7 +50,6 @@ mod value;
 /// The state that all clones of a backend share: the queues of waiters, the releases that no caller waits for, and what
 /// hears of those that fail.
 pub mod shared {
-    pub use crate::client::clean_up::CleanUp;
     pub use crate::client::{ClientState, ReleaseErrorContext, ReleaseErrorHandler, ReleaseSource};
 }
 

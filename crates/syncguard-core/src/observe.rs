@@ -14,18 +14,18 @@ use crate::value::{ErrorCode, Holder, Key, LockId};
 ///
 /// A backend sees single operations. Only this crate knows that ten of them were one
 /// [`acquire`](crate::acquire()), and when a guard's lock ended, and it tells the observer. Without an observer
-/// it computes none of this: it reads no clock and allocates nothing.
+/// it computes none of this: it reads no clock and allocates nothing. The default is no observer.
 ///
 /// The observer is called in the midst of locking: it must be quick and must not block. A panic in it goes
 /// no further.
 ///
 /// ```
 /// use syncguard_core::shared::ClientState;
-/// use syncguard_core::observe::{LockObserver, Observation};
+/// use syncguard_core::observe::{LockObserver, ObservedEvent};
 ///
 /// let observer = LockObserver::new(|observation| {
-///     if let Observation::Hold(hold) = observation {
-///         println!("{:?} was held for {:?}", hold.key, hold.held);
+///     if let ObservedEvent::Hold { held, .. } = observation.event {
+///         println!("{:?} was held for {held:?}", observation.key);
 ///     }
 /// });
 /// let defaults = ClientState::default().with_observer(observer);
@@ -41,53 +41,58 @@ type Observe = dyn Fn(&Observation) + Send + Sync;
 /// An event that a [`LockObserver`] gets.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Observation {
-    /// A call began to try for a lock. An [`Acquisition`](Self::Acquisition) follows.
-    AcquisitionBegan(Began),
-    /// A guard was made. A [`Hold`](Self::Hold) follows, unless the guard is forgotten.
-    HoldBegan(Began),
-    /// A call stopped trying for a lock, with or without success.
-    Acquisition(AcquisitionObserved),
-    /// The hold of a guard is over.
-    Hold(HoldObserved),
-}
-
-/// The beginning of a call that wants a lock, or of a hold.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Began {
+pub struct Observation {
     /// The key that is to be locked, or is locked.
     pub key: Key,
-    /// The lock id of the first attempt, or of the lock.
+    /// The id of the lock; of a call that wants one, that of its first attempt when it begins, and of its last one when it
+    /// ends. All attempts have the same id, unless a lock was granted too late to be of use.
     pub lock_id: LockId,
     /// The recipe that the lock is part of: see [`as_recipe`](crate::authoring::recipes::as_recipe).
     pub recipe: Option<&'static str>,
+    /// The event.
+    pub event: ObservedEvent,
 }
 
-/// The end of one call of [`acquire`](crate::acquire()), [`try_acquire`](crate::try_acquire()) or
-/// [`lock`](crate::lock()). A call refused for its arguments, or cancelled before it began, is not observed.
+/// The kind of an [`Observation`], and what else is known of it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct AcquisitionObserved {
-    /// The key that was to be locked.
-    pub key: Key,
-    /// The lock id of the last attempt of this call. All attempts have the same id, unless a lock was granted
-    /// too late to be of use.
-    pub lock_id: LockId,
-    /// The recipe that the lock is part of: see [`as_recipe`](crate::authoring::recipes::as_recipe).
-    pub recipe: Option<&'static str>,
-    /// The holder of the lock: this caller if the lock was granted, or else the holder that the error
-    /// [names](crate::LockError::holder).
-    pub holder: Option<Holder>,
-    /// The time from the call to its end.
-    pub waited: Duration,
-    /// The part of `waited` in which other waiters of this process were before this one in the queue, so that the store
-    /// was not asked.
-    pub queued: Duration,
-    /// How many acquires the backend got.
-    pub attempts: u32,
-    /// How the call ended.
-    pub end: AcquisitionEnd,
+pub enum ObservedEvent {
+    /// A call began to try for a lock. An [`Acquisition`](Self::Acquisition) follows.
+    AcquisitionBegan,
+    /// A guard was made. A [`Hold`](Self::Hold) follows, unless the guard is forgotten.
+    HoldBegan,
+    /// The end of one call of [`acquire`](crate::acquire()), [`try_acquire`](crate::try_acquire()) or
+    /// [`lock`](crate::lock()), with or without success. A call refused for its arguments, or cancelled before it began, is
+    /// not observed.
+    #[non_exhaustive]
+    Acquisition {
+        /// The holder of the lock: this caller if the lock was granted, or else the holder that the error
+        /// [names](crate::LockError::holder).
+        holder: Option<Holder>,
+        /// The time from the call to its end.
+        waited: Duration,
+        /// The part of `waited` in which other waiters of this process were before this one in the queue, so that the store
+        /// was not asked.
+        queued: Duration,
+        /// How many acquires the backend got.
+        attempts: u32,
+        /// How the call ended.
+        end: AcquisitionEnd,
+    },
+    /// The end of the time for which a guard held its lock.
+    ///
+    /// A loss is observed when it happens if the guard is auto-extended, or if a task waits for
+    /// [`lost`](crate::Held::lost) or has a [`lost_token`](crate::Held::lost_token). For other guards a loss is
+    /// observed at the next question about the lock, and at the end of the guard at the latest.
+    #[non_exhaustive]
+    Hold {
+        /// The holder that was asked to be stored with the lock. Its label is empty if it is turned off.
+        holder: Holder,
+        /// The time from the grant of the lock until it was given back or could no longer be relied on.
+        held: Duration,
+        /// [`LossReason::Released`] if the holder gave the lock back in time; every other reason is a loss.
+        reason: LossReason,
+    },
 }
 
 /// How a call for a lock ended.
@@ -104,28 +109,6 @@ pub enum AcquisitionEnd {
     Dropped,
 }
 
-/// The end of the time for which a guard held its lock.
-///
-/// A loss is observed when it happens if the guard is auto-extended, or if a task waits for
-/// [`lost`](crate::Held::lost) or has a [`lost_token`](crate::Held::lost_token). For other guards a loss is
-/// observed at the next question about the lock, and at the end of the guard at the latest.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct HoldObserved {
-    /// The key that was locked.
-    pub key: Key,
-    /// The id of the lock.
-    pub lock_id: LockId,
-    /// The recipe that the lock is part of: see [`as_recipe`](crate::authoring::recipes::as_recipe).
-    pub recipe: Option<&'static str>,
-    /// The holder that was asked to be stored with the lock. Its label is empty if it is turned off.
-    pub holder: Holder,
-    /// The time from the grant of the lock until it was given back or could no longer be relied on.
-    pub held: Duration,
-    /// [`LossReason::Released`] if the holder gave the lock back in time; every other reason is a loss.
-    pub reason: LossReason,
-}
-
 impl LockObserver {
     /// An observer from a closure.
     pub fn new(observe: impl Fn(&Observation) + Send + Sync + 'static) -> Self {
@@ -137,12 +120,6 @@ impl LockObserver {
     pub fn with_logging(mut self) -> Self {
         self.logs = self.listener.is_some();
         self
-    }
-
-    /// No observer; the default.
-    #[must_use]
-    pub const fn none() -> Self {
-        Self { listener: None, logs: false }
     }
 
     /// True if there is no observer.

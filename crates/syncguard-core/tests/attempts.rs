@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use syncguard_core::authoring::pause::RetryPauses;
+use syncguard_core::authoring::RetryPauses;
 use syncguard_core::authoring::{Attempts, FailureSubject, Fault, Retries};
 use syncguard_core::{ErrorCode, Jitter, LockError};
 use tokio::time::Instant;

@@ -10,7 +10,7 @@ const NAMES: &[&str] = &["key_prefix", "wait_ms", "count", "strict"];
 
 fn parse(url: &str) -> Result<BackendUrl<'_>, LockError> {
     let url = BackendUrl::parse(url)?;
-    url.expect_only_with_lists(&[NAMES], &["node"])?;
+    url.expect_only(&[NAMES], &["node"])?;
     Ok(url)
 }
 

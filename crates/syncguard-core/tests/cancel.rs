@@ -155,7 +155,7 @@ async fn when_all_is_drained_no_lock_is_left() {
         *backend.on_release() = slow();
         let drained = async |how: &str| {
             let state = backend.client_state();
-            assert!(state.clean_up().waiting() > 0, "{how}: nothing is counted");
+            assert!(state.pending_releases() > 0, "{how}: nothing is counted");
             assert_eq!(state.drained(Duration::from_secs(5)).await, 0, "{how}");
             assert!(!is_locked(&backend, KEY).await, "{how}: the lock is left");
         };
@@ -214,7 +214,7 @@ fn a_drain_outside_a_runtime_answers_at_once() {
     assert_eq!(polled, Poll::Ready(1));
     // An operation without its caller ends with its runtime, and its lock is left to the clean-up.
     drop(runtime);
-    assert_eq!(state.clean_up().waiting(), 1);
+    assert_eq!(state.pending_releases(), 1);
     // A drain in another runtime gives it back.
     assert_eq!(crate::common::runtime().block_on(state.drained(ms(10_000))), 0);
     assert_eq!(backend.store.stored_locks(), 0);

@@ -375,7 +375,7 @@ fn without_a_runtime_or_timers_operations_are_errors_and_nothing_panics() {
         // The guard cannot release here. It says so, and leaves the lock to the clean-up.
         refused(guard.release().await.unwrap_err().code());
     });
-    assert_eq!(backend.client_state().clean_up().waiting(), 1);
+    assert_eq!(backend.client_state().pending_releases(), 1);
     runtime().block_on(async {
         drop(acquire(&backend, "wakes the queue").await.unwrap());
         sleep(ms(200)).await;
@@ -424,7 +424,7 @@ async fn a_release_that_meets_a_short_outage_is_tried_until_it_is_confirmed() {
             away(None);
             sleep(ms(1_100)).await;
             assert!(!is_locked(&backend, KEY).await, "{how}");
-            assert_eq!(backend.client_state().clean_up().waiting(), 0);
+            assert_eq!(backend.client_state().pending_releases(), 0);
         }
     }
     // In a long outage the clean-up tries one release at a time, and none after the lock has expired.
@@ -456,7 +456,7 @@ async fn a_burst_of_dropped_locks_does_not_flood_the_store() {
             .push(try_acquire(&backend, format!("burst:{key}")).await.unwrap().acquired().unwrap());
     }
     drop(guards);
-    let waiting = || backend.client_state().clean_up().waiting();
+    let waiting = || backend.client_state().pending_releases();
     assert_eq!(waiting(), LOCKS);
     while waiting() > 0 {
         most = backend.behaviour.releasing.load(Ordering::Relaxed).max(most);
@@ -464,7 +464,7 @@ async fn a_burst_of_dropped_locks_does_not_flood_the_store() {
     }
     assert!((2..=8).contains(&most), "{most}");
     assert_eq!(backend.store.stored_locks(), 0);
-    assert_eq!(backend.client_state().clean_up().left_to_ttl(), 0);
+    assert_eq!(backend.client_state().left_to_ttl(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -472,7 +472,7 @@ async fn a_release_that_panics_or_is_refused_is_left_to_its_ttl_and_the_others_g
     let heard = ReportedErrors::default();
     let defaults = ClientState::default().with_on_release_error(heard.handler());
     let backend = FaultyBackend::with_client_state(defaults);
-    let clean_up = backend.client_state().clean_up();
+    let clean_up = backend.client_state();
     let panics = Trouble { panics: true, ..Trouble::default() };
     let refused = Trouble { fails: Some(ErrorCode::InvalidArgument), ..Trouble::default() };
     for (trouble, left) in [(panics, 20), (refused, 40)] {
@@ -481,7 +481,7 @@ async fn a_release_that_panics_or_is_refused_is_left_to_its_ttl_and_the_others_g
             drop(acquire(&backend, format!("{left}:{key}")).await.unwrap());
         }
         sleep(ms(100)).await;
-        assert_eq!((clean_up.waiting(), clean_up.left_to_ttl()), (0, left));
+        assert_eq!((clean_up.pending_releases(), clean_up.left_to_ttl()), (0, left));
     }
     *backend.on_release() = Trouble::default();
     drop(acquire(&backend, KEY).await.unwrap());
@@ -501,7 +501,7 @@ mod long {
         for key in 0..BOUND + 10 {
             drop(try_acquire(&backend, format!("{key}")).await.unwrap().acquired());
         }
-        let clean_up = backend.client_state().clean_up();
-        assert_eq!((clean_up.waiting(), clean_up.left_to_ttl()), (BOUND, 10));
+        let clean_up = backend.client_state();
+        assert_eq!((clean_up.pending_releases(), clean_up.left_to_ttl()), (BOUND, 10));
     }
 }

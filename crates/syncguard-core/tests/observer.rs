@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::common::FaultyBackend;
-use syncguard_core::observe::{AcquisitionEnd, LockObserver, Observation};
+use syncguard_core::observe::{AcquisitionEnd, LockObserver, Observation, ObservedEvent};
 use syncguard_core::shared::ClientState;
 use syncguard_core::{LockConfig, LossReason, acquire, lock, try_acquire};
 
@@ -15,21 +15,18 @@ async fn two_joined_observers_both_get_wait_and_hold() {
     lock(&backend, "key", async |_| tokio::time::sleep(SECOND).await).await.unwrap();
     for recorder in [first, second] {
         let all = recorder.take();
-        let [
-            Observation::AcquisitionBegan(waiting),
-            Observation::HoldBegan(holding),
-            Observation::Acquisition(wait),
-            Observation::Hold(hold),
-        ] = &all[..]
-        else {
-            panic!("{all:?}")
+        let [waiting, holding, wait, hold] = &all[..] else { panic!("{all:?}") };
+        assert!(matches!(waiting.event, ObservedEvent::AcquisitionBegan));
+        assert!(matches!(holding.event, ObservedEvent::HoldBegan));
+        let ObservedEvent::Acquisition { end, attempts, .. } = wait.event else {
+            panic!("{wait:?}")
         };
-        assert_eq!((waiting.key.expose(), holding.key.expose()), ("key", "key"));
-        assert_eq!((waiting.lock_id, holding.lock_id), (wait.lock_id, hold.lock_id));
-        assert_eq!((wait.end, wait.attempts), (AcquisitionEnd::Acquired, 1));
-        assert_eq!((hold.reason, hold.held), (LossReason::Released, SECOND));
-        assert_eq!((wait.key.expose(), hold.key.expose()), ("key", "key"));
-        assert_eq!(wait.lock_id, hold.lock_id);
+        assert_eq!((end, attempts), (AcquisitionEnd::Acquired, 1));
+        let ObservedEvent::Hold { reason, held, .. } = hold.event else { panic!("{hold:?}") };
+        assert_eq!((reason, held), (LossReason::Released, SECOND));
+        for observation in &all {
+            assert_eq!((observation.key.expose(), observation.lock_id), ("key", hold.lock_id));
+        }
     }
 }
 
@@ -48,11 +45,11 @@ async fn a_panic_in_an_observer_breaks_neither_the_lock_nor_the_other_observer()
 
 #[test]
 fn an_observer_joined_with_none_still_observes() {
-    assert!(LockObserver::none().is_none());
-    assert!(LockObserver::none().and(LockObserver::none()).is_none());
+    assert!(LockObserver::default().is_none());
+    assert!(LockObserver::default().and(LockObserver::default()).is_none());
     let recorder = Recorder::default();
-    assert!(!LockObserver::none().and(recorder.observer()).is_none());
-    assert!(!recorder.observer().and(LockObserver::none()).is_none());
+    assert!(!LockObserver::default().and(recorder.observer()).is_none());
+    assert!(!recorder.observer().and(LockObserver::default()).is_none());
     assert!(ClientState::default().observer().is_none());
 }
 
@@ -69,11 +66,11 @@ async fn every_start_is_followed_by_an_end() {
     drop(guard);
     let (mut waits, mut holds) = ((0, 0), (0, 0));
     for observation in recorder.take() {
-        match observation {
-            Observation::AcquisitionBegan(_) => waits.0 += 1,
-            Observation::Acquisition(_) => waits.1 += 1,
-            Observation::HoldBegan(_) => holds.0 += 1,
-            Observation::Hold(_) => holds.1 += 1,
+        match observation.event {
+            ObservedEvent::AcquisitionBegan => waits.0 += 1,
+            ObservedEvent::Acquisition { .. } => waits.1 += 1,
+            ObservedEvent::HoldBegan => holds.0 += 1,
+            ObservedEvent::Hold { .. } => holds.1 += 1,
             other => panic!("{other:?}"),
         }
     }
@@ -88,8 +85,8 @@ async fn only_a_caller_behind_others_of_its_process_stands_in_the_queue() {
     let waits = |limit| acquire(&backend, LockConfig::new("key").with_wait_up_to(limit));
     // The first is the head, and the second never is.
     assert!(tokio::join!(waits(2 * SECOND), waits(SECOND)).1.is_err());
-    let queued = recorder.take().into_iter().filter_map(|observation| match observation {
-        Observation::Acquisition(wait) => Some(wait.queued),
+    let queued = recorder.take().into_iter().filter_map(|observation| match observation.event {
+        ObservedEvent::Acquisition { queued, .. } => Some(queued),
         _ => None,
     });
     assert_eq!(queued.collect::<Vec<_>>(), [Duration::ZERO, SECOND, Duration::ZERO]);
@@ -101,7 +98,7 @@ fn two_observers_log_if_one_does() {
     assert!(!silent().logs() && !silent().and(silent()).logs());
     assert!(silent().with_logging().and(silent()).logs());
     assert!(silent().and(silent().with_logging()).logs());
-    assert!(!LockObserver::none().with_logging().logs());
+    assert!(!LockObserver::default().with_logging().logs());
 }
 
 const SECOND: Duration = Duration::from_secs(1);

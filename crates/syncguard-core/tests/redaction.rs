@@ -59,7 +59,7 @@ fn no_debug_output_shows_a_key_or_a_lock_id() {
             LookupRequest::by_lock_id(lock_id())
         ),
         format!("{:?} {:?}", AcquireResult::Acquired(acquired), acquired),
-        format!("{info:?} {:?}", info.clone().expose()),
+        format!("{info:?}"),
         format!("{:?}", LockConfig::new(KEY)),
         format!("{:?}", ListRequest::new().with_prefix(KEY)),
         format!("{:?}", ListRequest::new().behind(KEY)),
@@ -77,8 +77,7 @@ fn no_debug_output_shows_a_key_or_a_lock_id() {
     }
     assert_eq!(error.key().unwrap().expose(), KEY);
     assert_eq!(error.lock_id().unwrap().expose(), LOCK_ID);
-    let raw = info.expose();
-    assert_eq!((raw.key.expose(), raw.lock_id.expose()), (KEY, LOCK_ID));
+    assert_eq!((info.key.expose(), info.lock_id.expose()), (KEY, LOCK_ID));
 }
 
 /// A driver's error whose `Debug` shows a secret.
@@ -161,7 +160,6 @@ fn fences_keep_their_thresholds() {
     assert_eq!(Fence::WARN.to_string(), "090000000000000");
     assert_eq!(Fence::MAX.next().unwrap_err().code(), ErrorCode::Internal);
     assert_eq!(Fence::new(Fence::MAX.get() - 1).unwrap().next().unwrap(), Fence::MAX);
-    assert!(!Fence::WARN.is_near_limit() && Fence::WARN.next().unwrap().is_near_limit());
     assert!(Fence::new(1_000_000_000_000_000).is_err());
 }
 

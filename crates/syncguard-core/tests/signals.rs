@@ -26,12 +26,12 @@ async fn a_watch_is_handed_out_once_the_store_has_confirmed() {
     assert!(!waiting.is_finished() && store.status() == SignalStatus::Unused);
     session.subscriptions.confirm("k", LockSeen::Held);
     let mut first = waiting.await.unwrap().expect("a watch");
-    assert!(first.is_locked() && store.status() == SignalStatus::Working);
+    assert!(first.is_locked && store.status() == SignalStatus::Working);
 
     let second = store.watch("k");
     session.confirms("k", false).await;
     let mut second = second.await.unwrap().expect("a watch");
-    assert!(!second.is_locked() && store.sessions.is_empty(), "one session for both");
+    assert!(!second.is_locked && store.sessions.is_empty(), "one session for both");
     session.subscriptions.signal("k");
     first.changed().await;
     second.changed().await;

@@ -49,7 +49,7 @@ fn clock(sources: usize, wall: i64) -> (StoreClock, Arc<AtomicI64>) {
 
 #[tokio::test(start_paused = true)]
 async fn a_deadline_is_never_before_the_bound_is_over() {
-    let (clock, base) = (StoreClock::new(), Instant::now());
+    let (clock, base) = (StoreClock::default(), Instant::now());
     assert_eq!(clock.deadline(SECOND), None);
     // The store's clock shows 5 000 000 at the base. It answers at any point of the round trip.
     for (there, back) in [(100, 0), (0, 100), (50, 50), (3, 1), (400, 600), (0, 0)] {
@@ -168,7 +168,7 @@ async fn a_strict_backend_refuses_what_it_does_not_know() {
 
 #[tokio::test(start_paused = true)]
 async fn it_says_when_a_deadline_has_passed() {
-    let clock = StoreClock::new();
+    let clock = StoreClock::default();
     assert_eq!(clock.passes_in(at(7)), Duration::ZERO);
     clock.learn(Instant::now(), at(1_000_000));
     let deadline = clock.deadline(SECOND).unwrap();
@@ -180,7 +180,7 @@ async fn it_says_when_a_deadline_has_passed() {
 
 #[tokio::test(start_paused = true)]
 async fn no_bound_is_too_long() {
-    let clock = StoreClock::new();
+    let clock = StoreClock::default();
     clock.learn(Instant::now(), at(LAST));
     assert!(clock.deadline(Duration::MAX).unwrap().as_millis() > LAST / 10);
     assert!(clock.passes_in(at(LAST)) > SECOND);

@@ -33,7 +33,8 @@ fn both_hashes() {
 fn storage_and_fence_keys() {
     let mut checked = 0;
     for vector in vectors("makeStorageKey") {
-        let limits = StorageLimits::new(number(&vector, "limit"), number(&vector, "reserve"));
+        let limits =
+            StorageLimits { limit: number(&vector, "limit"), reserve: number(&vector, "reserve") };
         let prefix = text(&vector, "prefix");
         let key = text(&vector, "key");
         if key.len() > Key::MAX_LENGTH_BYTES {
@@ -71,8 +72,8 @@ fn fences() {
 fn limits_without_room_are_refused() {
     let key = Key::new("key").unwrap();
     for (limit, reserve) in [(0, 0), (2, 0), (1000, usize::MAX), (usize::MAX, usize::MAX)] {
-        assert!(make_storage_key("", &key, StorageLimits::new(limit, reserve)).is_err());
+        assert!(make_storage_key("", &key, StorageLimits { limit, reserve }).is_err());
     }
-    let whole = StorageLimits::new(usize::MAX, 0);
+    let whole = StorageLimits { limit: usize::MAX, reserve: 0 };
     assert_eq!(make_storage_key("p", &key, whole).unwrap().expose(), "p:key");
 }

@@ -414,7 +414,7 @@ async fn pauses_grow_up_to_a_limit() {
 /// Contenders that have waited for long do not come back at the same time either.
 #[tokio::test(start_paused = true)]
 async fn the_longest_pauses_differ() {
-    let store = NeverGrants::new(Contention::unknown());
+    let store = NeverGrants::new(Contention::default());
     let options = AcquisitionOptions::new().with_timeout(LONG).with_max_retries(24);
     let mut times = Vec::new();
     for _ in 0..3 {
@@ -528,7 +528,7 @@ impl NeverGrants {
 
     fn with_signals() -> (Self, Arc<Mutex<Vec<KeySignal>>>) {
         let signals = Arc::default();
-        let this = Self::new(Contention::unknown());
+        let this = Self::new(Contention::default());
         (Self { signals: Some(Arc::clone(&signals)), ..this }, signals)
     }
 
@@ -580,7 +580,7 @@ async fn a_flood_of_signals_makes_no_flood_of_requests() {
     let store = NeverGrants {
         signals: Some(Arc::clone(&signals)),
         ends_at: Some(Instant::now() + LONG),
-        ..NeverGrants::new(Contention::unknown())
+        ..NeverGrants::new(Contention::default())
     };
     let waiting = trying(&store, patient().with_acquisition(hardly_polling()));
     settle().await;
@@ -665,7 +665,7 @@ async fn a_pause_before_the_first_attempt_is_no_retry() {
 
 #[tokio::test(start_paused = true)]
 async fn the_longest_retry_delay_is_allowed() {
-    let store = NeverGrants::new(Contention::unknown().with_polled(true));
+    let store = NeverGrants::new(Contention::default().with_polled(true));
     let options = AcquisitionOptions::new().with_timeout(ms(100)).with_retry_delay(Duration::MAX);
     let waiting = acquire(&store, LockConfig::new(KEY).with_acquisition(options)).await;
     assert_eq!(waiting.unwrap_err().code(), ErrorCode::AcquisitionTimeout);

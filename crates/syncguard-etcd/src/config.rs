@@ -44,15 +44,6 @@ impl EtcdOptions {
     /// The default key prefix.
     pub const DEFAULT_KEY_PREFIX: &'static str = "syncguard";
 
-    /// The default request timeout.
-    const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-
-    /// The default operation timeout.
-    const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(5);
-
-    /// The default connect timeout.
-    const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-
     /// Returns the default options.
     pub fn new() -> Self {
         Self {
@@ -61,9 +52,9 @@ impl EtcdOptions {
             user: None,
             key_prefix: Self::DEFAULT_KEY_PREFIX.to_owned(),
             common: ConditionalOptions::new(
-                Self::DEFAULT_REQUEST_TIMEOUT,
-                Self::DEFAULT_OPERATION_TIMEOUT,
-                Self::DEFAULT_CONNECT_TIMEOUT,
+                Duration::from_secs(2),
+                Duration::from_secs(5),
+                Duration::from_secs(2),
             ),
             credentials: None,
             #[cfg(feature = "tls")]

@@ -102,9 +102,6 @@ mod clock_probe;
 mod config;
 mod connect;
 mod error;
-#[cfg(feature = "test-util")]
-#[doc(hidden)]
-pub mod fuzzing;
 mod health;
 mod layout;
 mod members;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use syncguard_core::authoring::pause::random_part;
+use syncguard_core::Jitter;
 use syncguard_core::authoring::{Connection, FailureSubject, Fault, Finding, LookLimit, SentAt};
 use syncguard_core::{ErrorCode, LockError};
 use tokio::time::Instant;
@@ -51,14 +51,14 @@ impl Members {
     /// The first member is drawn, so that the clients of a cluster spread over its members.
     pub(crate) fn new(cluster: Arc<dyn Cluster>) -> Result<Self, LockError> {
         let count = cluster.members();
-        let drawn = random_part(Duration::from_nanos(count as u64 * 1000)).as_nanos() / 1000;
+        let drawn = Jitter::Full.of(Duration::from_nanos(count as u64 * 1000)).as_nanos() / 1000;
         let index = usize::try_from(drawn).unwrap_or_default() % count;
         Ok(Self {
             current: Connection::new(Member::new(cluster.connect(index)?, index)),
             cluster,
             aside: Mutex::new(vec![None; count]),
-            looks: LookLimit::new(),
-            explained: LookLimit::new(),
+            looks: LookLimit::default(),
+            explained: LookLimit::default(),
             clusters: Mutex::new((vec![None; count], None)),
         })
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use syncguard_core::authoring::conditional::{Held, Record};
+use syncguard_core::authoring::conditional::{Record, StoredLock};
 use syncguard_core::authoring::{corrupt_record, hash_key};
 use syncguard_core::contract::Holder;
 use syncguard_core::{Fence, Key, LockError, LockId, Timestamp};
@@ -69,7 +69,11 @@ pub(crate) fn value(record: &Record) -> Result<Vec<u8>, LockError> {
 /// # Errors
 ///
 /// `Internal` if the record is not the lock of the key in its name. Only the hash of the name gets into the error.
-pub(crate) fn lock(name: &str, text: &str, stored: KeyValue) -> Result<Held<Version>, LockError> {
+pub(crate) fn lock(
+    name: &str,
+    text: &str,
+    stored: KeyValue,
+) -> Result<StoredLock<Version>, LockError> {
     let corrupt = |problem| corrupt_record(name, problem);
     let lock: Stored<'_> = serde_json::from_slice(&stored.value)
         .map_err(|_| corrupt("it is not the JSON of a lock"))?;
@@ -89,7 +93,7 @@ pub(crate) fn lock(name: &str, text: &str, stored: KeyValue) -> Result<Held<Vers
         // Only this library writes to these keys.
         is_polled: false,
     };
-    Ok(Held { record, version: Version::of(stored) })
+    Ok(StoredLock { record, version: Version::of(stored) })
 }
 
 /// Reads a counter.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use syncguard_core::authoring::RetryPauses;
 use syncguard_core::authoring::conditional::{
-    Change, ConditionalStore, Counter, Found, Held, LockChange, Parts, Record, Seen, Written,
+    Change, ConditionalStore, Counter, Found, LockChange, Parts, Record, Seen, StoredLock, Written,
 };
-use syncguard_core::authoring::pause::RetryPauses;
 use syncguard_core::authoring::signals::SignalHub;
 use syncguard_core::authoring::{Attempt, Fault, Retries, StoreClock, StoreTime, corrupt_record};
 use syncguard_core::contract::KeyWatch;
@@ -116,7 +116,7 @@ impl Etcd {
         let is_id_in_use = match parts {
             Parts::Acquire { lock_id, .. } => {
                 // The lock of the same request, which has expired, is no reason to refuse its lock id.
-                let is_ours = |lock: &Held<_>| lock.record.lock_id == lock_id;
+                let is_ours = |lock: &StoredLock<_>| lock.record.lock_id == lock_id;
                 next(true)?.is_some()
                     && !lock.as_ref().is_ok_and(|it| it.as_ref().is_some_and(is_ours))
             }
@@ -130,7 +130,7 @@ impl Etcd {
         Ok(Seen { lock, counter: counter.transpose(), is_id_in_use })
     }
 
-    fn lock(&self, key: &Key, stored: KeyValue) -> Result<Held<Version>, LockError> {
+    fn lock(&self, key: &Key, stored: KeyValue) -> Result<StoredLock<Version>, LockError> {
         record::lock(&self.layout.lock(key.expose()), key.expose(), stored)
     }
 

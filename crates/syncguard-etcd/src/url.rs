@@ -27,7 +27,7 @@ const PORT: u16 = 2379;
 /// Reads a URL; its options win over these.
 pub(crate) fn parse(url: &str, options: EtcdOptions) -> Result<EtcdOptions, LockError> {
     let url = BackendUrl::parse(url)?;
-    url.expect_only(&[OPTIONS])?;
+    url.expect_only(&[OPTIONS], &[])?;
     let options = place(url.base(), options).ok_or_else(|| {
         LockError::invalid_argument(
             "the URL cannot be read; it looks like etcd://user:password@host1:2379,host2/prefix, with etcds for \

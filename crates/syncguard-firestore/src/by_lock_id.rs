@@ -1,6 +1,6 @@
 //! Several locks with one id.
 
-use syncguard_core::authoring::conditional::{Found, Held};
+use syncguard_core::authoring::conditional::{Found, StoredLock};
 use syncguard_core::{LockError, LockId, NotHeld, Timestamp};
 
 use crate::document::Version;
@@ -11,7 +11,7 @@ use crate::document::Version;
 ///
 /// `Internal` if two of them are live. It is then unclear which lock the caller means, so neither is touched.
 pub(crate) fn choose(
-    mut locks: Vec<Held<Version>>,
+    mut locks: Vec<StoredLock<Version>>,
     lock_id: LockId,
     now: Timestamp,
 ) -> Result<Found<Version>, LockError> {
@@ -49,7 +49,7 @@ mod tests {
 
     use super::*;
 
-    fn lock(lock_id: LockId, expires_at: u64) -> Held<Version> {
+    fn lock(lock_id: LockId, expires_at: u64) -> StoredLock<Version> {
         let time = |millis| Timestamp::from_millis(millis).unwrap();
         let record = Record {
             key: Key::new("secret-key").unwrap(),
@@ -60,7 +60,7 @@ mod tests {
             holder: None,
             is_polled: false,
         };
-        Held { record, version: prost_types::Timestamp::default().into() }
+        StoredLock { record, version: prost_types::Timestamp::default().into() }
     }
 
     #[test]

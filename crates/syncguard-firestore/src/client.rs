@@ -39,7 +39,7 @@ impl Client {
         clock: StoreClock,
         database: &str,
     ) -> Self {
-        let (connection, looks) = (Connection::new(service), LookLimit::new());
+        let (connection, looks) = (Connection::new(service), LookLimit::default());
         Self { connection, maker, looks, clock, database: database.to_owned() }
     }
 

@@ -47,24 +47,6 @@ pub struct FirestoreOptions {
 pub(crate) type NameServer = dyn Fn(&str) -> Vec<IpAddr> + Send + Sync;
 
 impl FirestoreOptions {
-    /// The default database.
-    pub(crate) const DEFAULT_DATABASE: &'static str = DEFAULT_DATABASE;
-
-    /// The default collection of the locks, as in the TypeScript library.
-    const DEFAULT_COLLECTION: &'static str = "locks";
-
-    /// The default collection of the fence counters, as in the TypeScript library.
-    const DEFAULT_FENCE_COLLECTION: &'static str = "fence_counters";
-
-    /// The default request timeout.
-    const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-
-    /// The default operation timeout.
-    const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(10);
-
-    /// The default connect timeout.
-    const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
     /// The default number of retries after conflicts.
     pub(crate) const DEFAULT_CONFLICT_RETRIES: u32 = 24;
 
@@ -72,13 +54,13 @@ impl FirestoreOptions {
     pub fn new() -> Self {
         Self {
             project: None,
-            database: Self::DEFAULT_DATABASE.to_owned(),
-            collection: Self::DEFAULT_COLLECTION.to_owned(),
-            fence_collection: Self::DEFAULT_FENCE_COLLECTION.to_owned(),
+            database: DEFAULT_DATABASE.to_owned(),
+            collection: "locks".to_owned(),
+            fence_collection: "fence_counters".to_owned(),
             common: ConditionalOptions::new(
-                Self::DEFAULT_REQUEST_TIMEOUT,
-                Self::DEFAULT_OPERATION_TIMEOUT,
-                Self::DEFAULT_CONNECT_TIMEOUT,
+                Duration::from_secs(5),
+                Duration::from_secs(10),
+                Duration::from_secs(5),
             ),
             conflict_retries: Self::DEFAULT_CONFLICT_RETRIES,
             clocks: 1,

@@ -7,7 +7,7 @@ use gcloud_sdk::google::firestore::v1::value::ValueType;
 use gcloud_sdk::google::firestore::v1::write::Operation;
 use gcloud_sdk::google::firestore::v1::{Document, DocumentMask, Precondition, Value, Write};
 use gcloud_sdk::prost_types;
-use syncguard_core::authoring::conditional::{Counter, Held, Record};
+use syncguard_core::authoring::conditional::{Counter, Record, StoredLock};
 use syncguard_core::authoring::{corrupt_record, hash_key};
 use syncguard_core::contract::Holder;
 use syncguard_core::{Fence, Key, LockError, LockId, Timestamp};
@@ -41,7 +41,7 @@ impl From<prost_types::Timestamp> for Version {
 /// # Errors
 ///
 /// `Internal` if the document is not a valid lock.
-pub(crate) fn lock(document: Document) -> Result<Held<Version>, LockError> {
+pub(crate) fn lock(document: Document) -> Result<StoredLock<Version>, LockError> {
     let Document { name, fields, update_time, .. } = document;
     let storage_key = storage_key_of(&name);
     let corrupt = |problem| corrupt_record(storage_key, problem);
@@ -71,7 +71,7 @@ pub(crate) fn lock(document: Document) -> Result<Held<Version>, LockError> {
         is_polled: text(&fields, HOLDER).is_none(),
     };
     let version = update_time.ok_or_else(|| corrupt("it has no update time"))?.into();
-    Ok(Held { record, version })
+    Ok(StoredLock { record, version })
 }
 
 /// Makes the document of a lock.

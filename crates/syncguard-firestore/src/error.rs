@@ -191,7 +191,7 @@ mod tests {
                 let fault = from_status(&status, rpc);
                 let expected = if is_conflict { ServiceUnavailable } else { read };
                 assert_eq!((fault.error.code(), fault.subject), (expected, subject), "{code:?}");
-                assert_eq!(fault.is_conflict(), is_conflict, "{code:?}");
+                assert_eq!(fault.finding == Some(Finding::Conflict), is_conflict, "{code:?}");
                 let is_lost = code == Code::NotFound && rpc != Rpc::Commit;
                 assert_eq!(fault.error.is_record_lost(), is_lost, "{code:?}");
                 assert_eq!(fault.error.is_outcome_unknown(), is_unknown, "{code:?}");

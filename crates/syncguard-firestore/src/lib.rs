@@ -146,9 +146,6 @@ mod config;
 mod connect;
 mod document;
 mod error;
-#[cfg(feature = "test-util")]
-#[doc(hidden)]
-pub mod fuzzing;
 mod names;
 mod query;
 mod service;

@@ -6,7 +6,7 @@ use syncguard_core::authoring::{
 use syncguard_core::{Key, LockError};
 
 /// The length of a document id. TypeScript: `BACKEND_LIMITS.FIRESTORE`.
-const LIMITS: StorageLimits = StorageLimits::new(1500, 0);
+const LIMITS: StorageLimits = StorageLimits { limit: 1500, reserve: 0 };
 
 /// The default database of a project.
 pub(crate) const DEFAULT_DATABASE: &str = "(default)";
@@ -146,7 +146,7 @@ fn is_allowed_id(id: &str) -> bool {
     // The service reserves `__.*__`, and also refuses `__` and `___`, which its documentation allows.
     let reserved = id.starts_with("__") && id.ends_with("__");
     !id.is_empty()
-        && id.len() <= LIMITS.limit()
+        && id.len() <= LIMITS.limit
         && !id.contains(['/', '\0'])
         && !matches!(id, "." | "..")
         && !reserved

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gcloud_sdk::google::firestore::v1::Document;
+use syncguard_core::authoring::RetryPauses;
 use syncguard_core::authoring::conditional::{
     Change, ConditionalStore, Found, LockChange, Parts, Record, Seen, Written,
 };
-use syncguard_core::authoring::pause::RetryPauses;
 use syncguard_core::authoring::signals::SignalHub;
 use syncguard_core::authoring::{Attempt, Fault, Retries, StoreClock, StoreTime};
 use syncguard_core::contract::KeyWatch;

@@ -28,7 +28,7 @@ const OPTIONS: &[&str] = &[
 pub(crate) fn parse(url: &str, options: FirestoreOptions) -> Result<FirestoreOptions, LockError> {
     let url = BackendUrl::parse(url)?;
     let (project, database) = database(url.base())?;
-    url.expect_only(&[OPTIONS])?;
+    url.expect_only(&[OPTIONS], &[])?;
     with_parameters(options.with_project(project).with_database(database), &url)
 }
 

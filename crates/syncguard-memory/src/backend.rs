@@ -42,7 +42,7 @@ impl MemoryBackend {
 
     /// Makes an empty store whose guards use these defaults.
     #[must_use]
-    pub fn with_client_state(client_state: ClientState) -> Self {
+    pub(crate) fn with_client_state(client_state: ClientState) -> Self {
         Self::over(Clock::new(), client_state)
     }
 
@@ -86,7 +86,7 @@ impl MemoryBackend {
                 "the URL of a memory backend is `memory:`, and nothing but options after a `?`",
             ));
         }
-        url.expect_only(&[&["dispose_timeout_ms", "holder", "note"]])?;
+        url.expect_only(&[&["dispose_timeout_ms", "holder", "note"]], &[])?;
         let mut options = ClientOptions::default();
         options.read_url(&url)?;
         Ok(Self::with_client_state(options.client_state()?))

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use syncguard_core::authoring::{is_clearable, lock_id_in_use};
+use syncguard_core::authoring::{LOCK_ID_IN_USE, is_clearable};
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, Acquired, Holder, KeySignal, KeyWatch, ReleaseRequest,
     TIME_TOLERANCE, is_live,
@@ -96,7 +96,9 @@ impl Store {
         let fence = request.next_fence(counter)?;
         let expires_at = now.plus(ttl)?;
         match self.keys.entry(lock_id) {
-            Entry::Occupied(other) if other.get() != key => return Err(lock_id_in_use()),
+            Entry::Occupied(other) if other.get() != key => {
+                return Err(LockError::invalid_argument(LOCK_ID_IN_USE));
+            }
             Entry::Occupied(_) => {}
             Entry::Vacant(new) => drop(new.insert(key.clone())),
         }
@@ -302,7 +304,7 @@ mod tests {
         let request = AcquireRequest::new(&key, Ttl::DEFAULT).unwrap();
         let _ = store.acquire(&request, &Holder::unnamed(), now).unwrap();
         for _ in 0..3 {
-            assert!(store.watch(key.clone(), now).is_locked());
+            assert!(store.watch(key.clone(), now).is_locked);
         }
         assert_eq!(store.watches[&key].len(), 1);
     }

@@ -51,7 +51,9 @@ fn guards_and_keys_stay_small() {
     assert!(guarded <= bare + 3, "{guarded} allocations, {bare} of them in the backend");
     assert_eq!(allocations(|| hash_key(key.expose())), 0);
     assert_eq!(
-        allocations(|| make_storage_key("app", &key, StorageLimits::new(1000, 26)).unwrap()),
+        allocations(
+            || make_storage_key("app", &key, StorageLimits { limit: 1000, reserve: 26 }).unwrap()
+        ),
         1
     );
     assert_eq!(allocations(|| Key::new("payment:0123456789").unwrap()), 1);

@@ -81,7 +81,7 @@ pub(crate) async fn acquire(
                 return Err(in_doubt(writes_are_dropped(), lost.as_ref()).with_key(&request.key));
             }
             Verdict::Overtaken(_) if tries == TRIES => {
-                break AcquireResult::Busy(Contention::unknown());
+                break AcquireResult::Busy(Contention::default());
             }
             Verdict::Overtaken(counter) => last_counter = counter,
         }
@@ -209,7 +209,7 @@ fn decide(
         return Ok(Verdict::Answer(AcquireResult::Refused(refusal)));
     }
     Ok(match column::<Option<&str>>(row, "obstacle")? {
-        Some("pinned") => locked(Contention::unknown()),
+        Some("pinned") => locked(Contention::default()),
         Some(_) => return Err(writes_are_dropped().with_key(&request.key)),
         None => Verdict::Overtaken(judged_at.and(Some(counter.unwrap_or(0)))),
     })

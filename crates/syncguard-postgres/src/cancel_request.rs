@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_postgres::{CancelToken, Socket};
 
+use crate::dial::Tls;
 use crate::error::io_cause;
 
 /// The longest that a request may take until it is sent.
@@ -37,13 +38,7 @@ pub(crate) enum Delivery {
 
 impl CancelRequests {
     /// Requests as a session with this connector connects.
-    pub(crate) fn new<T>(tls: T) -> Self
-    where
-        T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
-        T::Stream: Send,
-        T::TlsConnect: Send,
-        <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
-    {
+    pub(crate) fn new(tls: impl Tls) -> Self {
         Self::through(move |token| {
             let tls = tls.clone();
             async move { send(&token, tls).await }

@@ -50,36 +50,18 @@ pub struct PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// The lock table unless another is set, as in the TypeScript library.
-    const DEFAULT_LOCK_TABLE: &'static str = "syncguard_locks";
-
-    /// The table of fence counters unless another is set, as in the TypeScript library.
-    const DEFAULT_FENCE_TABLE: &'static str = "syncguard_fence_counters";
-
-    /// The pool size unless another is set.
-    const DEFAULT_POOL_SIZE: usize = 10;
-
-    /// The connect timeout unless another is set.
-    const DEFAULT_CONNECT_TIMEOUT: Duration = dial::DEFAULT_LIMIT;
-
-    /// The pool wait timeout unless another is set.
-    const DEFAULT_POOL_WAIT_TIMEOUT: Duration = Duration::from_secs(5);
-
-    /// The statement timeout unless another is set.
-    const DEFAULT_STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
-
     /// The defaults.
     pub fn new() -> Self {
         Self {
-            lock_table: Self::DEFAULT_LOCK_TABLE.to_owned(),
-            fence_table: Self::DEFAULT_FENCE_TABLE.to_owned(),
+            lock_table: "syncguard_locks".to_owned(),
+            fence_table: "syncguard_fence_counters".to_owned(),
             cleanup_in_is_locked: false,
             client: ClientOptions::default(),
             credentials: None,
-            pool_size: Self::DEFAULT_POOL_SIZE,
-            connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
-            pool_wait_timeout: Self::DEFAULT_POOL_WAIT_TIMEOUT,
-            statement_timeout: Self::DEFAULT_STATEMENT_TIMEOUT,
+            pool_size: 10,
+            connect_timeout: dial::DEFAULT_LIMIT,
+            pool_wait_timeout: Duration::from_secs(5),
+            statement_timeout: Duration::from_secs(5),
             operation_timeout: None,
             unprepared_statements: false,
             strict_durability: false,

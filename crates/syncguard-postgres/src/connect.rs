@@ -12,7 +12,7 @@ use tokio_postgres::{Config, NoTls};
 
 use crate::cancel_request::CancelRequests;
 use crate::config::PostgresOptions;
-use crate::dial::Dialer;
+use crate::dial::{Dialer, Tls};
 use crate::settings::{Sessions, Settings};
 use crate::signals::route::Route;
 use crate::statements::render;
@@ -92,15 +92,9 @@ pub(crate) fn connectors(
     options: &PostgresOptions,
 ) -> Result<Connectors, LockError> {
     if config.get_ssl_mode() == SslMode::Disable {
-        return Ok(plain_connectors(config, options));
+        return Ok(connectors_over(config, options, NoTls));
     }
-    let tls = crate::tls::Rustls::new(&options.tls)?;
-    let credentials = options.credentials.clone();
-    Ok(Connectors {
-        cancel: CancelRequests::new(tls.clone()),
-        signals: Route::new(config.clone(), tls.clone(), credentials.clone()),
-        manager: Manager::from_connect(config, Dialer::new(tls, credentials), manager_config()),
-    })
+    Ok(connectors_over(config, options, crate::tls::Rustls::new(&options.tls)?))
 }
 
 #[cfg(not(feature = "tls"))]
@@ -113,15 +107,15 @@ pub(crate) fn connectors(
             "sslmode=require needs the feature `tls` of syncguard-postgres or syncguard, or a pool of your own",
         ));
     }
-    Ok(plain_connectors(config, options))
+    Ok(connectors_over(config, options, NoTls))
 }
 
-fn plain_connectors(config: Config, options: &PostgresOptions) -> Connectors {
+fn connectors_over(config: Config, options: &PostgresOptions, tls: impl Tls) -> Connectors {
     let credentials = options.credentials.clone();
     Connectors {
-        cancel: CancelRequests::new(NoTls),
-        signals: Route::new(config.clone(), NoTls, credentials.clone()),
-        manager: Manager::from_connect(config, Dialer::new(NoTls, credentials), manager_config()),
+        cancel: CancelRequests::new(tls.clone()),
+        signals: Route::new(config.clone(), tls.clone(), credentials.clone()),
+        manager: Manager::from_connect(config, Dialer::new(tls, credentials), manager_config()),
     }
 }
 

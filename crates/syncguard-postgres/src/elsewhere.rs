@@ -22,7 +22,7 @@ pub(crate) struct Elsewhere {
 
 impl Elsewhere {
     pub(crate) fn new(pool: Pool, signals: Signals) -> Self {
-        let (signals, looks) = (Arc::new(signals), LookLimit::new());
+        let (signals, looks) = (Arc::new(signals), LookLimit::default());
         Self { pool, signals, looks, looked: Mutex::default() }
     }
 

@@ -213,9 +213,6 @@ mod durability;
 mod elsewhere;
 mod error;
 mod extend;
-#[cfg(feature = "test-util")]
-#[doc(hidden)]
-pub mod fuzzing;
 mod health;
 mod inner;
 mod is_locked;
@@ -235,7 +232,6 @@ mod signals;
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub mod simulated;
-mod sql_fence;
 mod statements;
 #[cfg(feature = "tls")]
 mod tls;
@@ -250,7 +246,6 @@ pub use self::config::PostgresOptions;
 pub use self::durability::DurabilityReport;
 pub use self::risk::DurabilityRisk;
 pub use self::schema::schema_sql;
-pub use self::sql_fence::SqlFence;
 
 // Compiles the example of the README.
 #[cfg(doctest)]

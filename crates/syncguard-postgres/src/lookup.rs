@@ -24,7 +24,9 @@ pub(crate) async fn lookup(
     };
     let info = row.map_or(Ok(None), |row| Record::info_from_row(&row))?;
     Ok(match request.by {
-        LookupBy::LockId(lock_id) => info.filter(|info| info.lock_id_hash() == lock_id.hash_id()),
+        LookupBy::LockId(lock_id) => {
+            info.filter(|info| info.lock_id.hash_id() == lock_id.hash_id())
+        }
         LookupBy::Key(_) => info,
     })
 }

@@ -5,7 +5,7 @@ use syncguard_core::authoring::{StorageKey, StorageLimits, make_fence_key, make_
 use syncguard_core::{Key, LockError};
 
 /// Well below the limit of a B-tree index entry. TypeScript: `BACKEND_LIMITS.POSTGRES`.
-const LIMITS: StorageLimits = StorageLimits::new(1700, 0);
+const LIMITS: StorageLimits = StorageLimits { limit: 1700, reserve: 0 };
 
 /// The name of a key's lock.
 pub(crate) fn lock_name(key: &Key) -> Result<StorageKey, LockError> {

@@ -83,7 +83,7 @@ impl StatementPool {
             pool_wait: settings.pool_wait,
             statement: settings.statement,
             unprepared: settings.unprepared,
-            clock: StoreClock::new(),
+            clock: StoreClock::default(),
             time: render(include_str!("sql/time.sql"), settings),
         }
     }

@@ -35,7 +35,7 @@ impl Inner {
         Ok(Settled::Done)
     }
 
-    async fn release_if_there(&self, acquire: &Unsettled) -> Result<Attempt, LockError> {
+    async fn release_if_there(&self, acquire: &Unsettled) -> Result<Look, LockError> {
         let storage_key = names::lock_name(&acquire.key)?;
         let parameters = [Param::Text(acquire.lock_id.expose()), Param::Text(storage_key.expose())];
         let answer = self
@@ -48,15 +48,15 @@ impl Inner {
             .ok_or_else(|| LockError::internal("PostgreSQL did not answer a clean-up"))?;
         let at = written_time(column(row, "answered_ms")?)?;
         self.pool.clock().learn(answer.sent, at);
-        Ok(Attempt { alone: column(row, "alone")?, released: column(row, "released")?, at })
+        Ok(Look { alone: column(row, "alone")?, released: column(row, "released")?, at })
     }
 }
 
 /// The pause while a session acquires the key.
 const BUSY: Duration = Duration::from_millis(250);
 
-/// The result of one attempt.
-struct Attempt {
+/// The result of one look.
+struct Look {
     /// True if no session was in the middle of acquiring the key.
     alone: bool,
     /// True if the lock was there.

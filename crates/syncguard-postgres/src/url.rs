@@ -1,7 +1,7 @@
 //! Reads a URL: the driver's configuration, and this library's options.
 
 use syncguard_core::LockError;
-use syncguard_core::authoring::backend_url::{BackendUrl, CERTIFICATE, KEY, ROOTS};
+use syncguard_core::authoring::backend_url::{BackendUrl, CERTIFICATE, KEY, ROOTS, set};
 use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
 
@@ -76,7 +76,7 @@ pub(crate) fn parse(url: &str, options: PostgresOptions) -> Result<Parsed, LockE
     if !url.base().starts_with("postgres://") && !url.base().starts_with("postgresql://") {
         return Err(unreadable());
     }
-    url.expect_only_with_lists(&[OPTIONS, &names(DRIVER)], &names(DRIVER_LISTS))?;
+    url.expect_only(&[OPTIONS, &names(DRIVER)], &names(DRIVER_LISTS))?;
     if url.has("connect_timeout") && url.has("connect_timeout_ms") {
         return Err(LockError::invalid_argument(
             "the URL has connect_timeout (in seconds) and connect_timeout_ms; one of them is enough",
@@ -139,43 +139,20 @@ fn with_parameters(
     mut options: PostgresOptions,
     url: &BackendUrl<'_>,
 ) -> Result<PostgresOptions, LockError> {
-    let (locks, fences) = (url.text("lock_table")?, url.text("fence_table")?);
-    options.lock_table = locks.unwrap_or(options.lock_table);
-    options.fence_table = fences.unwrap_or(options.fence_table);
-    if let Some(cleanup) = url.flag("cleanup_in_is_locked")? {
-        options = options.with_cleanup_in_is_locked(cleanup);
-    }
+    set(&mut options.lock_table, url.text("lock_table")?);
+    set(&mut options.fence_table, url.text("fence_table")?);
+    set(&mut options.cleanup_in_is_locked, url.flag("cleanup_in_is_locked")?);
     options.client.read_url(url)?;
-    if let Some(timeout) = url.millis("pool_wait_timeout_ms")? {
-        options = options.with_pool_wait_timeout(timeout);
-    }
-    if let Some(timeout) = url.millis("operation_timeout_ms")? {
-        options = options.with_operation_timeout(timeout);
-    }
-    if let Some(timeout) = url.millis("statement_timeout_ms")? {
-        options = options.with_statement_timeout(timeout);
-    }
-    if let Some(unprepared) = url.flag("unprepared_statements")? {
-        options = options.with_unprepared_statements(unprepared);
-    }
-    if let Some(strict) = url.flag("strict_durability")? {
-        options = options.with_strict_durability(strict);
-    }
-    if let Some(owner) = url.text("trusted_owner")? {
-        options = options.with_trusted_owner(owner);
-    }
-    if let Some(upgrade) = url.flag("upgrade_schema")? {
-        options = options.with_schema_upgrade(upgrade);
-    }
-    if let Some(signals) = url.flag("signals")? {
-        options = options.with_signals(signals);
-    }
-    if let Some(size) = url.number("pool_size", 1..=10_000)? {
-        options = options.with_pool_size(size);
-    }
-    if let Some(timeout) = url.millis("connect_timeout_ms")? {
-        options = options.with_connect_timeout(timeout);
-    }
+    set(&mut options.pool_wait_timeout, url.millis("pool_wait_timeout_ms")?);
+    set(&mut options.operation_timeout, url.millis("operation_timeout_ms")?.map(Some));
+    set(&mut options.statement_timeout, url.millis("statement_timeout_ms")?);
+    set(&mut options.unprepared_statements, url.flag("unprepared_statements")?);
+    set(&mut options.strict_durability, url.flag("strict_durability")?);
+    set(&mut options.trusted_owner, url.text("trusted_owner")?);
+    set(&mut options.schema_upgrade, url.flag("upgrade_schema")?);
+    set(&mut options.signals.are_on, url.flag("signals")?);
+    set(&mut options.pool_size, url.number("pool_size", 1..=10_000)?);
+    set(&mut options.connect_timeout, url.millis("connect_timeout_ms")?);
     with_tls(options, url)
 }
 

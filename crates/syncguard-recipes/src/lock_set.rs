@@ -167,7 +167,7 @@ impl<'a, B: LockBackend> Taking<'a, B> {
             && self.can_wait(config)
             && owes_a_pause(self.backend.client_state(), key)
         {
-            return Err(Gap::Busy(Contention::unknown()));
+            return Err(Gap::Busy(Contention::default()));
         }
         let (sent, backend) = (Instant::now(), self.backend);
         let tries = configs.iter().map(|(key, config)| async move {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use syncguard_core::authoring::OutageLog;
-use syncguard_core::authoring::pause::RetryPauses;
+use syncguard_core::authoring::RetryPauses;
 use syncguard_core::authoring::recipes::{Parting, release_as};
 use syncguard_core::{LockBackend, LockError, LockGuard, ReleaseResult};
 

@@ -16,7 +16,7 @@ pub(crate) fn counts_no_retries(config: &LockConfig, recipe: &str) -> Result<(),
 
 /// For a recipe that goes on until its shutdown.
 pub(crate) fn goes_on(config: &LockConfig, recipe: &str) -> Result<(), LockError> {
-    let what = if config.acquisition() != AcquisitionOptions::DEFAULT {
+    let what = if config.acquisition() != AcquisitionOptions::new() {
         "waits without a limit: leave out how long and how often to try"
     } else if !config.ride_out().is_zero() {
         "rides out each outage: leave out with_ride_out"

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::common::{Connection, is_locked, ms};
 use syncguard_core::contract::{Holder, ReleaseRequest, TIME_TOLERANCE};
-use syncguard_core::diagnostics::get_by_key_raw;
+use syncguard_core::diagnostics::get_by_key;
 use syncguard_core::{CancellationToken, DynBackend, ErrorCode, LockBackend, LockConfig};
 use syncguard_memory::{MemoryBackend, TestStore};
 use syncguard_recipes::{Election, ElectionHandle, TermEnd};
@@ -94,10 +94,10 @@ async fn a_term_says_that_it_is_one() {
             term.lost().await;
         }));
         handle.watch().wait_for(|leads| *leads).await.unwrap();
-        let term = get_by_key_raw(&store, KEY).await.unwrap().unwrap();
+        let term = get_by_key(&store, KEY).await.unwrap().unwrap();
         shutdown.cancel();
         run.await.unwrap().unwrap();
-        term.info.holder.map(|it| (it.label().to_owned(), it.note().map(str::to_owned)))
+        term.holder.map(|it| (it.label().to_owned(), it.note().map(str::to_owned)))
     };
     let texts = |label: &str, note: &str| Some((label.to_owned(), Some(note.to_owned())));
     let named = |label: &str| LockConfig::new(KEY).with_holder(label);
@@ -221,7 +221,7 @@ async fn a_lock_that_is_taken_away_ends_the_term() {
     let first = Candidate::start(line.clone());
     first.leads(true).await;
     sleep(ms(10)).await;
-    let lock = get_by_key_raw(&line, KEY).await.unwrap().unwrap();
+    let lock = get_by_key(&line, KEY).await.unwrap().unwrap();
     let id = lock.lock_id.expose().parse().unwrap();
     line.store.release(ReleaseRequest::new(id)).await.unwrap();
     first.leads(false).await;

@@ -7,7 +7,7 @@ use crate::common::{Connection, ms};
 use syncguard_conformance::LogLines;
 use syncguard_core::authoring::hash_key;
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Holder, ReleaseRequest};
-use syncguard_core::diagnostics::get_by_key_raw;
+use syncguard_core::diagnostics::get_by_key;
 use syncguard_core::{
     CancellationToken, ErrorCode, Fence, IntoKey as _, LockBackend, LockConfig, LockError,
     ReleaseResult, forward,
@@ -49,7 +49,7 @@ async fn the_begin_and_the_end_of_each_term_are_logged() {
 
     sleep(ms(100)).await;
     assert_eq!(loud(&log), [begin(1)]);
-    let lock_id = get_by_key_raw(&line.store, KEY).await.unwrap().unwrap().lock_id;
+    let lock_id = get_by_key(&line.store, KEY).await.unwrap().unwrap().lock_id;
     handle.resign();
     sleep(ms(5_000)).await;
     assert_eq!(loud(&log), [end(1, "resigned"), begin(2)]);

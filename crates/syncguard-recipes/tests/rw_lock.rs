@@ -31,7 +31,7 @@ fn of(line: &Connection, slots: u32) -> RwLock<Connection> {
 /// The live locks of the store, in order.
 async fn locks(store: &MemoryBackend) -> Vec<String> {
     let page = store.inventory().unwrap().list_locks(ListRequest::new()).await.unwrap();
-    let keys = page.entries.into_iter().map(|info| info.expose().key.expose().to_owned());
+    let keys = page.entries.into_iter().map(|info| info.key.expose().to_owned());
     keys.collect()
 }
 
@@ -601,7 +601,7 @@ async fn a_loss_is_heard_and_the_next_read_begins_anew() {
     let steal = async || {
         let page = line.store.inventory().unwrap().list_locks(ListRequest::new()).await.unwrap();
         for info in page.entries {
-            let lock_id = info.expose().lock_id;
+            let lock_id = info.lock_id;
             let request = syncguard_core::contract::ReleaseRequest::new(lock_id);
             assert!(line.store.release(request).await.unwrap().is_released());
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::common::{Connection, is_locked, ms};
 use syncguard_core::contract::{KeySignal, TIME_TOLERANCE};
-use syncguard_core::diagnostics::get_by_key_raw;
+use syncguard_core::diagnostics::get_by_key;
 use syncguard_core::{
     AcquisitionOptions, CancellationToken, ErrorCode, Jitter, LockConfig, LockError, LockGuard,
     ReleaseResult, try_acquire,
@@ -213,8 +213,8 @@ async fn an_outage_is_ridden_out_and_a_token_ends_the_wait() {
     sleep(MINUTE / 2).await;
     line.cut(false);
     let permit = waiting.await.unwrap().unwrap();
-    let slot = get_by_key_raw(&line.store, &format!("{KEY}:permit:0")).await.unwrap().unwrap();
-    assert_eq!(slot.info.holder.unwrap().label(), "web-7f9c");
+    let slot = get_by_key(&line.store, &format!("{KEY}:permit:0")).await.unwrap().unwrap();
+    assert_eq!(slot.holder.unwrap().label(), "web-7f9c");
 
     let token = CancellationToken::new();
     let config = config().with_wait_up_to(MINUTE).with_cancellation(token.clone());

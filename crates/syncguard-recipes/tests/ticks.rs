@@ -90,10 +90,10 @@ impl World {
     ) -> JoinHandle<Result<(), LockError>> {
         let world = self.clone();
         tokio::spawn(ticks.run(async move |tick| {
-            let first = tick.scheduled_at().as_millis();
-            assert_eq!(tick.fence().get(), first + u64::from(tick.attempt()) - 1);
+            let first = tick.scheduled_at.as_millis();
+            assert_eq!(tick.fence().get(), first + u64::from(tick.attempt) - 1);
             assert!(world.millis() >= first, "before its time");
-            world.note(first, tick.attempt());
+            world.note(first, tick.attempt);
             sleep(takes).await;
         }))
     }
@@ -223,7 +223,7 @@ async fn a_store_whose_clock_was_wrong_holds_up_a_tick_for_ten_seconds_and_none_
         let late = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&late);
         let running = Killed(tokio::spawn(ticks.run(async move |tick| {
-            noted.lock().unwrap().push((tick.scheduled_at().as_millis(), tick.late_by().as_secs()));
+            noted.lock().unwrap().push((tick.scheduled_at.as_millis(), tick.late_by.as_secs()));
         })));
         sleep(MINUTE).await;
         // An hour behind, from two seconds before the second tick for four seconds.
@@ -336,7 +336,7 @@ async fn a_tick_of_one_attempt_is_marked_as_done_by_its_release() {
     sleep(MINUTE).await;
     let _ = ticks.try_once(async |tick| tick.give_up()).await.unwrap();
     assert_eq!(ticks.try_once(async |_| ()).await.unwrap(), TickOutcome::Taken);
-    let attempt = more.try_once(async |tick| tick.attempt()).await.unwrap();
+    let attempt = more.try_once(async |tick| tick.attempt).await.unwrap();
     assert_eq!(attempt, TickOutcome::Ran(2));
 }
 
@@ -360,7 +360,7 @@ async fn a_tick_is_marked_as_done_after_an_outage() {
         let TickOutcome::Ran(tick) = done.unwrap() else { panic!("a tick is due") };
         assert_eq!(tick.released().await.is_ok(), outage < 20);
         let next = world.ticks(store, 0).with_attempts(2);
-        assert_eq!(next.try_once(async |tick| tick.attempt()).await.unwrap(), outcome);
+        assert_eq!(next.try_once(async |tick| tick.attempt).await.unwrap(), outcome);
     }
 }
 
@@ -418,7 +418,7 @@ async fn a_tick_whose_release_is_answered_late_is_marked_as_done() {
         let TickOutcome::Ran(tick) = done.unwrap() else { panic!("a tick is due") };
         let is_done = tick.released().await.unwrap().is_released();
         assert_eq!(is_done, case == "late", "{case}");
-        let next = other.try_once(async |tick| tick.attempt()).await.unwrap();
+        let next = other.try_once(async |tick| tick.attempt).await.unwrap();
         assert_eq!(next, outcome, "{case}");
     }
 }
@@ -440,7 +440,7 @@ async fn the_pause_between_attempts_doubles_and_holds_for_all_processes() {
             let ticks = world.ticks(Connection::of(&store), off).with_attempts(attempts);
             let (seen, world) = (Arc::clone(&seen), world.clone());
             Killed(tokio::spawn(ticks.with_retry_after(retry_after).run(async move |tick| {
-                let of = (tick.scheduled_at().as_millis(), tick.attempt());
+                let of = (tick.scheduled_at.as_millis(), tick.attempt);
                 seen.lock().unwrap().push((world.millis(), of));
                 tick.give_up();
             })))
@@ -471,7 +471,7 @@ async fn a_pause_above_an_hour_is_kept() {
     sleep(118 * MINUTE).await;
     assert!(matches!(ticks.try_once(async |_| ()).await.unwrap(), TickOutcome::Busy(_)));
     sleep(3 * MINUTE).await;
-    let attempt = ticks.try_once(async |tick| tick.attempt()).await.unwrap();
+    let attempt = ticks.try_once(async |tick| tick.attempt).await.unwrap();
     assert_eq!(attempt, TickOutcome::Ran(2));
 }
 
@@ -592,7 +592,7 @@ async fn a_tick_waits_for_the_end_of_the_one_before() {
 async fn one_try_says_what_became_of_the_tick() {
     let (world, store) = World::new().await;
     let ticks = |off| world.ticks(store.clone(), off);
-    let once = async |off| ticks(off).try_once(async |tick| tick.attempt()).await.unwrap();
+    let once = async |off| ticks(off).try_once(async |tick| tick.attempt).await.unwrap();
     assert_eq!(once(0).await, TickOutcome::Ran(1));
     assert_eq!(once(0).await, TickOutcome::Taken);
     sleep(Duration::from_secs(48)).await;
@@ -718,7 +718,7 @@ async fn work_whose_lock_is_lost_is_told_and_its_tick_is_followed() {
     let noted = Arc::clone(&told);
     let (at, ticks) = (world.clone(), world.ticks(cut.clone(), 0).with_attempts(2));
     let running = Killed(tokio::spawn(ticks.run(async move |tick| {
-        at.note(tick.scheduled_at().as_millis(), tick.attempt());
+        at.note(tick.scheduled_at.as_millis(), tick.attempt);
         tick.lost().await;
         *noted.lock().unwrap() = Some(at.millis());
         pending::<()>().await;

@@ -163,21 +163,6 @@ impl RedisBackend {
         Self::over_clients(pool.clients(), options)
     }
 
-    /// Asks the server how safe locks are on it. On a cluster, it asks all masters that have locks of this
-    /// prefix and reports the worst answer for each point.
-    ///
-    /// # Errors
-    ///
-    /// The store's failures. If the server refuses an answer, the report says `Unverified`.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: the call only reads.
-    pub async fn durability_report(&self) -> Result<DurabilityReport, LockError> {
-        let report = durability::report(&self.0.connections, &self.0.layout).await?;
-        Ok(DurabilityReport { signals: self.signals(), ..report })
-    }
-
     /// Returns whether the database has records without the prefix of these locks, such as those of another program, whose
     /// `FLUSHDB` [takes the locks and the fences](crate::guide#shared-databases). Looks at some thousand names, and needs
     /// the right to `SCAN`.
@@ -303,7 +288,7 @@ impl LockBackend for RedisBackend {
 
     async fn health(&self) -> Health {
         let report = async {
-            let report = self.durability_report().await?;
+            let report = durability::report(&self.0.connections, &self.0.layout).await?;
             // A user without the right to SCAN gets no answer here.
             let has_others = self.has_other_records().await.is_ok_and(|others| others);
             Ok((report, has_others))

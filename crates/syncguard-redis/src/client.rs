@@ -184,48 +184,54 @@ impl Connections {
         let mut was_lost = false;
         let (mut is_known, mut may_have_moved) = (true, self.is_clustered);
         let mut may_be_gone = link.replaces();
+        // The connection of the last sending, if the next one goes over it as well.
+        let mut used = None;
         loop {
-            let live = match link.live(until).await {
-                Ok(live) => live,
-                Err(error) => {
-                    let error = if was_lost { error.with_unknown_outcome() } else { error };
-                    return Sent { result: Err(error), at, was_sent_twice: was_lost };
-                }
-            };
-            let (changes, answers) = (live.service.changes(), live.answers(target));
-            let answer = loop {
-                let words = match call() {
-                    Ok(call) if is_known => call.by_hash(),
-                    Ok(call) => call.in_full(),
-                    Err(error) => return Sent { result: Err(error), at, was_sent_twice: was_lost },
-                };
-                let sending = live.service.send(target, words, wait.map(waiting));
-                let answer = within(timer, sending).await;
-                match &answer {
-                    Err(error) if is_known && error::is_unknown_script(error) => is_known = false,
-                    // The script did not run. If the slot has moved, fred has read the slot map again by now.
-                    Err(error) if may_have_moved && error::is_redirection(error) => {
-                        may_have_moved = false;
+            let (live, changes, answers) = match used.take() {
+                Some(used) => used,
+                None => match link.live(until).await {
+                    Ok(live) => {
+                        let (changes, answers) = (live.service.changes(), live.answers(target));
+                        (live, changes, answers)
                     }
-                    _ => break answer,
-                }
-                (at, timer) = (Instant::now(), Some(until));
+                    Err(error) => {
+                        let error = if was_lost { error.with_unknown_outcome() } else { error };
+                        return Sent { result: Err(error), at, was_sent_twice: was_lost };
+                    }
+                },
             };
-            self.note_answer(link, &live, (target, answers), &answer);
+            let words = match call() {
+                Ok(call) if is_known => call.by_hash(),
+                Ok(call) => call.in_full(),
+                Err(error) => return Sent { result: Err(error), at, was_sent_twice: was_lost },
+            };
+            let sending = live.service.send(target, words, wait.map(waiting));
+            let answer = within(timer, sending).await;
             match answer {
-                Err(error) if may_be_gone && is_gone(&error, on_loss) => {
-                    may_be_gone = false;
-                    was_lost |= !error::was_not_sent(&error);
-                    (at, timer) = (Instant::now(), Some(until));
+                Err(error) if is_known && error::is_unknown_script(&error) => {
+                    is_known = false;
+                    used = Some((live, changes, answers));
+                }
+                // The script did not run. If the slot has moved, fred has read the slot map again by now.
+                Err(error) if may_have_moved && error::is_redirection(&error) => {
+                    may_have_moved = false;
+                    used = Some((live, changes, answers));
                 }
                 answer => {
-                    let result = answer
-                        .map(|(value, replicas)| (value, confirmed(replicas, wait)))
-                        .map_err(|error| live.explain(&error, Stage::Calling));
-                    let moved = self.may_send_twice && live.service.changes() != changes;
-                    return Sent { result, at, was_sent_twice: was_lost || moved };
+                    self.note_answer(link, &live, (target, answers), &answer);
+                    let gone = answer.as_ref().err().filter(|error| is_gone(error, on_loss));
+                    let Some(error) = gone.filter(|_| may_be_gone) else {
+                        let result = answer
+                            .map(|(value, replicas)| (value, confirmed(replicas, wait)))
+                            .map_err(|error| live.explain(&error, Stage::Calling));
+                        let moved = self.may_send_twice && live.service.changes() != changes;
+                        return Sent { result, at, was_sent_twice: was_lost || moved };
+                    };
+                    may_be_gone = false;
+                    was_lost |= !error::was_not_sent(error);
                 }
             }
+            (at, timer) = (Instant::now(), Some(until));
         }
     }
 

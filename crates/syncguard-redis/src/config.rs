@@ -26,7 +26,8 @@ pub struct RedisOptions {
     pub(crate) command_timeout: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) connections: usize,
-    pub(crate) wait_replicas: Option<WaitReplicas>,
+    pub(crate) wait_replicas: u8,
+    pub(crate) wait_replicas_timeout: Option<Duration>,
     pub(crate) strict_durability: bool,
     pub(crate) cleanup_in_is_locked: bool,
     pub(crate) client: ClientOptions,
@@ -36,23 +37,15 @@ pub struct RedisOptions {
 }
 
 impl RedisOptions {
-    /// The default key prefix, as in the TypeScript library.
-    const DEFAULT_KEY_PREFIX: &'static str = "syncguard";
-
-    /// The default operation timeout.
-    const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(2);
-
-    /// The default connect timeout.
-    pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
     /// The defaults.
     pub fn new() -> Self {
         Self {
-            key_prefix: Self::DEFAULT_KEY_PREFIX.to_owned(),
-            command_timeout: Self::DEFAULT_OPERATION_TIMEOUT,
-            connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
+            key_prefix: "syncguard".to_owned(),
+            command_timeout: Duration::from_secs(2),
+            connect_timeout: Duration::from_secs(5),
             connections: 1,
-            wait_replicas: None,
+            wait_replicas: 0,
+            wait_replicas_timeout: None,
             strict_durability: false,
             cleanup_in_is_locked: false,
             client: ClientOptions::default(),
@@ -105,14 +98,24 @@ impl RedisOptions {
         self
     }
 
-    /// Lets an acquire or an extend succeed only after this many replicas have the lock. Default: none.
-    pub fn with_wait_replicas(mut self, wait: WaitReplicas) -> Self {
-        self.wait_replicas = Some(wait);
+    /// Lets an acquire or an extend succeed only after this many replicas have the lock. Default: 0, which is none.
+    ///
+    /// If too few replicas confirm in time, the lock is released and the acquire fails with `ServiceUnavailable`. Other
+    /// operations on the same connection wait meanwhile.
+    pub fn with_wait_replicas(mut self, count: u8) -> Self {
+        self.wait_replicas = count;
+        self
+    }
+
+    /// How long to wait for the [replicas](Self::with_wait_replicas), from 1 ms to half of the operation timeout. Default:
+    /// 500 ms. It is refused without replicas to wait for.
+    pub fn with_wait_replicas_timeout(mut self, timeout: Duration) -> Self {
+        self.wait_replicas_timeout = Some(timeout);
         self
     }
 
     /// Refuses a server that can lose locks or take fences back, or that does not say in `INFO` whether it can: see
-    /// [`DurabilityReport`](crate::DurabilityReport). Default: off, which logs the risks.
+    /// [durability](crate::guide#durability). Default: off, which logs the risks.
     ///
     /// `appendfsync` is checked only if the server shows it to this user. Otherwise it counts as `everysec`, Redis' default:
     /// let an administrator run `syncguard doctor` once.
@@ -147,7 +150,19 @@ impl RedisOptions {
                 self.connections
             )));
         }
-        self.wait_replicas.map_or(Ok(()), |wait| wait.check(self.command_timeout))
+        match (self.wait(), self.wait_replicas_timeout) {
+            (Some(wait), _) => wait.check(self.command_timeout),
+            (None, None) => Ok(()),
+            (None, Some(_)) => Err(LockError::invalid_argument(
+                "there is a timeout for replicas, and none to wait for: wait_replicas",
+            )),
+        }
+    }
+
+    /// The replicas to wait for, if there are any.
+    pub(crate) fn wait(&self) -> Option<WaitReplicas> {
+        let timeout = self.wait_replicas_timeout.unwrap_or(Duration::from_millis(500));
+        (self.wait_replicas > 0).then_some(WaitReplicas { count: self.wait_replicas, timeout })
     }
 }
 
@@ -158,38 +173,15 @@ impl Default for RedisOptions {
 }
 
 /// How many replicas must have a lock before it counts, and how long to wait for them.
-///
-/// If too few replicas confirm in time, the lock is released and the acquire fails with `ServiceUnavailable`. Other
-/// operations on the same connection wait meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct WaitReplicas {
-    /// How many replicas, at least 1.
-    pub count: u8,
-    /// How long to wait, from 1 ms to half of the operation timeout.
-    pub timeout: Duration,
+pub(crate) struct WaitReplicas {
+    /// At least 1.
+    pub(crate) count: u8,
+    pub(crate) timeout: Duration,
 }
 
 impl WaitReplicas {
-    /// This many replicas, within 500 ms.
-    #[must_use]
-    pub const fn new(count: u8) -> Self {
-        Self { count, timeout: Duration::from_millis(500) }
-    }
-
-    /// Waits this long, from 1 ms to half of the operation timeout.
-    #[must_use]
-    pub const fn with_timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
-
     fn check(self, command_timeout: Duration) -> Result<(), LockError> {
-        if self.count == 0 {
-            return Err(LockError::invalid_argument(
-                "no replica to wait for; 1 or more are allowed",
-            ));
-        }
         if self.timeout < Duration::from_millis(1) || self.timeout > command_timeout / 2 {
             return Err(LockError::invalid_argument(
                 "the timeout for replicas is out of range; 1 ms to half of the operation timeout is allowed",
@@ -207,7 +199,7 @@ mod tests {
     fn what_is_out_of_range_is_refused() {
         let options = RedisOptions::new;
         let millisecond = Duration::from_millis(1);
-        let wait = WaitReplicas::new(1);
+        let waiting = |timeout| options().with_wait_replicas(1).with_wait_replicas_timeout(timeout);
         for wrong in [
             options().with_operation_timeout(Duration::ZERO),
             options().with_connect_timeout(Duration::from_micros(999)),
@@ -215,13 +207,14 @@ mod tests {
             options().with_connect_timeout(Duration::MAX),
             options().with_connections(0),
             options().with_connections(65),
-            options().with_wait_replicas(WaitReplicas::new(0)),
-            options().with_wait_replicas(wait.with_timeout(Duration::from_micros(999))),
-            options().with_wait_replicas(wait).with_operation_timeout(millisecond * 999),
+            options().with_wait_replicas_timeout(millisecond),
+            waiting(Duration::from_micros(999)),
+            waiting(millisecond * 501).with_operation_timeout(millisecond * 1000),
+            options().with_wait_replicas(1).with_operation_timeout(millisecond * 999),
         ] {
             assert!(wrong.check().is_err(), "{wrong:?}");
         }
-        let right = options().with_wait_replicas(wait).with_operation_timeout(millisecond * 1000);
+        let right = options().with_wait_replicas(1).with_operation_timeout(millisecond * 1000);
         assert!(right.check().is_ok());
     }
 }

@@ -6,7 +6,6 @@ use std::fmt;
 use fred::types::Value;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use syncguard_core::contract::SignalStatus;
 use syncguard_core::{ErrorCode, LockError};
 
 use crate::client::Connections;
@@ -15,30 +14,25 @@ use crate::driver::Target;
 use crate::layout::{KeyLayout, Layout};
 use crate::servers::one_section_each;
 
-/// The server's own account of how safely it keeps locks: see
-/// [`RedisBackend::durability_report`](crate::RedisBackend::durability_report).
+/// The server's own account of how safely it keeps locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct DurabilityReport {
+pub(crate) struct DurabilityReport {
     /// Which of the newest writes survive a crash.
-    pub persistence: Persistence,
+    pub(crate) persistence: Persistence,
     /// The server's behavior when its memory is full.
-    pub eviction: Eviction,
+    pub(crate) eviction: Eviction,
     /// The server's role: master or replica.
-    pub role: ServerRole,
+    pub(crate) role: ServerRole,
     /// How the locks spread over the servers.
-    pub layout: KeyLayout,
-    /// The state of signals. Without signals, waiters poll, which is no risk.
-    pub signals: SignalStatus,
+    pub(crate) layout: KeyLayout,
     /// The server's access rules deny `INFO`. If they do not, what is `Unverified` is what the server, or a proxy before it,
     /// does not tell anybody.
-    pub is_info_denied: bool,
+    pub(crate) is_info_denied: bool,
 }
 
 /// The writes that survive a crash of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Persistence {
+pub(crate) enum Persistence {
     /// The append-only file: nothing is lost when the process dies.
     AppendOnly(AppendSync),
     /// Snapshots at most: a crash loses the newest locks and fences.
@@ -49,8 +43,7 @@ pub enum Persistence {
 
 /// The writes that survive a loss of power, with the append-only file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum AppendSync {
+pub(crate) enum AppendSync {
     /// `appendfsync always`: everything.
     Always,
     /// `appendfsync everysec`: all but the last second. While the disk is slow, Redis delays its writes for up to two
@@ -58,7 +51,7 @@ pub enum AppendSync {
     EverySecond,
     /// `appendfsync no`: whatever the operating system has written.
     Never,
-    /// The server denies `CONFIG GET`, as the [access rules](crate::guide#access-rules) want it. It is `everysec` unless the
+    /// The server denies `CONFIG GET`, as the access rules want it. It is `everysec` unless the
     /// server's administrator has set something else.
     Unverified,
 }
@@ -78,8 +71,7 @@ impl Persistence {
 
 /// The server's behavior when its memory is full.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Eviction {
+pub(crate) enum Eviction {
     /// The server evicts no record: it has no memory limit, or its policy is `noeviction`.
     Never,
     /// This policy may drop held locks, and if its name begins with `allkeys-`, fence counters too.
@@ -100,8 +92,7 @@ impl Eviction {
 
 /// The role of a server in replication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ServerRole {
+pub(crate) enum ServerRole {
     /// A master with this many connected replicas.
     Master {
         /// How many replicas are connected.
@@ -126,8 +117,7 @@ impl ServerRole {
 
 /// A risk for locks or fences. `Display` says what to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DurabilityRisk {
+pub(crate) enum DurabilityRisk {
     /// A crash takes locks and fences back.
     NotPersistent,
     /// A loss of power takes locks and fences back.
@@ -150,8 +140,7 @@ impl DurabilityReport {
     /// The risks for a backend that waits for these replicas. Empty if locks are safe.
     ///
     /// [`AppendSync::Unverified`] is no risk of its own: it counts as `everysec`, which is Redis' default.
-    #[must_use]
-    pub fn risks(&self, wait_replicas: Option<WaitReplicas>) -> Vec<DurabilityRisk> {
+    pub(crate) fn risks(&self, wait_replicas: Option<WaitReplicas>) -> Vec<DurabilityRisk> {
         let mut risks = Vec::new();
         let unverified =
             if self.is_info_denied { DurabilityRisk::Unverified } else { DurabilityRisk::Untold };
@@ -228,7 +217,6 @@ impl DurabilityReport {
             eviction: if eviction { self.eviction } else { other.eviction },
             role: if role { self.role } else { other.role },
             layout: self.layout,
-            signals: self.signals,
             is_info_denied: self.is_info_denied || other.is_info_denied,
         }
     }
@@ -259,8 +247,7 @@ impl DurabilityReport {
     }
 }
 
-/// Asks all servers that have locks. If a server refuses an answer, that point is `Unverified`. The caller sets
-/// `signals`.
+/// Asks all servers that have locks. If a server refuses an answer, that point is `Unverified`.
 pub(crate) async fn report(
     connections: &Connections,
     layout: &Layout,
@@ -361,21 +348,26 @@ fn from_info(info: Option<&str>, sync: AppendSync, is_info_denied: bool) -> Dura
             (None, _) => ServerRole::Unverified,
         },
         layout: KeyLayout::OneServer,
-        signals: SignalStatus::Unused,
         is_info_denied,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const SAFE: &str = "# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n\
                         # Persistence\r\naof_enabled:1\r\n\
                         # Replication\r\nrole:master\r\nconnected_slaves:0\r\n";
 
+    fn waiting(count: u8) -> WaitReplicas {
+        WaitReplicas { count, timeout: Duration::from_millis(500) }
+    }
+
     fn risks(info: &str, sync: AppendSync, wait: Option<u8>) -> Vec<DurabilityRisk> {
-        from_info(Some(info), sync, false).risks(wait.map(WaitReplicas::new))
+        from_info(Some(info), sync, false).risks(wait.map(waiting))
     }
 
     #[test]
@@ -418,7 +410,7 @@ mod tests {
         ] {
             let bad = report(&bad, sync);
             for merged in [good.clone().worse_of(bad.clone()), bad.worse_of(good.clone())] {
-                assert!(merged.risks(Some(WaitReplicas::new(1))).contains(&risk), "{merged:?}");
+                assert!(merged.risks(Some(waiting(1))).contains(&risk), "{merged:?}");
             }
         }
         assert_eq!(good.clone().worse_of(good.clone()), good);

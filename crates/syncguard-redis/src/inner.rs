@@ -66,14 +66,15 @@ impl Inner {
         layout: Layout,
         options: RedisOptions,
     ) -> Result<Self, LockError> {
+        let wait_replicas = options.wait();
         let client_state = options.client.client_state()?;
         let name = ConnectionName::of(client_state.holder());
         Ok(Self {
             signals: Signals::new(&connections, options.connect_timeout, name),
-            clocks: layout.sections().iter().map(|_| StoreClock::new()).collect(),
+            clocks: layout.sections().iter().map(|_| StoreClock::default()).collect(),
             connections,
             layout,
-            wait_replicas: options.wait_replicas,
+            wait_replicas,
             cleanup_in_is_locked: options.cleanup_in_is_locked,
             strict_durability: options.strict_durability,
             is_durable: OnceCell::new(),

@@ -8,10 +8,9 @@ use syncguard_core::{Key, LockError};
 use crate::names::Section;
 use crate::record_name::{RecordKind, RecordName};
 
-/// How the locks of a key prefix spread over the servers: see [the guide](crate::guide#cluster).
+/// How the locks of a key prefix spread over the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum KeyLayout {
+pub(crate) enum KeyLayout {
     /// One server has all locks: the server of a client without a cluster, or the node that has the slot of a
     /// tagged prefix.
     OneServer,

@@ -59,9 +59,6 @@ mod error;
 mod extend;
 mod find_by_id;
 mod fred_client;
-#[cfg(feature = "test-util")]
-#[doc(hidden)]
-pub mod fuzzing;
 mod health;
 #[doc = include_str!("guide.md")]
 pub mod guide {}
@@ -97,11 +94,7 @@ pub use fred;
 pub use syncguard_core::*;
 
 pub use self::backend::RedisBackend;
-pub use self::config::{RedisOptions, WaitReplicas};
-pub use self::durability::{
-    AppendSync, DurabilityReport, DurabilityRisk, Eviction, Persistence, ServerRole,
-};
-pub use self::layout::KeyLayout;
+pub use self::config::RedisOptions;
 
 // So that what people see first compiles.
 #[cfg(doctest)]

@@ -67,7 +67,7 @@ impl Link {
 
     pub(crate) fn new(live: Live, opener: Option<Opener>, outage: OutageLog) -> Arc<Self> {
         let state = State { live: Arc::new(live), look: None, failure: None, generation: 0 };
-        Arc::new(Self { state: Mutex::new(state), opener, looks: LookLimit::new(), outage })
+        Arc::new(Self { state: Mutex::new(state), opener, looks: LookLimit::default(), outage })
     }
 
     /// The client that is there, in whichever state.

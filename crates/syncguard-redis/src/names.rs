@@ -12,7 +12,7 @@ use crate::record_name::{RecordKind, RecordName};
 
 /// Names have up to 1000 bytes, of which 26 are reserved for `:id:` and a lock id. TypeScript:
 /// `BACKEND_LIMITS.REDIS` and `RESERVE_BYTES.REDIS`.
-const LIMITS: StorageLimits = StorageLimits::new(1000, 26);
+const LIMITS: StorageLimits = StorageLimits { limit: 1000, reserve: 26 };
 
 /// A prefix whose records are all on one server: the whole key prefix, or a shard of it.
 #[derive(Debug)]
@@ -171,7 +171,7 @@ impl Section {
         if self.leads.is_some() {
             return request.includes(record.user_key());
         }
-        request.includes(info.clone().expose().key.expose())
+        request.includes(info.key.expose())
     }
 
     /// Returns whether this may be the hashed name of a counter or an index entry.

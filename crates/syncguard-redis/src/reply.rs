@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fred::types::Value;
 use syncguard_core::authoring::recipes::Refusal;
-use syncguard_core::authoring::{corrupt_record, lock_id_in_use};
+use syncguard_core::authoring::{LOCK_ID_IN_USE, corrupt_record};
 use syncguard_core::contract::{AcquireResult, Acquired, Holder};
 use syncguard_core::{
     Contention, ExtendResult, Fence, Key, LockError, LockId, LockInfo, NotHeld, ReleaseResult,
@@ -27,7 +27,7 @@ const BAD_FIELD: i64 = code("BAD_FIELD");
 const ABSURD_NUMBER: i64 = code("ABSURD_NUMBER");
 const FENCE_CORRUPT: i64 = code("FENCE_CORRUPT");
 const FENCE_EXHAUSTED: i64 = code("FENCE_EXHAUSTED");
-const LOCK_ID_IN_USE: i64 = code("LOCK_ID_IN_USE");
+const ID_IN_USE: i64 = code("LOCK_ID_IN_USE");
 const LATE: i64 = code("LATE");
 
 /// The server's time, if a script came after its deadline and wrote nothing.
@@ -270,7 +270,7 @@ fn refusal(answer: Value) -> LockError {
         ABSURD_NUMBER => corrupt_record(&name, "a time makes no sense"),
         FENCE_CORRUPT => corrupt_record(&name, "the fence counter is not a positive integer"),
         FENCE_EXHAUSTED => Fence::exhausted(),
-        LOCK_ID_IN_USE => lock_id_in_use(),
+        ID_IN_USE => LockError::invalid_argument(LOCK_ID_IN_USE),
         _ => unintelligible(),
     }
 }

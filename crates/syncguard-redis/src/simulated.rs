@@ -24,3 +24,12 @@ pub fn over(
     let layout = Layout::new(&options.key_prefix, first.traits().is_clustered)?;
     RedisBackend::over(vec![first], Some(servers), layout, options)
 }
+
+/// For fuzz targets: reads a URL as `connect` does, and connects to nothing.
+///
+/// # Errors
+///
+/// `InvalidArgument` for a URL that `connect` refuses.
+pub fn read_url(url: &str) -> Result<(), LockError> {
+    crate::url::parse(url, RedisOptions::new()).map(drop)
+}

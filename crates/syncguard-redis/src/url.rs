@@ -2,9 +2,9 @@
 
 use fred::types::config::Config;
 use syncguard_core::LockError;
-use syncguard_core::authoring::backend_url::BackendUrl;
+use syncguard_core::authoring::backend_url::{BackendUrl, set};
 
-use crate::config::{RedisOptions, WaitReplicas};
+use crate::config::RedisOptions;
 use crate::error::{self, Stage};
 
 /// The options of this library. [`RedisBackend::connect`](crate::RedisBackend::connect) explains them.
@@ -71,9 +71,9 @@ pub(crate) fn parse(url: &str, options: RedisOptions) -> Result<(Config, RedisOp
         )
     })?;
     match scheme.topology {
-        Topology::Single | Topology::UnixSocket => url.expect_only(&[OPTIONS])?,
-        Topology::Cluster => url.expect_only_with_lists(&[OPTIONS], &[NODE])?,
-        Topology::Sentinel => url.expect_only_with_lists(&[OPTIONS, SENTINEL], &[NODE])?,
+        Topology::Single | Topology::UnixSocket => url.expect_only(&[OPTIONS], &[])?,
+        Topology::Cluster => url.expect_only(&[OPTIONS], &[NODE])?,
+        Topology::Sentinel => url.expect_only(&[OPTIONS, SENTINEL], &[NODE])?,
     }
     let config = config(&url, &scheme)?;
     let options = with_parameters(options, &url)?;
@@ -159,35 +159,18 @@ fn with_parameters(
     mut options: RedisOptions,
     url: &BackendUrl<'_>,
 ) -> Result<RedisOptions, LockError> {
-    if let Some(prefix) = url.text("key_prefix")? {
-        options = options.with_key_prefix(prefix);
+    set(&mut options.key_prefix, url.text("key_prefix")?);
+    set(&mut options.command_timeout, url.millis("operation_timeout_ms")?);
+    set(&mut options.connect_timeout, url.millis("connect_timeout_ms")?);
+    set(&mut options.connections, url.number("connections", 1..=64)?);
+    set(&mut options.wait_replicas, url.number("wait_replicas", 0..=u8::MAX)?);
+    let timeout = url.millis("wait_replicas_timeout_ms")?;
+    if timeout.is_none() && options.wait_replicas == 0 {
+        options.wait_replicas_timeout = None;
     }
-    if let Some(timeout) = url.millis("operation_timeout_ms")? {
-        options = options.with_operation_timeout(timeout);
-    }
-    if let Some(timeout) = url.millis("connect_timeout_ms")? {
-        options = options.with_connect_timeout(timeout);
-    }
-    if let Some(connections) = url.number("connections", 1..=64)? {
-        options = options.with_connections(connections);
-    }
-    if let Some(count) = url.number("wait_replicas", 0..=u8::MAX)? {
-        options.wait_replicas = (count > 0).then(|| WaitReplicas::new(count));
-    }
-    if let Some(timeout) = url.millis("wait_replicas_timeout_ms")? {
-        let wait = options.wait_replicas.ok_or_else(|| {
-            LockError::invalid_argument(
-                "the parameter wait_replicas_timeout_ms of the URL needs wait_replicas beside it",
-            )
-        })?;
-        options = options.with_wait_replicas(wait.with_timeout(timeout));
-    }
-    if let Some(strict) = url.flag("strict_durability")? {
-        options = options.with_strict_durability(strict);
-    }
-    if let Some(cleanup) = url.flag("cleanup_in_is_locked")? {
-        options = options.with_cleanup_in_is_locked(cleanup);
-    }
+    set(&mut options.wait_replicas_timeout, timeout.map(Some));
+    set(&mut options.strict_durability, url.flag("strict_durability")?);
+    set(&mut options.cleanup_in_is_locked, url.flag("cleanup_in_is_locked")?);
     options.client.read_url(url)?;
     Ok(options)
 }
@@ -211,6 +194,7 @@ mod tests {
     use syncguard_core::ErrorCode;
 
     use super::*;
+    use crate::config::WaitReplicas;
 
     fn refusal(url: &str) -> String {
         let error = parse(url, RedisOptions::new()).unwrap_err();
@@ -237,7 +221,8 @@ mod tests {
             .with_note("")
             .with_key_prefix("{app}")
             .with_strict_durability(true)
-            .with_wait_replicas(WaitReplicas::new(2).with_timeout(millis(50)));
+            .with_wait_replicas(2)
+            .with_wait_replicas_timeout(millis(50));
         assert_eq!(format!("{options:?}"), format!("{expected:?}"));
         // The URL has all options; certificates have their own test.
         for name in OPTIONS.iter().filter(|name| !name.starts_with("ssl")) {
@@ -247,17 +232,15 @@ mod tests {
 
     #[test]
     fn the_url_wins_and_leaves_the_rest() {
-        let code = RedisOptions::new()
-            .with_key_prefix("code")
-            .with_connections(2)
-            .with_wait_replicas(WaitReplicas::new(3));
+        let code =
+            RedisOptions::new().with_key_prefix("code").with_connections(2).with_wait_replicas(3);
         let (_, options) =
             parse("redis://h?key_prefix=url&wait_replicas_timeout_ms=7", code).unwrap();
         assert_eq!((options.key_prefix.as_str(), options.connections), ("url", 2));
-        let wait = WaitReplicas::new(3).with_timeout(Duration::from_millis(7));
-        assert_eq!(options.wait_replicas, Some(wait));
+        let timeout = Duration::from_millis(7);
+        assert_eq!(options.wait(), Some(WaitReplicas { count: 3, timeout }));
         let (_, options) = parse("redis://h?wait_replicas=0", options).unwrap();
-        assert_eq!(options.wait_replicas, None);
+        assert!(options.wait().is_none() && options.check().is_ok());
     }
 
     #[test]
@@ -301,7 +284,6 @@ mod tests {
             ("redis-cluster://a:1,b:2,c:3", "redis-cluster://a:6379?node=b:6379&node=c:6379"),
             ("valkey-sentinel://u:p@a,b?sentinelServiceName=m", "?node=b:6379"),
             ("redis-sentinel://h", "?sentinelServiceName="),
-            ("redis://h?wait_replicas_timeout_ms=5", "needs wait_replicas"),
             ("redis://h?connections=65", "from 1 to 64"),
             ("redis://h?wait_replicas=256", "from 0 to 255"),
             ("redis://h?sslrootcert=/nowhere/ca.pem", "starts with rediss"),

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use syncguard_core::authoring::LOCK_ID_IN_USE;
 use syncguard_core::authoring::cancel::Caller;
-use syncguard_core::authoring::lock_id_in_use;
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Holder};
 use syncguard_core::{Fence, LockError};
 
@@ -73,7 +73,7 @@ impl Operation for Acquire {
             return Ok(answer);
         }
         if store.by_lock_id(*lock_id)?.is_some_and(|other| other.key != *key) {
-            return Err(lock_id_in_use().into());
+            return Err(LockError::invalid_argument(LOCK_ID_IN_USE).into());
         }
         let last = store.counter(key)?.unwrap_or(Fence::ZERO);
         if before.is_some_and(|before| before.fence > last) {

@@ -19,7 +19,6 @@ use syncguard_core::{
 };
 
 use crate::config::SqliteOptions;
-use crate::durability::DurabilityReport;
 use crate::inner::Inner;
 use crate::is_locked::IsLocked;
 use crate::settings::Settings;
@@ -126,12 +125,6 @@ impl SqliteBackend {
         Self::open_with(path, options).await
     }
 
-    /// Returns the risks found at the opening that can make the file forget a lock. Never blocks.
-    #[must_use]
-    pub fn durability_report(&self) -> &DurabilityReport {
-        &self.0.durability
-    }
-
     pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.0
     }
@@ -184,7 +177,7 @@ impl LockBackend for SqliteBackend {
     async fn health(&self) -> Health {
         // Each process looks at the file by itself, and so hears of the others.
         let mut health = basic_health(self, |_| SignalStatus::Working).await;
-        health::describe(&mut health, self.durability_report());
+        health::describe(&mut health, &self.0.durability);
         health
     }
 

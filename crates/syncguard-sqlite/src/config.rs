@@ -34,7 +34,7 @@ pub struct SqliteOptions {
 pub(crate) struct Passage(pub(crate) Arc<dyn Fn(Sending) + Send + Sync>);
 
 /// Sends an operation.
-pub(crate) type Sending = Box<dyn FnOnce() + Send>;
+type Sending = Box<dyn FnOnce() + Send>;
 
 impl fmt::Debug for Passage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -67,13 +67,10 @@ impl Synchronous {
 }
 
 impl SqliteOptions {
-    /// The default operation timeout.
-    const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(5);
-
     /// Returns the default options.
     pub fn new() -> Self {
         Self {
-            operation_timeout: Self::DEFAULT_OPERATION_TIMEOUT,
+            operation_timeout: Duration::from_secs(5),
             synchronous: Synchronous::Full,
             strict_durability: false,
             cleanup_in_is_locked: false,
@@ -97,8 +94,8 @@ impl SqliteOptions {
         self
     }
 
-    /// Sets whether to refuse a file that may forget a granted lock: see
-    /// [`DurabilityReport`](crate::DurabilityReport). Default: no, only a warning.
+    /// Sets whether to refuse a file that may forget a granted lock: see [the front page](crate#durability). Default: no, only a
+    /// warning.
     pub fn with_strict_durability(mut self, strict: bool) -> Self {
         self.strict_durability = strict;
         self
@@ -113,6 +110,13 @@ impl SqliteOptions {
     }
 
     syncguard_core::client_options!(client);
+
+    /// Calls this with each operation, and the call of what it gets sends the operation to the writer thread, for tests.
+    #[cfg(feature = "test-util")]
+    pub fn with_passage(mut self, pass: impl Fn(Sending) + Send + Sync + 'static) -> Self {
+        self.gate = Some(Passage(Arc::new(pass)));
+        self
+    }
 }
 
 impl Default for SqliteOptions {

@@ -48,7 +48,7 @@ pub(crate) fn open(
         match try_open(path, settings) {
             Err(failure) if failure.is_busy() && uptime() + PAUSE < deadline => {
                 is_blocked.store(true, Ordering::Release);
-                thread::sleep(syncguard_core::authoring::pause::jittered(PAUSE));
+                thread::sleep(syncguard_core::Jitter::Equal.of(PAUSE));
             }
             result => {
                 is_blocked.store(false, Ordering::Release);

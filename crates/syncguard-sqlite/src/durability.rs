@@ -11,24 +11,16 @@ use crate::other_users;
 
 /// The risks found that can make the file forget a granted lock or a fence. After that, two holders may
 /// have one lock, and a fence may be handed out twice.
-///
-/// Opening logs the risks in one warning;
-/// [`with_strict_durability`](crate::SqliteOptions::with_strict_durability) refuses such a file instead.
-///
-/// Two risks cannot be found: a disk that reports data as written when it is not, and a file that was
-/// restored from a backup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct DurabilityReport {
+pub(crate) struct DurabilityReport {
     /// The risks; empty is good.
-    pub risks: Vec<DurabilityRisk>,
+    pub(crate) risks: Vec<DurabilityRisk>,
 }
 
 /// A risk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum DurabilityRisk {
-    /// [`Synchronous::Normal`]: a power cut can take the last fences back. A crash of programs cannot.
+pub(crate) enum DurabilityRisk {
+    /// `Synchronous::Normal`: a power cut can take the last fences back. A crash of programs cannot.
     NotSynchronous,
     /// The file is in memory (tmpfs): a restart of the machine deletes it, and fences start again.
     MemoryFileSystem,

@@ -85,8 +85,10 @@
 //!
 //! # Durability
 //!
-//! A lock that was handed out is on the disk (`synchronous=FULL`), so a power cut takes no fence back. The
-//! [`DurabilityReport`] lists other risks that can make the file forget a lock.
+//! A lock that was handed out is on the disk (`synchronous=FULL`), so a power cut takes no fence back. Other
+//! risks can make the file forget a lock: [`health`](LockBackend::health) reports those that can be found, opening logs them, and
+//! [`with_strict_durability`](SqliteOptions::with_strict_durability) refuses such a file. A disk that reports data as written when
+//! it is not, and a file that was restored from a backup, cannot be found.
 //!
 //! A release or an extend survives any crash of programs. On Linux it does not wait for the disk: a power cut
 //! may undo the last releases and extends, but it ends the boot, and with it all locks that were taken in
@@ -138,9 +140,6 @@ mod lookup;
 mod mounted;
 mod open_files;
 mod operation;
-#[cfg(feature = "test-util")]
-#[doc(hidden)]
-pub mod operation_gate;
 mod other_users;
 mod record;
 mod release;
@@ -157,7 +156,6 @@ pub use syncguard_core::*;
 
 pub use self::backend::SqliteBackend;
 pub use self::config::{SqliteOptions, Synchronous};
-pub use self::durability::{DurabilityReport, DurabilityRisk};
 
 // Compiles the example in the README.
 #[cfg(doctest)]

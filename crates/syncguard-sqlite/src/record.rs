@@ -121,7 +121,7 @@ impl Record {
     /// Returns the answer for a rival that wants the key.
     pub(crate) fn contention(&self, now: &Moment) -> Contention {
         let until = |(expires, now)| Contention::until(expires, now);
-        self.end(now).map_or_else(Contention::unknown, until).with_polled(self.is_polled)
+        self.end(now).map_or_else(Contention::default, until).with_polled(self.is_polled)
     }
 
     /// Returns whether the lock expired long enough ago to be deleted.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use syncguard_core::LockError;
-use syncguard_core::authoring::backend_url::BackendUrl;
+use syncguard_core::authoring::backend_url::{BackendUrl, set};
 
 use crate::config::{SqliteOptions, Synchronous};
 
@@ -27,7 +27,7 @@ pub(crate) fn parse(
     if url.scheme() != "sqlite" {
         return Err(unreadable());
     }
-    url.expect_only(&[OPTIONS])?;
+    url.expect_only(&[OPTIONS], &[])?;
     let path = path(&url.after_scheme()?)?;
     Ok((path, with_parameters(options, &url)?))
 }
@@ -54,16 +54,10 @@ fn with_parameters(
     mut options: SqliteOptions,
     url: &BackendUrl<'_>,
 ) -> Result<SqliteOptions, LockError> {
-    if let Some(cleanup) = url.flag("cleanup_in_is_locked")? {
-        options = options.with_cleanup_in_is_locked(cleanup);
-    }
+    set(&mut options.cleanup_in_is_locked, url.flag("cleanup_in_is_locked")?);
     options.client.read_url(url)?;
-    if let Some(timeout) = url.millis("operation_timeout_ms")? {
-        options = options.with_operation_timeout(timeout);
-    }
-    if let Some(strict) = url.flag("strict_durability")? {
-        options = options.with_strict_durability(strict);
-    }
+    set(&mut options.operation_timeout, url.millis("operation_timeout_ms")?);
+    set(&mut options.strict_durability, url.flag("strict_durability")?);
     match url.text("synchronous")?.as_deref() {
         None => {}
         Some("full") => options = options.with_synchronous(Synchronous::Full),

@@ -12,10 +12,10 @@ use syncguard_core::observe::LockObserver;
 use syncguard_core::shared::ClientState;
 use syncguard_core::{ExtendResult, LockBackend, LockError, LockInfo, ReleaseResult, forward};
 
-use crate::event::{Operation, Outcome};
+use crate::event::Outcome;
 use crate::operation::Pending;
 use crate::queue::Queue;
-use crate::{Reason, TelemetryOptions};
+use crate::{EventKind, Reason, TelemetryOptions};
 
 /// Wraps a backend so that each of its operations becomes an event. TypeScript: `withTelemetry`.
 ///
@@ -58,23 +58,10 @@ pub struct Telemetry<B> {
 }
 
 impl<B: LockBackend> Telemetry<B> {
-    /// The same as [`with_telemetry`].
-    #[must_use]
-    pub fn new(backend: B, options: TelemetryOptions) -> Self {
-        with_telemetry(backend, options)
-    }
-
     /// The backend inside. Operations on it give no events.
     #[must_use]
     pub fn inner(&self) -> &B {
         &self.inner
-    }
-
-    /// How many events were dropped because the callbacks did not keep up: see
-    /// [`TelemetryHandle::dropped_events`].
-    #[must_use]
-    pub fn dropped_events(&self) -> u64 {
-        self.queue.dropped()
     }
 
     /// A handle to the telemetry itself, which works also after the backend has moved into a
@@ -91,7 +78,7 @@ impl<B: LockBackend> LockBackend for Telemetry<B> {
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult<B::Fence>, LockError> {
         let (key, lock_id) = (Some(&request.key), Some(request.lock_id));
-        let pending = Pending::start(&self.queue, Operation::Acquire, key, lock_id);
+        let pending = Pending::start(&self.queue, EventKind::Acquire, key, lock_id);
         let state = self.inner.client_state();
         let holder = self.queue.has_listeners().then(|| state.holder_of(&request).clone());
         let outcome = |result: &AcquireResult<B::Fence>| match result {
@@ -106,7 +93,7 @@ impl<B: LockBackend> LockBackend for Telemetry<B> {
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
         let lock_id = Some(request.lock_id);
-        let pending = Pending::start(&self.queue, Operation::Release, None, lock_id);
+        let pending = Pending::start(&self.queue, EventKind::Release, None, lock_id);
         pending.end(self.inner.release(request).await, |result| match result {
             ReleaseResult::NotHeld(why) => Outcome::No(Reason::of(*why)),
             _ => Outcome::Ok,
@@ -115,7 +102,7 @@ impl<B: LockBackend> LockBackend for Telemetry<B> {
 
     async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
         let lock_id = Some(request.lock_id);
-        let pending = Pending::start(&self.queue, Operation::Extend, None, lock_id);
+        let pending = Pending::start(&self.queue, EventKind::Extend, None, lock_id);
         pending.end(self.inner.extend(request).await, |result| match result {
             ExtendResult::Extended { .. } => Outcome::Ok,
             ExtendResult::NotHeld(why) => Outcome::No(Reason::of(*why)),
@@ -126,7 +113,7 @@ impl<B: LockBackend> LockBackend for Telemetry<B> {
 
     async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
         let key = Some(&request.key);
-        let pending = Pending::start(&self.queue, Operation::IsLocked, key, None);
+        let pending = Pending::start(&self.queue, EventKind::IsLocked, key, None);
         pending.end(self.inner.is_locked(request).await, |locked| Outcome::yes_or_no(*locked))
     }
 
@@ -138,7 +125,7 @@ impl<B: LockBackend> LockBackend for Telemetry<B> {
             LookupBy::Key(key) => (Some(key), None),
             LookupBy::LockId(lock_id) => (None, Some(*lock_id)),
         };
-        let pending = Pending::start(&self.queue, Operation::Lookup, key, lock_id);
+        let pending = Pending::start(&self.queue, EventKind::Lookup, key, lock_id);
         let result = self.inner.lookup(request).await;
         pending.end_with_holder(
             result,
@@ -165,7 +152,7 @@ impl<B: fmt::Debug> fmt::Debug for Telemetry<B> {
 pub struct TelemetryHandle(Arc<Queue>);
 
 impl TelemetryHandle {
-    /// How many events were dropped because the queue was full.
+    /// How many events were dropped because the callbacks did not keep up and the queue was full.
     #[must_use]
     pub fn dropped_events(&self) -> u64 {
         self.0.dropped()

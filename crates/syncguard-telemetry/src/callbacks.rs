@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use crate::LockEvent;
 use crate::families::Families;
 use crate::gauges::GaugeChange;
-use crate::options::{IncludeRaw, TelemetryOptions};
+use crate::options::TelemetryOptions;
 use crate::record::{Record, Scope};
 
 /// The sinks, the predicate for raw values, and the count of their panics.
@@ -83,11 +83,8 @@ impl Callbacks {
     }
 
     fn may_include_raw(&self, event: &LockEvent) -> bool {
-        match &self.options.include_raw {
-            IncludeRaw::Never => false,
-            IncludeRaw::Always => true,
-            IncludeRaw::If(predicate) => self.contain(|| predicate(event)).unwrap_or(false),
-        }
+        let predicate = self.options.include_raw.as_ref();
+        predicate.and_then(|predicate| self.contain(|| predicate(event))).unwrap_or(false)
     }
 
     fn call(&self, event: &LockEvent) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use syncguard_core::observe::Observation;
+use syncguard_core::observe::{Observation, ObservedEvent};
 use syncguard_core::{Key, LockId};
 
 /// A gauge goes up or down by one.
@@ -28,14 +28,13 @@ impl GaugeChange {
     pub(crate) fn of(
         observation: &Observation,
     ) -> Option<(&Key, Option<&'static str>, Gauge, i64, LockId)> {
-        Some(match observation {
-            Observation::AcquisitionBegan(it) => {
-                (&it.key, it.recipe, Gauge::Waiters, 1, it.lock_id)
-            }
-            Observation::Acquisition(it) => (&it.key, it.recipe, Gauge::Waiters, -1, it.lock_id),
-            Observation::HoldBegan(it) => (&it.key, it.recipe, Gauge::Holders, 1, it.lock_id),
-            Observation::Hold(it) => (&it.key, it.recipe, Gauge::Holders, -1, it.lock_id),
+        let (gauge, by) = match observation.event {
+            ObservedEvent::AcquisitionBegan => (Gauge::Waiters, 1),
+            ObservedEvent::Acquisition { .. } => (Gauge::Waiters, -1),
+            ObservedEvent::HoldBegan => (Gauge::Holders, 1),
+            ObservedEvent::Hold { .. } => (Gauge::Holders, -1),
             _ => return None,
-        })
+        };
+        Some((&observation.key, observation.recipe, gauge, by, observation.lock_id))
     }
 }

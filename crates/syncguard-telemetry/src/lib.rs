@@ -10,7 +10,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), syncguard_memory::LockError> {
 //! let options = TelemetryOptions::new().with_on_event(|event| {
-//!     println!("{} {} in {:?}", event.kind(), event.result(), event.duration());
+//!     println!("{} {} in {:?}", event.kind, event.result, event.duration);
 //! });
 //! let backend = with_telemetry(MemoryBackend::new(), options);
 //! lock(&backend, "payment:123", async |_held| { /* … */ }).await?;
@@ -53,7 +53,7 @@
 //! Each operation pays for two readings of the clock and a place in a bounded queue. Hashing, callbacks and sinks run on
 //! one thread of the telemetry's own, so a callback may block and delays no operation. Only the metrics of current
 //! waiters and holders are counted at once. If the callbacks do not keep up, events are dropped and
-//! [counted](Telemetry::dropped_events). A panic in a callback is contained and counted as well. A backend that is not
+//! [counted](TelemetryHandle::dropped_events). A panic in a callback is contained and counted as well. A backend that is not
 //! wrapped computes nothing of all this.
 //!
 //! Nothing waits for that thread: not the end of a runtime, not the drop of the backend, and not the end of the program,
@@ -64,8 +64,7 @@
 //! # Privacy
 //!
 //! Events carry hashes of key and lock id. They carry the raw values only with
-//! [`with_include_raw`](TelemetryOptions::with_include_raw) or
-//! [`with_include_raw_if`](TelemetryOptions::with_include_raw_if), and even then `Debug` shows hashes. `tracing` and
+//! [`with_include_raw`](TelemetryOptions::with_include_raw), and even then `Debug` shows hashes. `tracing` and
 //! metrics never get raw values.
 //!
 //! Events of a lock whose holder is at hand carry the holder's [label](LockEvent::holder), which is no secret and is

@@ -6,14 +6,14 @@ use syncguard_core::contract::Holder;
 use syncguard_core::{ErrorCode, Key, LockError, LockId};
 use tokio::time::Instant;
 
-use crate::event::{Operation, Outcome, What};
+use crate::event::{EventKind, Outcome};
 use crate::queue::Queue;
 use crate::record::Record;
 
 /// An operation that was started. If it is dropped unfinished, its event has the code `Aborted`.
 pub(crate) struct Pending<'q> {
     queue: &'q Arc<Queue>,
-    operation: Operation,
+    operation: EventKind,
     /// The start, the key and the lock id. `None` once the event is queued, and without listeners.
     subject: Option<(Instant, Option<Key>, Option<LockId>)>,
 }
@@ -27,7 +27,7 @@ impl Outcome {
 impl<'q> Pending<'q> {
     pub(crate) fn start(
         queue: &'q Arc<Queue>,
-        operation: Operation,
+        operation: EventKind,
         key: Option<&Key>,
         lock_id: Option<LockId>,
     ) -> Self {
@@ -60,7 +60,7 @@ impl<'q> Pending<'q> {
 
     fn queue_event(&mut self, outcome: Outcome, holder: Option<Holder>) {
         if let Some((started, key, lock_id)) = self.subject.take() {
-            let what = What::Operation(self.operation, outcome);
+            let what = (self.operation, outcome);
             let backend = self.queue.backend();
             let record = Record::new(backend, what, started.elapsed(), (key, lock_id));
             self.queue.push(record.held_by(holder));

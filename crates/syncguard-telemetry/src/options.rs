@@ -23,12 +23,13 @@ pub(crate) type Predicate = Box<dyn Fn(&LockEvent) -> bool + Send + Sync>;
 ///
 /// let options = TelemetryOptions::new()
 ///     .with_on_event(|event| println!("{event:?}"))
-///     .with_include_raw_if(|event| event.kind() == EventKind::Hold);
+///     .with_include_raw(|event| event.kind == EventKind::Hold);
 /// ```
 #[must_use]
 pub struct TelemetryOptions {
     pub(crate) sinks: Vec<Sink>,
-    pub(crate) include_raw: IncludeRaw,
+    /// Includes raw keys and lock ids. Never without one.
+    pub(crate) include_raw: Option<Predicate>,
     pub(crate) capacity: usize,
     /// True if a sink logs through `tracing`, which needs the caller's span.
     pub(crate) logs: bool,
@@ -39,12 +40,6 @@ pub struct TelemetryOptions {
     pub(crate) families: Option<Families>,
 }
 
-pub(crate) enum IncludeRaw {
-    Never,
-    Always,
-    If(Predicate),
-}
-
 impl TelemetryOptions {
     /// The default of [`with_queue_capacity`](Self::with_queue_capacity).
     const QUEUE_CAPACITY: usize = 4096;
@@ -53,7 +48,7 @@ impl TelemetryOptions {
     pub fn new() -> Self {
         Self {
             sinks: Vec::new(),
-            include_raw: IncludeRaw::Never,
+            include_raw: None,
             capacity: Self::QUEUE_CAPACITY,
             logs: false,
             begins: Vec::new(),
@@ -73,23 +68,16 @@ impl TelemetryOptions {
         self
     }
 
-    /// Turns raw keys and lock ids in events on or off. Default: off. TypeScript: `includeRaw`.
+    /// Includes the raw key and lock id in the events for which the predicate returns `true`. Default: in none. TypeScript:
+    /// `includeRaw`.
     ///
-    /// For debugging only: keys name users and payments, and a lock id is enough to release its lock.
-    pub fn with_include_raw(mut self, include: bool) -> Self {
-        self.include_raw = if include { IncludeRaw::Always } else { IncludeRaw::Never };
-        self
-    }
-
-    /// Includes the raw key and lock id in the events for which the predicate returns `true`. TypeScript: `includeRaw` as
-    /// a function.
-    ///
-    /// The predicate sees the event without the raw values. A panic counts as `false`.
-    pub fn with_include_raw_if(
+    /// For debugging only: keys name users and payments, and a lock id is enough to release its lock. The predicate sees the
+    /// event without the raw values. A panic counts as `false`.
+    pub fn with_include_raw(
         mut self,
         predicate: impl Fn(&LockEvent) -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.include_raw = IncludeRaw::If(Box::new(predicate));
+        self.include_raw = Some(Box::new(predicate));
         self
     }
 
@@ -138,11 +126,7 @@ impl Default for TelemetryOptions {
 
 impl fmt::Debug for TelemetryOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let include_raw = match &self.include_raw {
-            IncludeRaw::Never => "never",
-            IncludeRaw::Always => "always",
-            IncludeRaw::If(_) => "by a predicate",
-        };
+        let include_raw = if self.include_raw.is_some() { "by a predicate" } else { "never" };
         f.debug_struct("TelemetryOptions")
             .field("sinks", &self.sinks.len())
             .field("include_raw", &include_raw)

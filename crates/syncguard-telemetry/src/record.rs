@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use syncguard_core::contract::Holder;
-use syncguard_core::observe::{AcquisitionEnd, AcquisitionObserved, HoldObserved, Observation};
+use syncguard_core::observe::{AcquisitionEnd, Observation, ObservedEvent};
 use syncguard_core::{ErrorCode, Key, LockId, LossReason};
 use tokio::runtime::Handle;
 use tracing::{Dispatch, Span};
 
-use crate::event::{LockEvent, Outcome, Reason, Waited, What};
+use crate::event::{EventKind, EventResult, LockEvent, Outcome, Reason};
 
 /// An event without its hashes, which the thread of the queue computes, and the values that they are made of.
 pub(crate) struct Record {
@@ -36,14 +36,27 @@ impl Scope {
 impl Record {
     pub(crate) fn new(
         backend: &'static str,
-        what: What,
+        (kind, outcome): (EventKind, Outcome),
         duration: Duration,
         (key, lock_id): (Option<Key>, Option<LockId>),
     ) -> Self {
+        let (reason, error_code) = match outcome {
+            Outcome::Ok => (None, None),
+            Outcome::No(reason) => (reason, None),
+            Outcome::Error(code) => (None, Some(code)),
+        };
+        let result =
+            if matches!(outcome, Outcome::Ok) { EventResult::Ok } else { EventResult::Fail };
         let event = LockEvent {
             backend,
-            what,
+            kind,
+            result,
+            reason,
+            error_code,
             duration,
+            attempts: None,
+            queued: None,
+            loss: None,
             recipe: None,
             holder: None,
             key_family: None,
@@ -57,45 +70,40 @@ impl Record {
 
     /// `None` for a beginning, and for an observation of a later version of the core.
     pub(crate) fn observed(backend: &'static str, observation: &Observation) -> Option<Self> {
-        match observation {
-            Observation::Acquisition(acquisition) => Some(Self::wait(backend, acquisition)),
-            Observation::Hold(hold) => Some(Self::hold(backend, hold)),
-            _ => None,
-        }
-    }
-
-    fn wait(backend: &'static str, observed: &AcquisitionObserved) -> Self {
-        let outcome = match observed.end {
-            AcquisitionEnd::Acquired => Outcome::Ok,
-            AcquisitionEnd::Locked => Outcome::No(Some(Reason::Locked)),
-            AcquisitionEnd::Failed(code) => Outcome::Error(code),
-            _ => Outcome::Error(ErrorCode::Aborted),
+        let of = (Some(observation.key.clone()), Some(observation.lock_id));
+        let mut record = match &observation.event {
+            ObservedEvent::Acquisition { holder, waited, queued, attempts, end, .. } => {
+                let outcome = match end {
+                    AcquisitionEnd::Acquired => Outcome::Ok,
+                    AcquisitionEnd::Locked => Outcome::No(Some(Reason::Locked)),
+                    AcquisitionEnd::Failed(code) => Outcome::Error(*code),
+                    _ => Outcome::Error(ErrorCode::Aborted),
+                };
+                let mut record = Self::new(backend, (EventKind::Wait, outcome), *waited, of);
+                let event = &mut record.event;
+                (event.attempts, event.queued) = (Some(*attempts), Some(*queued));
+                if event.error_code == Some(ErrorCode::AcquisitionTimeout) {
+                    event.reason = Some(Reason::Locked);
+                }
+                record.held_by(holder.clone())
+            }
+            ObservedEvent::Hold { holder, held, reason, .. } => {
+                let (outcome, loss) = match reason {
+                    LossReason::Released => (Outcome::Ok, None),
+                    reason => (Outcome::No(None), Some(*reason)),
+                };
+                let mut record = Self::new(backend, (EventKind::Hold, outcome), *held, of);
+                record.event.loss = loss;
+                record.held_by(Some(holder.clone()))
+            }
+            _ => return None,
         };
-        let waited = Waited { attempts: observed.attempts, queued: observed.queued };
-        let of = (Some(observed.key.clone()), Some(observed.lock_id));
-        Self::new(backend, What::Wait(waited, outcome), observed.waited, of)
-            .part_of(observed.recipe)
-            .held_by(observed.holder.clone())
-    }
-
-    fn hold(backend: &'static str, observed: &HoldObserved) -> Self {
-        let loss = match observed.reason {
-            LossReason::Released => None,
-            reason => Some(reason),
-        };
-        let of = (Some(observed.key.clone()), Some(observed.lock_id));
-        Self::new(backend, What::Hold(loss), observed.held, of)
-            .part_of(observed.recipe)
-            .held_by(Some(observed.holder.clone()))
-    }
-
-    fn part_of(mut self, recipe: Option<&'static str>) -> Self {
-        self.event.recipe = recipe;
-        self
+        record.event.recipe = observation.recipe;
+        Some(record)
     }
 
     pub(crate) fn held_by(mut self, holder: Option<Holder>) -> Self {
-        self.event.holder = holder;
+        self.event.holder = holder.filter(|holder| !holder.label().is_empty());
         self
     }
 }

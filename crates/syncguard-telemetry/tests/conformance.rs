@@ -20,7 +20,7 @@ async fn twice_on_the_real_clock() {
 fn observed<B: LockBackend>(backend: B) -> Telemetry<B> {
     let options = TelemetryOptions::new()
         .with_on_event(|event| {
-            assert!(event.lock_id_hash().is_some() || event.key_hash().is_some());
+            assert!(event.lock_id_hash.is_some() || event.key_hash.is_some());
         })
         .with_queue_capacity(8);
     #[cfg(feature = "tracing")]

@@ -51,7 +51,7 @@ async fn a_slow_callback_delays_no_operation() {
     for _ in 0..100 {
         cycle(&backend).await;
     }
-    assert_eq!(backend.dropped_events(), 0);
+    assert_eq!(backend.telemetry().dropped_events(), 0);
     drop(gate);
     backend.telemetry().flush().await;
 }
@@ -67,7 +67,7 @@ async fn events_beyond_the_capacity_are_dropped_and_counted() {
     for _ in 0..10 {
         ask(&backend).await;
     }
-    assert_eq!(backend.dropped_events(), 6);
+    assert_eq!(backend.telemetry().dropped_events(), 6);
     drop(gate.go_on);
     let handle = backend.telemetry();
     assert_eq!(seen.lines(&handle).await.len(), 5);
@@ -93,7 +93,7 @@ async fn a_capacity_without_a_limit_works() {
     let backend = with_telemetry(MemoryBackend::new(), options);
     cycle(&backend).await;
     assert_eq!(seen.lines(&backend.telemetry()).await.len(), 2);
-    assert_eq!(backend.dropped_events(), 0);
+    assert_eq!(backend.telemetry().dropped_events(), 0);
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn a_panic_in_a_callback_is_contained_and_counted() {
     let seen = Seen::default();
     let options = TelemetryOptions::new()
         .with_on_event(move |_| assert!(panics()))
-        .with_include_raw_if(move |_| panics())
+        .with_include_raw(move |_| panics())
         // Callbacks after the broken one get every event.
         .with_on_event(seen.callback());
     let backend = with_telemetry(MemoryBackend::new(), options);
@@ -165,7 +165,7 @@ async fn a_queue_that_is_dropped_at_any_moment_loses_no_event() {
     for round in 0..3000 {
         let (told, events) = channel();
         let options =
-            TelemetryOptions::new().with_on_event(move |event| told.send(event.kind()).unwrap());
+            TelemetryOptions::new().with_on_event(move |event| told.send(event.kind).unwrap());
         let backend = with_telemetry(MemoryBackend::new(), options);
         ask(&backend).await;
         // To yield would give whole time slices to other programs of a busy machine.
@@ -186,7 +186,7 @@ async fn a_queue_that_is_dropped_at_any_moment_loses_no_event() {
 async fn a_callback_can_use_the_runtime_of_the_operation() {
     let (told, spawned) = channel();
     let options = TelemetryOptions::new().with_on_event(move |event| {
-        let (told, kind) = (told.clone(), event.kind());
+        let (told, kind) = (told.clone(), event.kind);
         tokio::spawn(async move { told.send(kind).unwrap() });
     });
     let backend = with_telemetry(MemoryBackend::new(), options);
@@ -210,7 +210,7 @@ async fn events_keep_their_order() {
         cycle(&backend).await;
     }
     let lines: Vec<_> =
-        seen.events(&handle).await.iter().map(|event| event.kind().as_str()).collect();
+        seen.events(&handle).await.iter().map(|event| event.kind.as_str()).collect();
     let expected: Vec<_> = (0..2000).map(|n| ["acquire", "release"][n % 2]).collect();
     assert_eq!(lines, expected);
 }
@@ -219,7 +219,7 @@ async fn events_keep_their_order() {
 async fn dropping_the_backend_loses_no_event() {
     let (told, events) = channel();
     let (gate, options) = Gate::new(TelemetryOptions::new());
-    let options = options.with_on_event(move |event| told.send(event.kind().as_str()).unwrap());
+    let options = options.with_on_event(move |event| told.send(event.kind.as_str()).unwrap());
     let backend = with_telemetry(MemoryBackend::new(), options);
     cycle(&backend).await;
     gate.called.recv().unwrap();
@@ -248,7 +248,7 @@ fn a_backend_outlives_its_runtime() {
 fn no_runtime_is_needed() {
     let (told, events) = channel();
     let options =
-        TelemetryOptions::new().with_on_event(move |event| told.send(event.kind()).unwrap());
+        TelemetryOptions::new().with_on_event(move |event| told.send(event.kind).unwrap());
     let backend = with_telemetry(MemoryBackend::new(), options);
     // This future is ready at its first poll.
     let mut asking = pin!(ask(&backend));
@@ -260,7 +260,7 @@ fn no_runtime_is_needed() {
 #[test]
 fn nothing_that_prints_shows_more_than_counts() {
     let backend: Telemetry<MemoryBackend> =
-        Telemetry::new(MemoryBackend::new(), TelemetryOptions::new().with_include_raw(true));
+        with_telemetry(MemoryBackend::new(), TelemetryOptions::new().with_include_raw(|_| true));
     assert_eq!(
         format!("{:?}", backend.telemetry()),
         "TelemetryHandle { dropped_events: 0, panics: 0 }"

@@ -10,7 +10,7 @@ use syncguard_memory::{
     AcquisitionOptions, AutoExtend, Backoff, CancellationToken, ErrorCode, Jitter, LockBackend,
     LockConfig, LossReason, MemoryBackend, acquire, lock, try_acquire,
 };
-use syncguard_telemetry::{EventKind, LockEvent, TelemetryHandle, with_telemetry};
+use syncguard_telemetry::{EventKind, TelemetryHandle, with_telemetry};
 use tokio::time::{advance, sleep, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -36,8 +36,8 @@ async fn lock_tells_wait_and_hold() {
     let lines: Vec<_> = events.iter().map(crate::common::line).collect();
     assert_eq!(lines, ["acquire ok", "wait ok attempts=1", "hold ok 3000ms", "release ok"]);
     // All events of one call have the same lock id.
-    assert!(events.iter().all(|event| event.lock_id_hash() == events[0].lock_id_hash()));
-    assert!(events[..3].iter().all(|event| event.key_hash() == Some(hash_key(KEY))));
+    assert!(events.iter().all(|event| event.lock_id_hash == events[0].lock_id_hash));
+    assert!(events[..3].iter().all(|event| event.key_hash == Some(hash_key(KEY))));
 }
 
 /// Events of a recipe's locks name the recipe.
@@ -48,8 +48,7 @@ async fn waits_and_holds_name_their_recipe() {
     lock(&backend, config, async |_| ()).await.unwrap();
     lock(&backend, KEY, async |_| ()).await.unwrap();
     let events = seen.events(&handle).await;
-    let recipes: Vec<_> =
-        events.iter().map(|event| (event.kind().as_str(), event.recipe())).collect();
+    let recipes: Vec<_> = events.iter().map(|event| (event.kind.as_str(), event.recipe)).collect();
     let named = Some("election");
     assert_eq!(
         recipes[..4],
@@ -64,7 +63,9 @@ async fn events_name_the_holder() {
     let (backend, handle, seen) = observed(MemoryBackend::new());
     let labels = async || -> Vec<_> {
         let events = seen.events(&handle).await;
-        let told = events.iter().map(|event| (event.kind(), event.holder().map(str::to_owned)));
+        let told = events.iter().map(|event| {
+            (event.kind, event.holder.as_ref().map(|holder| holder.label().to_owned()))
+        });
         told.collect()
     };
     let one = || Some("one".to_owned());
@@ -234,7 +235,7 @@ async fn two_decorators_hear_of_everything_each() {
     lock(&outer, KEY, async |_| ()).await.unwrap();
     for (seen, handle) in [(&inner_seen, inner_handle), (&outer_seen, outer.telemetry())] {
         let events = seen.events(&handle).await;
-        let mut kinds: Vec<_> = events.iter().map(LockEvent::kind).collect();
+        let mut kinds: Vec<_> = events.iter().map(|event| event.kind).collect();
         kinds.sort_by_key(|kind| kind.as_str());
         let all = [EventKind::Acquire, EventKind::Hold, EventKind::Release, EventKind::Wait];
         assert_eq!(kinds, all);

@@ -231,7 +231,7 @@ async fn no_key_and_no_lock_id_is_in_any_metric() {
     let heard = Arc::clone(&events);
     let options = exported
         .options()
-        .with_include_raw(true)
+        .with_include_raw(|_| true)
         .with_on_event(move |event| heard.lock().unwrap().push(event.clone()));
     let backend = with_telemetry(store.clone(), options);
     let _lost = wait_hold_and_lose(&store, &backend).await;
@@ -239,10 +239,10 @@ async fn no_key_and_no_lock_id_is_in_any_metric() {
 
     let events = std::mem::take(&mut *events.lock().unwrap());
     let mut secrets = vec![KEY.to_owned()];
-    secrets.extend(events.iter().filter_map(|event| Some(event.key_hash()?.to_string())));
-    secrets.extend(events.iter().filter_map(|event| Some(event.lock_id()?.expose().to_owned())));
-    secrets.extend(events.iter().filter_map(|event| Some(event.lock_id_hash()?.to_string())));
-    assert!(events.iter().any(|event| event.key().is_some_and(|key| key.expose() == KEY)));
+    secrets.extend(events.iter().filter_map(|event| Some(event.key_hash?.to_string())));
+    secrets.extend(events.iter().filter_map(|event| Some(event.lock_id?.expose().to_owned())));
+    secrets.extend(events.iter().filter_map(|event| Some(event.lock_id_hash?.to_string())));
+    assert!(events.iter().any(|event| event.key.as_ref().is_some_and(|key| key.expose() == KEY)));
     assert_eq!(metrics.0.len(), 12, "each instrument");
     for (name, _, data) in &metrics.0 {
         for (attribute, value) in data.attributes() {

@@ -71,10 +71,10 @@ async fn hashes_are_there_where_key_or_lock_id_are_involved() {
     ];
     let events = seen.events(&handle).await;
     let found: Vec<_> =
-        events.iter().map(|event| (event.kind(), event.key_hash(), event.lock_id_hash())).collect();
+        events.iter().map(|event| (event.kind, event.key_hash, event.lock_id_hash)).collect();
     assert_eq!(found, expected);
-    assert!(events.iter().all(|event| event.key().is_none() && event.lock_id().is_none()));
-    assert!(events.iter().all(|event| event.backend() == "memory"));
+    assert!(events.iter().all(|event| event.key.is_none() && event.lock_id.is_none()));
+    assert!(events.iter().all(|event| event.backend == "memory"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,20 +113,20 @@ async fn what_is_given_up_is_told_as_aborted() {
 
 #[tokio::test(start_paused = true)]
 async fn raw_key_and_lock_id_come_only_where_they_are_allowed() {
-    let all = events_of(|options| options.with_include_raw(true)).await;
+    let all = events_of(|options| options.with_include_raw(|_| true)).await;
     let [acquire, release] = &all[..] else { panic!("{all:?}") };
-    let lock_id = acquire.lock_id().unwrap();
-    assert_eq!(acquire.key().unwrap().expose(), KEY);
-    assert_eq!((release.key(), release.lock_id()), (None, Some(lock_id)));
+    let lock_id = acquire.lock_id.unwrap();
+    assert_eq!(acquire.key.as_ref().unwrap().expose(), KEY);
+    assert_eq!((&release.key, release.lock_id), (&None, Some(lock_id)));
     // `Debug` does not show the raw values.
     let printed = format!("{all:?}");
     assert!(!printed.contains(KEY) && !printed.contains(lock_id.expose()), "{printed}");
 
     let some = events_of(|options| {
-        options.with_include_raw_if(|event| {
-            assert!(event.key().is_none() && event.lock_id().is_none());
-            assert!(event.lock_id_hash().is_some());
-            event.kind() == EventKind::Release
+        options.with_include_raw(|event| {
+            assert!(event.key.is_none() && event.lock_id.is_none());
+            assert!(event.lock_id_hash.is_some());
+            event.kind == EventKind::Release
         })
     })
     .await;
@@ -134,15 +134,15 @@ async fn raw_key_and_lock_id_come_only_where_they_are_allowed() {
 
     for none in [
         events_of(|options| options).await,
-        events_of(|options| options.with_include_raw(false)).await,
-        events_of(|options| options.with_include_raw_if(|_| panic!("as the test wants it"))).await,
+        events_of(|options| options.with_include_raw(|_| false)).await,
+        events_of(|options| options.with_include_raw(|_| panic!("as the test wants it"))).await,
     ] {
         assert_eq!(raw(&none), [(false, false), (false, false)]);
     }
 }
 
 fn raw(events: &[LockEvent]) -> Vec<(bool, bool)> {
-    events.iter().map(|event| (event.key().is_some(), event.lock_id().is_some())).collect()
+    events.iter().map(|event| (event.key.is_some(), event.lock_id.is_some())).collect()
 }
 
 /// An acquire and a release.

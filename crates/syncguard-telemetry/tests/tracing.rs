@@ -73,7 +73,7 @@ async fn the_level_says_how_bad_it_is() {
 #[tokio::test(start_paused = true)]
 async fn raw_keys_and_lock_ids_stay_out_whatever_the_options_say() {
     let (log, _subscriber) = LogLines::collect();
-    let options = TelemetryOptions::new().with_include_raw(true).with_tracing();
+    let options = TelemetryOptions::new().with_include_raw(|_| true).with_tracing();
     let backend = with_telemetry(Store::default(), options);
     let lock_id = take(&backend, KEY).await.lock_id;
     let _ = backend.release(ReleaseRequest::new(lock_id)).await.unwrap();

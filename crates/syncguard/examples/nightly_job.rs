@@ -17,8 +17,8 @@
 use std::time::Duration;
 use std::{env, io, process};
 
+use syncguard::postgres::PostgresBackend;
 use syncguard::postgres::tokio_postgres::{self, Client, NoTls};
-use syncguard::postgres::{PostgresBackend, SqlFence};
 use syncguard::{
     AcquisitionOptions, AutoExtend, Backoff, CancellationToken, Held, LockConfig, lock,
 };
@@ -76,7 +76,7 @@ async fn work(backend: &PostgresBackend, db: &mut Client, night: &str, held: &He
         return Ok(());
     }
     println!("{me} runs {night} under fence {}", held.fence());
-    let fence = SqlFence(held.fence());
+    let fence = held.fence().as_i64();
     loop {
         // Short transactions, each of which commits only while the lock is held: finished steps
         // stay finished, and a machine that was away for too long adds nothing.

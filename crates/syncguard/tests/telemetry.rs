@@ -10,7 +10,7 @@ use syncguard::telemetry::{EventKind, TelemetryOptions, with_telemetry};
 async fn a_connected_backend_can_be_observed() {
     let (told, events) = channel();
     let options =
-        TelemetryOptions::new().with_on_event(move |event| told.send(event.kind()).unwrap());
+        TelemetryOptions::new().with_on_event(move |event| told.send(event.kind).unwrap());
     let backend = with_telemetry(syncguard::connect("memory:").await.unwrap(), options);
     syncguard::lock(&backend, "key", async |held| held.fence()).await.unwrap();
     backend.telemetry().flush().await;

@@ -16,8 +16,8 @@ pub fn check_firestore_document(input: &[u8]) {
             _ => None,
         })
         .collect();
-    let lock = syncguard_firestore::fuzzing::read_lock(document.clone());
-    let counter = syncguard_firestore::fuzzing::read_counter(&document);
+    let lock = syncguard_firestore::simulated::read_lock(document.clone());
+    let counter = syncguard_firestore::simulated::read_counter(&document);
     if let Ok(info) = &lock {
         let fence = document.fields.get("fence").and_then(|value| value.value_type.as_ref());
         assert_eq!(fence, Some(&ValueType::StringValue(info.fence.to_string())));

@@ -33,10 +33,10 @@ type Reader = fn(&str) -> Result<(), LockError>;
 
 fn check(url: &str, secret: Option<&str>) {
     let readers: [Reader; 5] = [
-        syncguard_redis::fuzzing::read_url,
-        syncguard_postgres::fuzzing::read_url,
-        syncguard_etcd::fuzzing::read_url,
-        syncguard_firestore::fuzzing::read_url,
+        syncguard_redis::simulated::read_url,
+        syncguard_postgres::simulated::read_url,
+        syncguard_etcd::simulated::read_url,
+        syncguard_firestore::simulated::read_url,
         syncguard_sqlite::fuzzing::read_url,
     ];
     for read in readers {

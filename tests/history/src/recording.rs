@@ -100,7 +100,7 @@ impl<B: LockBackend<Fence = Fence>> LockBackend for Recording<B> {
         let result = self.inner.lookup(request).await;
         pending.answer(match &result {
             Ok(Some(info)) => Answer::Found {
-                lock: info.lock_id_hash().to_string(),
+                lock: info.lock_id.hash_id().to_string(),
                 fence: info.fence.get(),
                 acquired_at: info.acquired_at.as_millis(),
                 expires_at: info.expires_at.as_millis(),

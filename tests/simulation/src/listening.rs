@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use syncguard_etcd::simulated::wire::{WatchRequest, WatchResponse};
+use syncguard_etcd::simulated::{WatchRequest, WatchResponse};
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::{ListenRequest, ListenResponse};
 
 use crate::network::{Network, What};

@@ -235,9 +235,9 @@ impl Process {
             .with_clock(Arc::new(clock));
         let ended = ticks
             .run(async |tick| {
-                let at = tick.scheduled_at().as_millis();
+                let at = tick.scheduled_at.as_millis();
                 assert!(self.world.millis() >= at, "before its time");
-                self.runs(at, tick.attempt()).await;
+                self.runs(at, tick.attempt).await;
             })
             .await;
         panic!("the schedule ended: {ended:?}");

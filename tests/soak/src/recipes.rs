@@ -247,8 +247,8 @@ impl Recipes {
             tasks.spawn(ticks.run(async move |tick| {
                 recorder.note(Entry::Tick {
                     key: key.clone(),
-                    tick: tick.scheduled_at().as_millis() / 1000,
-                    attempt: tick.attempt().into(),
+                    tick: tick.scheduled_at.as_millis() / 1000,
+                    attempt: tick.attempt.into(),
                     attempts: attempts.into(),
                 });
                 // Long enough that a kill meets some of them.

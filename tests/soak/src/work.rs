@@ -175,8 +175,8 @@ impl<B: LockBackend<Fence = Fence>> Turn<'_, B> {
 
 /// A note belongs to its lock: the notes of this fleet are ids of locks.
 fn check_label(found: Option<LockInfo>) {
-    let Some(found) = found.map(LockInfo::expose) else { return };
-    if let Some(note) = found.info.holder.as_ref().and_then(Holder::note) {
+    let Some(found) = found else { return };
+    if let Some(note) = found.holder.as_ref().and_then(Holder::note) {
         assert_eq!(note, found.lock_id.expose(), "the note of another lock");
     }
 }

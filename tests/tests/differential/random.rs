@@ -79,15 +79,14 @@ fn step(part: usize, ttls: &[Duration]) -> impl Strategy<Value = Step> + use<> {
 async fn answer(backend: &DynBackend, step: Step, ids: &[LockId]) -> Result<String, LockError> {
     let (key, id) = (KEYS[step.key], ids[step.id]);
     let find = async |request| {
-        let Some(info) = backend.lookup(request).await? else {
+        let Some(lock) = backend.lookup(request).await? else {
             return Ok::<_, LockError>(String::new());
         };
-        let lock = info.expose();
         let owner = ids.iter().position(|id| *id == lock.lock_id);
         // An extend counts from its own time.
-        let lives = lock.info.expires_at.as_millis() - lock.info.acquired_at.as_millis();
+        let lives = lock.expires_at.as_millis() - lock.acquired_at.as_millis();
         let half_minutes = (lives + 10_000) / 30_000;
-        Ok(format!("{} {owner:?} {} {half_minutes}", lock.key.expose(), lock.info.fence))
+        Ok(format!("{} {owner:?} {} {half_minutes}", lock.key.expose(), lock.fence))
     };
     Ok(match step.act {
         Act::Acquire => {

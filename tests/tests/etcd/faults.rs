@@ -77,7 +77,7 @@ async fn another_member_serves_when_one_dies_or_stops_or_gives_up_leadership() -
     }
     outage(&ours).await;
     assert!(ours.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
-    until("settled", async || ours.client_state().clean_up().waiting() == 0).await;
+    until("settled", async || ours.client_state().pending_releases() == 0).await;
     Ok(())
 }
 
@@ -107,8 +107,8 @@ async fn leaders_that_move_leave_no_lock_behind() -> Result<()> {
         }
     }
     assert!(cycles > 0, "each lane ends one after the last move");
-    let clean_up = || ours.client_state().clean_up();
-    until("settled", async || clean_up().waiting() == 0).await;
+    let clean_up = || ours.client_state();
+    until("settled", async || clean_up().pending_releases() == 0).await;
     assert_eq!(clean_up().left_to_ttl(), 0);
     let raw = Raw(&cluster);
     let left = [raw.names("moved/l/"), raw.names("moved/i/")].concat();
@@ -161,8 +161,8 @@ async fn a_silent_server_is_bounded_keeps_no_lock_and_is_forgotten() -> Result<(
         proxy.accept()?;
         until("connected again", reach).await;
     }
-    let clean_up = || through.client_state().clean_up();
-    until("settled", async || clean_up().waiting() == 0).await;
+    let clean_up = || through.client_state();
+    until("settled", async || clean_up().pending_releases() == 0).await;
     assert_eq!(clean_up().left_to_ttl(), 0);
     let _ = through.release(ReleaseRequest::new(held.lock_id)).await?;
     assert_eq!(locks(&prefix), Vec::<String>::new());

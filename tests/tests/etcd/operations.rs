@@ -232,8 +232,7 @@ async fn strange_records_hide_nothing_in_a_listing() -> Result<()> {
         let (mut locks, mut counters, mut corrupt) = (Vec::new(), Vec::new(), 0);
         while let Some(request) = next {
             let page = inventory.list_locks(request).await?;
-            locks
-                .extend(page.entries.into_iter().map(|info| info.expose().key.expose().to_owned()));
+            locks.extend(page.entries.into_iter().map(|info| info.key.expose().to_owned()));
             corrupt += page.corrupt.len();
             next = page.next;
         }

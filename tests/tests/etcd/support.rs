@@ -7,7 +7,7 @@ use std::time::Duration;
 use base64ct::{Base64, Encoding as _};
 use serde_json::{Value, json};
 use syncguard_etcd::contract::{AcquireRequest, Acquired};
-use syncguard_etcd::{ClockDrift, EtcdBackend, EtcdOptions, LockBackend as _};
+use syncguard_etcd::{EtcdBackend, EtcdOptions, LockBackend as _};
 use syncguard_test_services::etcd::EtcdCluster;
 
 /// A cluster of one member that many tests share. It keeps its data, so prefixes must not clash.
@@ -56,8 +56,7 @@ pub(crate) async fn take(backend: &EtcdBackend, key: &str, ttl_ms: u64) -> Acqui
 
 /// The width of the bounds in which a backend knows the members' time, in milliseconds.
 pub(crate) fn width(backend: &EtcdBackend) -> i64 {
-    let bounds = backend.clock_drift().map(ClockDrift::bounds_millis);
-    bounds.map_or(i64::MAX, |(lowest, highest)| highest - lowest)
+    backend.clock_drift().map_or(i64::MAX, |drift| drift.highest - drift.lowest)
 }
 
 /// The records of a cluster, over HTTP.

@@ -60,7 +60,7 @@ async fn a_full_database_is_named_and_serves_again_when_there_is_room() -> Resul
     cluster.make_room()?;
     let lock = if released.is_ok() { take(&ours, "kept").await? } else { kept };
     ensure!(ours.extend(ExtendRequest::new(lock, MINUTE)?).await?.is_extended());
-    until("settled", async || ours.client_state().clean_up().waiting() == 0).await;
+    until("settled", async || ours.client_state().pending_releases() == 0).await;
     Ok(())
 }
 

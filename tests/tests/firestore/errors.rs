@@ -102,7 +102,7 @@ async fn a_commit_that_fails_is_told_by_its_code_or_tried_again() -> Result<()> 
         let acquired = backend.acquire(request("k", 1000)).await.unwrap_err();
         assert_eq!(ALWAYS - gateway.clear(), 1 + again, "{code:?}");
         // An acquire with an unknown outcome sends one more commit in the background.
-        until("settled", async || backend.client_state().clean_up().waiting() == 0).await;
+        until("settled", async || backend.client_state().pending_releases() == 0).await;
         gateway.set(COMMIT, code, ALWAYS);
         let errors = [
             acquired,

@@ -60,14 +60,13 @@ async fn write(raw: &Raw, collection: &str, document: &Json, doubles: bool) {
     raw.set(&path, fields_of(document, doubles)).await;
 }
 
-fn is_theirs(lock: LockInfo, data: &Json) -> Result<()> {
-    let lock = lock.expose();
+fn is_theirs(lock: &LockInfo, data: &Json) -> Result<()> {
     assert_eq!(lock.key.expose(), string(data, "key")?);
     assert_eq!(lock.lock_id.expose(), string(data, "lockId")?);
-    assert_eq!(lock.info.holder, None);
-    assert_eq!(lock.info.acquired_at.as_millis(), number(data, "acquiredAtMs")?);
-    assert_eq!(lock.info.expires_at.as_millis(), number(data, "expiresAtMs")?);
-    assert_eq!(lock.info.fence.to_string(), string(data, "fence")?);
+    assert_eq!(lock.holder, None);
+    assert_eq!(lock.acquired_at.as_millis(), number(data, "acquiredAtMs")?);
+    assert_eq!(lock.expires_at.as_millis(), number(data, "expiresAtMs")?);
+    assert_eq!(lock.fence.to_string(), string(data, "fence")?);
     Ok(())
 }
 
@@ -91,10 +90,10 @@ async fn theirs_are_read_extended_and_released() -> Result<()> {
             // Under the user's key, which was normalised when it was stored.
             let user_key = string(&vector, "key")?;
             for lookup in [LookupRequest::by_key(user_key)?, LookupRequest::by_lock_id(id)] {
-                is_theirs(ours.lookup(lookup).await?.context("a live lock")?, data)?;
+                is_theirs(&ours.lookup(lookup).await?.context("a live lock")?, data)?;
             }
             let mut page = inventory(&ours).list_locks(ListRequest::new()).await?;
-            is_theirs(page.entries.pop().context("their lock")?, data)?;
+            is_theirs(&page.entries.pop().context("their lock")?, data)?;
             assert!(page.entries.is_empty() && page.corrupt.is_empty());
             let counted = vector["fences"].as_array().into_iter().flatten();
             let counted: Result<BTreeSet<_>> = counted

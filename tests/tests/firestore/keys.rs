@@ -13,7 +13,8 @@ use crate::firestore::support::{Raw, backend, fresh, take};
 async fn a_key_that_looks_like_the_document_of_another_is_a_key_of_its_own() -> Result<()> {
     let url = fresh();
     let (raw, ours) = (Raw::new(&url), backend(&url).await);
-    let hash = make_hashed_storage_key("", &Key::new("a/b")?, StorageLimits::new(1500, 0))?;
+    let hash =
+        make_hashed_storage_key("", &Key::new("a/b")?, StorageLimits { limit: 1500, reserve: 0 })?;
     let hash = hash.expose();
     let hashed = format!("{hash:~<513}");
     let _held = take(&ours, "a/b", 60_000).await;

@@ -108,8 +108,8 @@ impl Way {
     }
 
     async fn is_settled(&self) {
-        until("settled", async || self.ours.client_state().clean_up().waiting() == 0).await;
-        assert_eq!(self.ours.client_state().clean_up().left_to_ttl(), 0);
+        until("settled", async || self.ours.client_state().pending_releases() == 0).await;
+        assert_eq!(self.ours.client_state().left_to_ttl(), 0);
     }
 
     async fn fence(&self) -> Option<String> {
@@ -195,7 +195,7 @@ async fn what_a_runtime_took_with_it_moves_no_counter_later() -> Result<()> {
     way.is_held().await;
     elsewhere.shutdown_background();
     assert!(waiting.await.is_err());
-    until("left", async || way.ours.client_state().clean_up().waiting() == 1).await;
+    until("left", async || way.ours.client_state().pending_releases() == 1).await;
     assert_eq!(way.proxy.deliver(), 1);
     // In a live runtime, another lock waits for its release as well.
     drop(try_acquire(&way.ours, "other").await?.acquired().context("a free key")?);

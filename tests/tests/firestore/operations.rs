@@ -84,7 +84,7 @@ async fn expired_duplicates_are_deleted() -> Result<()> {
     let warnings = Warnings::new();
     let here = tracing::subscriber::set_default(warnings.clone());
     let found = backend.lookup(LookupRequest::by_lock_id(lock.lock_id)).await?.unwrap();
-    assert_eq!((found.expose().key.expose(), warnings.count()), ("k", 1));
+    assert_eq!((found.key.expose(), warnings.count()), ("k", 1));
     drop(here);
     assert_eq!(raw.ids("locks").await, ["copy", "k"]);
 

@@ -84,7 +84,7 @@ async fn passes(harness: impl Harness) {
     const AT_ONCE: usize = 3;
     let report = Suite::new().at_once(AT_ONCE).run(harness).await;
     assert!(report.is_success(), "{report}");
-    for (case, result) in report.results().filter(|(case, _)| case.group == Group::Signals) {
+    for (case, result) in report.results.iter().filter(|(case, _)| case.group == Group::Signals) {
         assert_eq!(*result, Ok(Verdict::Passed), "{}", case.name);
     }
 }

@@ -8,7 +8,7 @@ use syncguard_postgres::tokio_postgres::{Client, Error, IsolationLevel, SimpleQu
 
 use crate::postgres::support::{connect, shared};
 use crate::support::fences::{Bound, Column, cases, printed};
-use crate::support::writers::{Attempt, LANES, Writers};
+use crate::support::writers::{LANES, Outcome, Writers};
 
 /// The form of a fence, and of one attempt to write.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,19 +47,19 @@ async fn write(
     (form, level): (Form, IsolationLevel),
     statement: &FenceStatement,
     (schema, fence): (&str, Fence),
-) -> Result<Attempt, Error> {
+) -> Result<Outcome, Error> {
     let transaction = client.build_transaction().isolation_level(level).start().await?;
     let row = transaction.query_one(statement.sql(), &[&"it", &fence.as_i64()]).await?;
     if check(fence, row.get::<_, i64>(0)).is_err() && form != Form::Unchecked {
         transaction.rollback().await?;
-        return Ok(Attempt::Stale);
+        return Ok(Outcome::Stale);
     }
     let row = transaction.query_one(&format!("SELECT total FROM {schema}.data"), &[]).await?;
     let sql = format!("UPDATE {schema}.data SET total = $1, trace = trace || $2 || ','");
     let total: i64 = row.get(0);
     transaction.execute(&sql, &[&(total + 1), &fence.get().to_string()]).await?;
     transaction.commit().await?;
-    Ok(Attempt::Written)
+    Ok(Outcome::Written)
 }
 
 /// Hundreds of writers. Returns the error of the check.
@@ -73,7 +73,7 @@ async fn crowd(form: Form, level: IsolationLevel, schema: &str) -> Result<()> {
             match write(&mut client, (form, level), &statement, (schema, fence)).await {
                 Err(error) if error.code() == Some(&SqlState::T_R_SERIALIZATION_FAILURE) => {
                     ensure!(!matches!(level, IsolationLevel::ReadCommitted), "{error}");
-                    Ok(Attempt::Conflict)
+                    Ok(Outcome::Conflict)
                 }
                 result => result.context("a write"),
             }

@@ -8,11 +8,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result};
 use serde_json::{Value as Json, json};
 use syncguard_postgres::contract::{
-    AcquireRequest, AcquireResult, Holder, IsLockedRequest, LockInfoDebug, LookupRequest,
+    AcquireRequest, AcquireResult, Holder, IsLockedRequest, LookupRequest,
 };
 use syncguard_postgres::deadpool_postgres::Client;
 use syncguard_postgres::inventory::ListRequest;
-use syncguard_postgres::{LockBackend as _, LockId, PostgresBackend};
+use syncguard_postgres::{LockBackend as _, LockId, LockInfo, PostgresBackend};
 use syncguard_tests::example_record;
 use syncguard_tests::inventory::{counters, inventory};
 
@@ -30,12 +30,12 @@ async fn their_records_are_ours() -> Result<()> {
 
         assert!(backend.is_locked(IsLockedRequest::new(&sample.key)?).await?);
         for request in [LookupRequest::by_key(&sample.key)?, LookupRequest::by_lock_id(lock_id)] {
-            let found = backend.lookup(request).await?.context("a live lock")?.expose();
-            assert_eq!(found.info.holder, None);
+            let found = backend.lookup(request).await?.context("a live lock")?;
+            assert_eq!(found.holder, None);
             is_theirs(&found, row)?;
         }
         let mut page = inventory(backend).list_locks(ListRequest::new()).await?;
-        is_theirs(&page.entries.pop().context("their lock")?.expose(), row)?;
+        is_theirs(&page.entries.pop().context("their lock")?, row)?;
         assert!(page.entries.is_empty() && page.corrupt.is_empty());
         let theirs: BTreeSet<_> =
             sample.counters.iter().map(|row| text(row, "key_debug")).collect();
@@ -58,12 +58,12 @@ async fn their_records_are_ours() -> Result<()> {
     Ok(())
 }
 
-fn is_theirs(found: &LockInfoDebug, row: &Json) -> Result<()> {
+fn is_theirs(found: &LockInfo, row: &Json) -> Result<()> {
     assert_eq!(found.key.expose(), text(row, "user_key"));
     assert_eq!(found.lock_id, LockId::new(text(row, "lock_id"))?);
-    assert_eq!(found.info.fence.to_string(), text(row, "fence"));
-    assert_eq!(found.info.expires_at.as_millis(), number(row, "expires_at_ms"));
-    assert_eq!(found.info.acquired_at.as_millis(), number(row, "acquired_at_ms"));
+    assert_eq!(found.fence.to_string(), text(row, "fence"));
+    assert_eq!(found.expires_at.as_millis(), number(row, "expires_at_ms"));
+    assert_eq!(found.acquired_at.as_millis(), number(row, "acquired_at_ms"));
     Ok(())
 }
 

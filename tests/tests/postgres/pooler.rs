@@ -131,8 +131,8 @@ async fn late_acquires_behind_a_pooler_are_a_few_warnings() -> Result<()> {
     let unknown = errors.filter(LockError::is_outcome_unknown).count();
     ensure!(unknown >= 5, "{unknown} of {CROWD} were sent");
     server.resume()?;
-    let clean_up = backend.client_state().clean_up();
-    until("the clean-up", async || Ok(clean_up.waiting() == 0)).await?;
+    let clean_up = backend.client_state();
+    until("the clean-up", async || Ok(clean_up.pending_releases() == 0)).await?;
     let said = warnings.count() - before;
     ensure!(said <= 20, "{said} warnings of {CROWD} failed acquires, {unknown} of them unknown");
     Ok(())

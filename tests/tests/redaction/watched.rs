@@ -28,7 +28,7 @@ pub(crate) struct Watched<B> {
 pub(crate) fn watched<B: LockBackend>(net: &Net, backend: B) -> Watched<B> {
     let events = net.clone();
     let options = TelemetryOptions::new()
-        .with_include_raw(true)
+        .with_include_raw(|_| true)
         .with_queue_capacity(100_000)
         .with_tracing()
         .with_on_event(move |event: &LockEvent| events.read("an event", &format!("{event:?}")));

@@ -192,7 +192,7 @@ async fn a_server_that_always_refuses_has_done_nothing() -> Result<()> {
         assert!(error.message().contains("clock"), "{error}");
     }
     assert_eq!(server.deadlines().len(), 3 * 4, "each is sent four times");
-    assert_eq!(backend.client_state().clean_up().waiting(), 0, "nothing to clean up");
+    assert_eq!(backend.client_state().pending_releases(), 0, "nothing to clean up");
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use syncguard_redis::contract::{ExtendRequest, IsLockedRequest, ReleaseRequest};
-use syncguard_redis::{ErrorCode, KeyLayout, LockBackend as _, RedisBackend, RedisOptions};
+use syncguard_redis::{ErrorCode, LockBackend as _, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::RedisCluster;
 
 use crate::redis::support::{every_operation, request, take};
@@ -21,7 +21,7 @@ async fn locks_follow_their_slot_from_node_to_node() -> Result<()> {
     let cluster = RedisCluster::start(3)?;
     let backend = connect(&cluster).await?;
     every_operation(&backend, "before").await?;
-    assert_eq!(backend.durability_report().await?.layout, KeyLayout::OneServer);
+    assert!(format!("{backend:?}").contains("OneServer"), "{backend:?}");
     let held = take(&backend, "held", 60_000).await;
     let (owner, other, slot) = cluster.owner_and_other(PREFIX)?;
     cluster.begin_move(&slot, owner, other)?;

@@ -2,13 +2,11 @@
 
 use anyhow::{Result, ensure};
 use syncguard_redis::contract::{ReleaseRequest, SignalStatus};
+use syncguard_redis::diagnostics::HealthLevel;
 use syncguard_redis::inventory::ListRequest;
-use syncguard_redis::{
-    AppendSync, DurabilityRisk, ErrorCode, Eviction, Fence, LockBackend as _, LockError,
-    Persistence, RedisBackend, RedisOptions, ServerRole, WaitReplicas,
-};
+use syncguard_redis::{ErrorCode, Fence, LockBackend as _, LockError, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::{AppendOnly, RedisServer};
-use syncguard_tests::calls::all_at_once;
+use syncguard_tests::calls::{all_at_once, risks};
 use syncguard_tests::inventory::inventory;
 
 use crate::redis::signals::{until, watch};
@@ -29,19 +27,13 @@ async fn refusal(server: &RedisServer, options: RedisOptions) -> String {
 
 #[tokio::test]
 async fn a_safe_server_passes() -> Result<()> {
-    for (append_only, sync) in [
-        (AppendOnly::EverySecond, AppendSync::EverySecond),
-        (AppendOnly::Always, AppendSync::Always),
-    ] {
+    for append_only in [AppendOnly::EverySecond, AppendOnly::Always] {
         let server = RedisServer::builder()
             .append_only(append_only)
             .max_memory("100mb", "noeviction")
             .start()?;
-        let report = backend_with(&server, strict()).await.durability_report().await?;
-        assert_eq!(report.persistence, Persistence::AppendOnly(sync));
-        assert_eq!(report.eviction, Eviction::Never);
-        assert_eq!(report.role, ServerRole::Master { replicas: 0 });
-        assert_eq!(report.risks(None), []);
+        let health = backend_with(&server, strict()).await.health().await;
+        assert_eq!(health.level(), HealthLevel::Green, "{health:?}");
     }
     Ok(())
 }
@@ -62,8 +54,7 @@ async fn what_is_unsafe_is_named_and_strictly_refused() -> Result<()> {
         .start()?;
     let message = refusal(&server, strict()).await;
     assert!(message.contains("volatile-ttl") && message.contains("noeviction"), "{message}");
-    let report = backend(&server).await.durability_report().await?;
-    assert_eq!(report.risks(None), [DurabilityRisk::Evicts("volatile-ttl".to_owned())]);
+    assert_eq!(risks(&backend(&server).await).await, ["eviction"]);
 
     server.cli(&["CONFIG", "SET", "maxmemory", "0"])?;
     server.cli(&["CONFIG", "SET", "appendfsync", "no"])?;
@@ -75,7 +66,7 @@ async fn what_is_unsafe_is_named_and_strictly_refused() -> Result<()> {
         RedisServer::builder().append_only(AppendOnly::EverySecond).replica_of(&server).start()?;
     assert!(refusal(&replica, strict()).await.contains("connect to the master"));
     assert!(refusal(&server, strict()).await.contains("with_wait_replicas"));
-    let waiting = |count| strict().with_wait_replicas(WaitReplicas::new(count));
+    let waiting = |count| strict().with_wait_replicas(count);
     assert!(refusal(&server, waiting(2)).await.contains("fewer replicas"));
     backend_with(&server, waiting(1)).await;
     Ok(())
@@ -110,13 +101,13 @@ async fn the_documented_access_rule_is_enough() -> Result<()> {
     raw.set_user("-client|tracking").await;
     let _held = take(&backend, "held", 60_000).await;
     assert!(watch(&backend, "held").await.is_none());
-    assert_eq!(backend.durability_report().await?.signals, SignalStatus::Failing);
+    assert_eq!(backend.health().await.signals, SignalStatus::Failing);
     raw.set_user("+client|tracking").await;
     until("signals are back", async || {
-        watch(&backend, "held").await.is_some_and(|watch| watch.is_locked())
+        watch(&backend, "held").await.is_some_and(|watch| watch.is_locked)
     })
     .await;
-    assert_eq!(backend.durability_report().await?.signals, SignalStatus::Working);
+    assert_eq!(backend.health().await.signals, SignalStatus::Working);
 
     // The rule opens no setting, so `appendfsync` is unverified, which strict durability takes for the default.
     for setting in ["appendfsync", "requirepass", "masterauth", "*"] {
@@ -125,14 +116,15 @@ async fn the_documented_access_rule_is_enough() -> Result<()> {
         let denied = answer.as_ref().map_or_else(ToString::to_string, Clone::clone);
         ensure!(denied.contains("NOPERM"), "{setting}: {denied}");
     }
-    let unverified = Persistence::AppendOnly(AppendSync::Unverified);
-    assert_eq!(backend.durability_report().await?.persistence, unverified);
+    let unverified = async |what| {
+        let health = backend.health().await;
+        let mut findings = health.findings.iter().filter(|finding| finding.about == "durability");
+        assert!(findings.all(|finding| finding.says.contains(what)), "{what}: {health:?}");
+    };
+    unverified("(appendfsync)").await;
     // Without INFO, the durability is unknown.
     raw.set_user("-info").await;
-    let report = backend.durability_report().await?;
-    assert_eq!(report.persistence, Persistence::Unverified);
-    assert_eq!(report.eviction, Eviction::Unverified);
-    assert_eq!(report.role, ServerRole::Unverified);
+    unverified("does not say how it persists, evicts or replicates").await;
     // A listing needs the one command that the page names, and a counter nothing more.
     assert!(GUIDE.contains("`ACL SETUSER locks +scan`"));
     let listed =

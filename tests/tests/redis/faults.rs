@@ -156,7 +156,7 @@ async fn a_paused_server_answers_within_the_bound_and_keeps_no_lock() -> Result<
     for number in 0..20 {
         freed(&direct, &format!("paused-{number}")).await?;
     }
-    assert_eq!(backend.client_state().clean_up().left_to_ttl(), 0);
+    assert_eq!(backend.client_state().left_to_ttl(), 0);
     Ok(())
 }
 

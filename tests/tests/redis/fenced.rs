@@ -7,7 +7,7 @@ use syncguard::fenced::{check, redis as fenced};
 use syncguard_test_services::redis::RedisServer;
 
 use crate::redis::support::{fresh, shared};
-use crate::support::writers::{Attempt, LANES, Writers};
+use crate::support::writers::{LANES, Outcome, Writers};
 
 struct Data {
     client: Client,
@@ -38,7 +38,7 @@ async fn nothing_stale_goes_in() -> Result<()> {
             let text = format!("{},", fence.get());
             let commands = [&["APPEND", &trace, &text][..], &["INCR", &total]];
             let answer = data.run(fence, &commands).await?;
-            Ok(if check(fence, answer).is_ok() { Attempt::Written } else { Attempt::Stale })
+            Ok(if check(fence, answer).is_ok() { Outcome::Written } else { Outcome::Stale })
         });
         lane.await
     });

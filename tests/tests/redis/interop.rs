@@ -10,7 +10,7 @@ use syncguard_redis::contract::{
     ReleaseRequest, WatchRequest,
 };
 use syncguard_redis::inventory::ListRequest;
-use syncguard_redis::{ErrorCode, Key, LockBackend as _, LockId, LockInfo, RedisOptions};
+use syncguard_redis::{ErrorCode, Key, LockBackend as _, LockId, RedisOptions};
 use syncguard_test_services::redis::RedisServer;
 use syncguard_tests::example_record;
 
@@ -91,17 +91,17 @@ async fn their_records_are_read_extended_and_released() -> Result<()> {
         };
         assert!(refused.is_polled && refused.free_within.is_some());
         let watch = backend.watch(WatchRequest::new(Key::new(&sample.key)?)).await;
-        assert!(watch.expect("a watch").is_polled());
+        assert!(watch.expect("a watch").is_polled);
         for lookup in
             [LookupRequest::by_key(&sample.key)?, LookupRequest::by_lock_id(sample.lock_id)]
         {
-            let found = backend.lookup(lookup).await?.expect("their lock").expose();
+            let found = backend.lookup(lookup).await?.expect("their lock");
             assert_eq!(found.key, Key::new(&sample.key)?);
             assert_eq!(found.lock_id, sample.lock_id);
-            assert_eq!(found.info.holder, None);
-            assert_eq!(found.info.fence.to_string(), sample.fence);
-            assert_eq!(found.info.expires_at.as_millis(), sample.expires_at);
-            assert_eq!(found.info.acquired_at.as_millis(), record["acquiredAtMs"]);
+            assert_eq!(found.holder, None);
+            assert_eq!(found.fence.to_string(), sample.fence);
+            assert_eq!(found.expires_at.as_millis(), sample.expires_at);
+            assert_eq!(found.acquired_at.as_millis(), record["acquiredAtMs"]);
         }
         // We repeat the TypeScript library's acquire: the answer is its lock.
         let again = AcquireRequest::new(&sample.key, Duration::from_secs(9))?;
@@ -152,15 +152,15 @@ async fn their_records_are_listed() -> Result<()> {
         let page =
             backend.inventory().expect("an inventory").list_locks(ListRequest::new()).await?;
         assert!(page.corrupt.is_empty() && page.next.is_none());
-        let mut listed: Vec<_> = page.entries.into_iter().map(LockInfo::expose).collect();
+        let mut listed = page.entries;
         // A long key is listed in the order of its hash.
         listed.sort_by(|one, other| one.key.expose().cmp(other.key.expose()));
         let keys: Vec<_> = listed.iter().map(|lock| lock.key.expose()).collect();
         assert_eq!(keys, samples.keys().collect::<Vec<_>>());
         for (lock, sample) in listed.iter().zip(samples.values()) {
             assert_eq!(lock.lock_id, sample.lock_id);
-            assert_eq!(lock.info.fence.to_string(), sample.fence);
-            assert_eq!(lock.info.expires_at.as_millis(), sample.expires_at);
+            assert_eq!(lock.fence.to_string(), sample.fence);
+            assert_eq!(lock.expires_at.as_millis(), sample.expires_at);
         }
         let counters =
             backend.inventory().expect("an inventory").list_counters(ListRequest::new()).await;

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use syncguard_redis::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
-use syncguard_redis::{
-    ErrorCode, Fence, Key, LockBackend as _, RedisBackend, RedisOptions, WaitReplicas,
-};
+use syncguard_redis::{ErrorCode, Fence, Key, LockBackend as _, RedisBackend, RedisOptions};
 use syncguard_test_services::ports;
 use syncguard_test_services::redis::{RedisServer, Sentinel};
 use syncguard_tests::inventory::inventory;
@@ -19,8 +17,8 @@ use crate::redis::support::{Raw, backend_with, request, take};
 const WAITING: Duration = Duration::from_secs(20);
 
 fn waiting_for(time: Duration) -> RedisOptions {
-    let wait = WaitReplicas::new(1).with_timeout(time);
-    RedisOptions::new().with_wait_replicas(wait).with_operation_timeout(Duration::from_secs(60))
+    let options = RedisOptions::new().with_wait_replicas(1).with_wait_replicas_timeout(time);
+    options.with_operation_timeout(Duration::from_secs(60))
 }
 
 #[tokio::test]

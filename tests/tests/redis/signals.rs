@@ -24,7 +24,7 @@ const MINUTE: u64 = 60_000;
 pub(crate) async fn hears(holder: &RedisBackend, waiting: &RedisBackend, key: &str) -> Result<()> {
     let held = take(holder, key, MINUTE).await;
     let mut heard = watch(waiting, key).await.expect("a watch");
-    assert!(heard.is_locked());
+    assert!(heard.is_locked);
     assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
     timeout(SOON, heard.changed()).await?;
     Ok(())
@@ -76,7 +76,7 @@ async fn a_release_by_the_typescript_library_is_heard_and_an_expiry() -> Result<
     let started = Instant::now();
     let _short = take(&holder, "short", 200).await;
     let mut watch = watch(&waiting, "short").await.expect("a watch");
-    assert!(watch.is_locked() && !watch.is_over());
+    assert!(watch.is_locked && !watch.is_over());
     timeout(SOON, watch.changed()).await?;
     // The TTL and the tolerance; Redis removes expired records ten times a second.
     assert!(started.elapsed() >= Duration::from_millis(1200), "{:?}", started.elapsed());
@@ -93,7 +93,7 @@ async fn a_watch_is_over_after_one_change_and_knows_what_is_live() -> Result<()>
     let (holder, waiting) = (backend(&server).await, backend(&server).await);
     let held = take(&holder, "k", MINUTE).await;
     let mut both = [watch(&waiting, "k").await, watch(&waiting, "k").await].map(Option::unwrap);
-    assert!(both.iter().all(|watch| watch.is_locked() && !watch.is_over()));
+    assert!(both.iter().all(|watch| watch.is_locked && !watch.is_over()));
     assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
     for watch in &mut both {
         timeout(SOON, watch.changed()).await?;
@@ -102,7 +102,7 @@ async fn a_watch_is_over_after_one_change_and_knows_what_is_live() -> Result<()>
     let record = "{\"key\":\"old\",\"lockId\":\"F-jSW78sCJhFIV6GYPa1lQ\",\"fence\":\"000000000000001\",\
                   \"acquiredAtMs\":1,\"expiresAtMs\":2}";
     raw.send("SET", &["syncguard:old", record]).await;
-    assert!(!watch(&waiting, "old").await.expect("a watch").is_locked());
+    assert!(!watch(&waiting, "old").await.expect("a watch").is_locked);
     raw.send("SET", &["syncguard:broken", "not a lock"]).await;
     assert!(watch(&waiting, "broken").await.is_none());
     assert_eq!(waiting.signals(), SignalStatus::Working);

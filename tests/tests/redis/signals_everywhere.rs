@@ -51,7 +51,7 @@ async fn on_a_cluster_the_node_with_the_slot_is_heard() -> Result<()> {
     assert_eq!(warnings.count(), 0);
     assert_eq!(listeners(&raw).await.len(), 1);
     let mut there = watch(&waiting, "held").await.expect("a watch");
-    assert!(there.is_locked());
+    assert!(there.is_locked);
     assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
     timeout(SOON, there.changed()).await?;
     hears(&holder, &waiting, "k").await

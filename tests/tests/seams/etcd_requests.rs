@@ -27,7 +27,7 @@ async fn a_lost_answer_is_asked_for_again() -> Result<()> {
         assert!(lock.fence.get() > fences, "{} after {fences}", lock.fence);
         fences = lock.fence.get();
         let seen = direct.lookup(LookupRequest::by_key("k")?).await?.context("a lock")?;
-        assert_eq!((seen.fence, seen.expose().lock_id), (lock.fence, lock.lock_id));
+        assert_eq!((seen.fence, seen.lock_id), (lock.fence, lock.lock_id));
         proxy.set_reply_cut(ReplyCut::Once(bytes));
         match through.release(ReleaseRequest::new(lock.lock_id)).await {
             Ok(answer) => assert!(answer.is_released(), "{bytes}"),

@@ -46,7 +46,7 @@ async fn is_warm(backend: &Direct) -> bool {
         backend.release(ReleaseRequest::new(id)).await
     };
     let is_released = writes.await.is_ok_and(ReleaseResult::is_released);
-    is_released && backend.client_state().clean_up().waiting() == 0
+    is_released && backend.client_state().pending_releases() == 0
 }
 
 /// The error of a write whose answer does not come.

@@ -10,7 +10,7 @@ use syncguard::fenced::{Dialect, FenceStatement, check, create_table};
 use tempfile::TempDir;
 
 use crate::support::fences::{Bound, Column, cases, printed};
-use crate::support::writers::{Attempt, LANES, Writers};
+use crate::support::writers::{LANES, Outcome, Writers};
 
 fn open(folder: &TempDir) -> Result<Connection> {
     let connection = Connection::open(folder.path().join("data.db"))?;
@@ -23,18 +23,18 @@ fn write(
     behavior: TransactionBehavior,
     statement: &FenceStatement,
     fence: Fence,
-) -> rusqlite::Result<Attempt> {
+) -> rusqlite::Result<Outcome> {
     let transaction = connection.transaction_with_behavior(behavior)?;
     let answer: i64 =
         transaction.query_row(statement.sql(), ("it", fence.as_i64()), |row| row.get(0))?;
     if check(fence, answer).is_err() {
-        return Ok(Attempt::Stale);
+        return Ok(Outcome::Stale);
     }
     let total: i64 = transaction.query_row("SELECT total FROM data", (), |row| row.get(0))?;
     let sql = "UPDATE data SET total = ?1, trace = trace || ?2 || ','";
     transaction.execute(sql, (total + 1, fence.get().to_string()))?;
     transaction.commit()?;
-    Ok(Attempt::Written)
+    Ok(Outcome::Written)
 }
 
 /// Hundreds of writers on threads of their own, in a journal and with transactions of a kind.
@@ -67,7 +67,7 @@ fn crowd(journal: &str, behavior: TransactionBehavior, is_column: bool) -> Resul
                             Err(error)
                                 if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) =>
                             {
-                                Ok(Attempt::Conflict)
+                                Ok(Outcome::Conflict)
                             }
                             result => result.context("a write"),
                         }

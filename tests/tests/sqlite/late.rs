@@ -30,7 +30,7 @@ fn rows(connection: &Connection, table: &str) -> Result<i64> {
 }
 
 async fn cleaned_up(backend: &SqliteBackend) {
-    until("the clean-up", async || backend.client_state().clean_up().waiting() == 0).await;
+    until("the clean-up", async || backend.client_state().pending_releases() == 0).await;
 }
 
 /// A runtime with one thread, and a file that another process keeps exclusively: other tasks go on.

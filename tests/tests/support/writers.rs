@@ -14,7 +14,7 @@ pub(crate) const WRITERS: u64 = 400;
 pub(crate) const LANES: u64 = 8;
 
 /// The answer to one attempt of a writer.
-pub(crate) enum Attempt {
+pub(crate) enum Outcome {
     Written,
     Stale,
     /// Somebody else came in between: the store asks to repeat the transaction.
@@ -35,16 +35,16 @@ impl Writers {
     pub(crate) async fn lane(
         &self,
         lane: u64,
-        mut write: impl AsyncFnMut(Fence) -> Result<Attempt>,
+        mut write: impl AsyncFnMut(Fence) -> Result<Outcome>,
     ) -> Result<()> {
         let mut random = Random::new(Random::seed() ^ lane);
         for _ in 0..WRITERS / LANES {
             let fence = Fence::new(self.fence(&mut random))?;
             let count = loop {
                 match write(fence).await? {
-                    Attempt::Written => break &self.written,
-                    Attempt::Stale => break &self.stale,
-                    Attempt::Conflict => self.conflicts.fetch_add(1, Ordering::Relaxed),
+                    Outcome::Written => break &self.written,
+                    Outcome::Stale => break &self.stale,
+                    Outcome::Conflict => self.conflicts.fetch_add(1, Ordering::Relaxed),
                 };
             };
             count.fetch_add(1, Ordering::Relaxed);

@@ -76,15 +76,15 @@ pub(crate) fn inventory(backend: &DynBackend) -> Result<Inventory, Failure> {
 
 /// The lock id in clear text: only for a user who has asked to see it.
 pub(super) fn lock_id_of(info: &LockInfo) -> String {
-    info.clone().expose().lock_id.expose().to_string()
+    info.lock_id.expose().to_string()
 }
 
 /// The JSON of a lock, with its lock id if the user has asked to see it.
 pub(super) fn as_json(info: &LockInfo, reveals: bool) -> Value {
     let mut json = json!({
         "key": key_of(info),
-        "keyHash": info.key_hash().to_string(),
-        "lockIdHash": info.lock_id_hash().to_string(),
+        "keyHash": info.key.hash_id().to_string(),
+        "lockIdHash": info.lock_id.hash_id().to_string(),
         "fence": info.fence.to_string(),
         "acquiredAtMs": info.acquired_at.as_millis(),
         "expiresAtMs": info.expires_at.as_millis(),

@@ -6,7 +6,7 @@ use crate::escape::escape_for_terminal;
 
 /// The key in clear text: the user has asked to see it.
 pub(super) fn key_of(info: &LockInfo) -> String {
-    info.clone().expose().key.expose().to_owned()
+    info.key.expose().to_owned()
 }
 
 /// The key for a terminal: control characters and invisible characters are escaped.

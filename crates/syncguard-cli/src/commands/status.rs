@@ -72,7 +72,7 @@ fn as_json(options: &Options, found: Option<&LockInfo>, parts: &[(Part, LockInfo
 
 fn as_text(options: &Options, found: Option<&LockInfo>) -> String {
     let Some(info) = found else { return "free".to_owned() };
-    let holder = holder::label(info).unwrap_or_else(|| info.lock_id_hash().to_string());
+    let holder = holder::label(info).unwrap_or_else(|| info.lock_id.hash_id().to_string());
     let line = |name, value| format!("\n{name:<10}{value}");
     let recipe =
         recipe::name(info).map_or_else(String::new, |name| line("recipe", name.to_owned()));

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use syncguard::authoring::pause::RetryPauses;
+use syncguard::authoring::recipes::RideOut as Outage;
 use syncguard::contract::{AcquireRequest, AcquireResult};
-use syncguard::{DynBackend, Fence, Jitter, LockBackend, LockError, forward};
+use syncguard::{DynBackend, ErrorCode, Fence, LockBackend, LockError, forward};
 use tokio::time::{Instant, sleep};
 
 use crate::exit::{Failure, Status};
@@ -23,12 +23,6 @@ pub(super) struct RideOut {
 type Answered = Arc<Mutex<Option<Instant>>>;
 
 impl RideOut {
-    const PAUSES: RetryPauses = RetryPauses {
-        first: Duration::from_millis(100),
-        longest: Duration::from_secs(1),
-        jitter: Jitter::None,
-    };
-
     pub(super) fn new(limit: Duration, output: Output) -> Self {
         Self { limit, output, answered: Arc::default() }
     }
@@ -51,7 +45,7 @@ impl RideOut {
         self,
         mut attempt: impl AsyncFnMut() -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let (mut since, mut failures) = (None, 0);
+        let (mut outage, mut is_noted) = (Outage::new(self.limit), self.limit.is_zero());
         loop {
             let began = Instant::now();
             let failure = match attempt().await {
@@ -60,20 +54,16 @@ impl RideOut {
             };
             // The store has answered meanwhile. The answer for one permit does not end an outage that meets another one.
             let answered = *self.answered.lock().unwrap_or_else(PoisonError::into_inner);
-            if answered.is_some_and(|at| at > began + self.limit) {
-                (since, failures) = (None, 0);
-            }
-            if since.is_none() && !self.limit.is_zero() {
+            let was_answered = answered.is_some_and(|at| at > began + self.limit);
+            if was_answered || !is_noted {
                 let limit = human(self.limit);
                 self.output.note(format!("{failure}; asks again for up to {limit}"));
+                is_noted = true;
             }
-            let over = *since.get_or_insert_with(Instant::now) + self.limit;
-            let left = over.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(failure);
+            match outage.pause(ErrorCode::ServiceUnavailable, was_answered) {
+                Some(pause) => sleep(pause).await,
+                None => return Err(failure),
             }
-            failures += 1;
-            sleep(Self::PAUSES.pause(failures).min(left)).await;
         }
     }
 }

@@ -103,7 +103,7 @@ async fn run_one(
             let released = released(tried.as_mut(), &tick, &shutdown, signals).await;
             let is_marked = released.as_ref().is_ok_and(|released| released.is_released());
             let status = runner.status(&ended?, released)?;
-            let has_more = tick.attempt() < runner.options.ticks.attempts;
+            let has_more = tick.attempt < runner.options.ticks.attempts;
             if status == Status::SUCCESS && !is_marked {
                 let follows = if has_more { ", so another attempt may follow" } else { "" };
                 runner.output.error(format!("the tick could not be marked as done{follows}"));
@@ -152,11 +152,11 @@ async fn run_one(
 
 /// How another attempt comes about: this program makes one.
 fn next_attempt(tick: &Tick, options: &TickOptions) -> String {
-    let these = format!("attempt {} of {} has failed", tick.attempt(), options.attempts);
+    let these = format!("attempt {} of {} has failed", tick.attempt, options.attempts);
     let Some(lateness) = options.lateness() else {
         return format!("{these}; the next one needs another start of this command");
     };
-    match lateness.saturating_sub(since(tick.scheduled_at())) {
+    match lateness.saturating_sub(since(tick.scheduled_at)) {
         Duration::ZERO => {
             format!("{these}, and the tick is too late for another, see --max-lateness")
         }
@@ -194,7 +194,7 @@ async fn run_each(
         }
         let released = released(running.as_mut(), &tick, &shutdown, signals).await;
         let ended = ended?;
-        let scheduled_at = utc(tick.scheduled_at());
+        let scheduled_at = utc(tick.scheduled_at);
         match runner.status(&ended, released) {
             Ok(Status::SUCCESS) => {}
             Ok(status) => {
@@ -264,8 +264,8 @@ async fn run_tick(
 ) -> Result<Ended, Failure> {
     let tick = &begun.tick;
     let variables = [
-        ("SYNCGUARD_TICK", utc(tick.scheduled_at())),
-        ("SYNCGUARD_ATTEMPT", tick.attempt().to_string()),
+        ("SYNCGUARD_TICK", utc(tick.scheduled_at)),
+        ("SYNCGUARD_ATTEMPT", tick.attempt.to_string()),
     ];
     let ended = runner.run(tick, variables, signals).await;
     if !matches!(&ended, Ok(ended) if ended.status == Status::SUCCESS && !ended.was_lost) {

@@ -13,7 +13,7 @@ use syncguard_core::{
 };
 
 use crate::client::Client;
-use crate::context::{CLOCK_SLACK, Context, Held, LONG, SOON, fresh_key, polling_every};
+use crate::context::{CLOCK_SLACK, Context, HeldLock, LONG, SOON, fresh_key, polling_every};
 use crate::outcome::{Checked, Outcome, Stop, ensure, ensure_eq};
 use crate::tasks::{pause, poll_times};
 
@@ -36,7 +36,7 @@ pub(crate) async fn a_fired_token_stops_an_acquire(context: &Context<'_>) -> Out
 }
 
 pub(crate) async fn a_fired_token_stops_a_release(context: &Context<'_>) -> Outcome {
-    let Held { client, key, lock, before, .. } = context.held().await?;
+    let HeldLock { client, key, lock, before, .. } = context.held().await?;
     let request = ReleaseRequest::new(lock.lock_id).with_cancellation(fired());
     aborted("release", client.backend().release(request).await)?;
     client.unchanged(&key, lock.lock_id, before).await?;
@@ -44,14 +44,14 @@ pub(crate) async fn a_fired_token_stops_a_release(context: &Context<'_>) -> Outc
 }
 
 pub(crate) async fn a_fired_token_stops_an_extend(context: &Context<'_>) -> Outcome {
-    let Held { client, key, lock, before, .. } = context.held().await?;
+    let HeldLock { client, key, lock, before, .. } = context.held().await?;
     let request = ExtendRequest::new(lock.lock_id, 2 * LONG)?.with_cancellation(fired());
     aborted("extend", client.backend().extend(request).await)?;
     Ok(client.unchanged(&key, lock.lock_id, before).await?)
 }
 
 pub(crate) async fn a_fired_token_stops_a_look(context: &Context<'_>) -> Outcome {
-    let Held { client, key: held, lock, before, .. } = context.held().await?;
+    let HeldLock { client, key: held, lock, before, .. } = context.held().await?;
     for key in [&held, &fresh_key()?] {
         let request = IsLockedRequest::new(key)?.with_cancellation(fired());
         aborted("is_locked", client.backend().is_locked(request).await)?;
@@ -234,7 +234,7 @@ pub(crate) async fn aborted_tasks_leave_no_lock(context: &Context<'_>) -> Outcom
 }
 
 pub(crate) async fn a_cancelled_wait_ends_at_once(context: &Context<'_>) -> Outcome {
-    let Held { client, other: rival, key, lock, before } = context.held().await?;
+    let HeldLock { client, other: rival, key, lock, before } = context.held().await?;
     let token = CancellationToken::new();
     let slow = polling_every(LONG);
     let config = LockConfig::new(&key).with_acquisition(slow).with_cancellation(token.clone());

@@ -8,7 +8,7 @@ use syncguard_core::contract::{
 use syncguard_core::{AcquisitionOptions, ErrorCode, LockBackend as _, LockConfig, acquire};
 
 use crate::context::{
-    ATTEMPTS, CLOCK_SLACK, Context, Held, LONG, SHORT, SOON, fresh_key, in_time, polling_every,
+    ATTEMPTS, CLOCK_SLACK, Context, HeldLock, LONG, SHORT, SOON, fresh_key, in_time, polling_every,
     too_slow, with_lateness,
 };
 use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
@@ -75,7 +75,7 @@ pub(crate) async fn a_holder_of_this_library_does_not_poll(context: &Context<'_>
             let refusal = rival.refusal(&key, LONG).await?;
             ensure!(!refusal.is_polled, "a holder of this library is said to poll");
             let watch = rival.backend().watch(WatchRequest::new(key.clone())).await;
-            let polls = watch.is_some_and(|watch| watch.is_polled());
+            let polls = watch.is_some_and(|watch| watch.is_polled);
             ensure!(!polls, "a watch says of a holder of this library that it polls");
             client.extended(lock.lock_id, 2 * LONG).await?;
         }
@@ -85,7 +85,7 @@ pub(crate) async fn a_holder_of_this_library_does_not_poll(context: &Context<'_>
 }
 
 pub(crate) async fn a_refusal_changes_nothing(context: &Context<'_>) -> Outcome {
-    let Held { client, other: rival, key, lock, before } = context.held().await?;
+    let HeldLock { client, other: rival, key, lock, before } = context.held().await?;
     for _ in 0..17 {
         for ttl in [SHORT, LONG, 2 * LONG] {
             context.pass(Duration::from_millis(1)).await;
@@ -101,7 +101,7 @@ pub(crate) async fn a_refusal_changes_nothing(context: &Context<'_>) -> Outcome 
 pub(crate) async fn a_refused_request_is_granted_once_the_key_is_free(
     context: &Context<'_>,
 ) -> Outcome {
-    let Held { client, key, lock, before, .. } = context.held().await?;
+    let HeldLock { client, key, lock, before, .. } = context.held().await?;
     let request = AcquireRequest::new(&key, LONG)?;
     for _ in 0..3 {
         ensure!(client.send(request.repeat()).await?.is_none(), "a held key was granted");
@@ -115,7 +115,7 @@ pub(crate) async fn a_refused_request_is_granted_once_the_key_is_free(
 }
 
 pub(crate) async fn a_waiting_contender_gets_its_turn(context: &Context<'_>) -> Outcome {
-    let Held { client, other: rival, key, lock, .. } = context.held().await?;
+    let HeldLock { client, other: rival, key, lock, .. } = context.held().await?;
     let often = polling_every(Duration::from_millis(20));
     let patient = LockConfig::new(&key).with_ttl(LONG).with_acquisition(often);
     let waiting = tokio::spawn({

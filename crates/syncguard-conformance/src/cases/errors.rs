@@ -41,7 +41,6 @@ pub(crate) async fn debug_output_hides_key_and_lock_id(context: &Context<'_>) ->
             return Err(Stop::failed("lookup found nothing of a live lock"));
         };
         secret.hidden_in("a lookup", &info)?;
-        secret.hidden_in("an exposed lookup", &info.expose())?;
     }
     secret.hidden_in("an is_locked request", &IsLockedRequest::new(key)?)?;
     let request = ExtendRequest::new(secret.lock_id, LONG)?;

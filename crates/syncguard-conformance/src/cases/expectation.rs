@@ -6,12 +6,12 @@ use syncguard_core::contract::LookupRequest;
 use syncguard_core::{ExtendResult, LockConfig, LockId, Timestamp, acquire};
 use tokio::time::Instant;
 
-use crate::context::{ATTEMPTS, Context, Held, LONG, SHORT, fresh_key, too_slow};
+use crate::context::{ATTEMPTS, Context, HeldLock, LONG, SHORT, fresh_key, too_slow};
 use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
 use crate::tasks::at_once;
 
 pub(crate) async fn the_stored_expiry_is_expected_rightly(context: &Context<'_>) -> Outcome {
-    let Held { client, other, key, lock, before } = context.held().await?;
+    let HeldLock { client, other, key, lock, before } = context.held().await?;
     let mut expected = lock.expires_at;
     // Longer and shorter extends, each with the expiry of the last answer.
     for ttl in [3 * LONG, LONG, 2 * LONG] {
@@ -74,7 +74,7 @@ pub(crate) async fn an_older_extend_that_comes_late_never_shortens(
 
 pub(crate) async fn every_extend_changes_the_expiry(context: &Context<'_>) -> Outcome {
     const EXTENDS: u32 = 40;
-    let Held { client, key, lock, .. } = context.held().await?;
+    let HeldLock { client, key, lock, .. } = context.held().await?;
     let (started, mut known) = (Instant::now(), lock.expires_at);
     for _ in 0..EXTENDS {
         // Shorter by the time that has passed, so that many extends ask for the same millisecond.

@@ -7,7 +7,8 @@ use syncguard_core::{AutoExtend, Key, LockConfig, acquire};
 
 use crate::client::{Client, Granted};
 use crate::context::{
-    ATTEMPTS, CLOCK_SLACK, Context, Held, LONG, SHORT, fresh_key, in_time, too_slow, with_lateness,
+    ATTEMPTS, CLOCK_SLACK, Context, HeldLock, LONG, SHORT, fresh_key, in_time, too_slow,
+    with_lateness,
 };
 use crate::outcome::{Checked, Outcome, Stop, ensure, ensure_eq};
 
@@ -149,7 +150,7 @@ pub(crate) async fn an_extend_can_shorten(context: &Context<'_>) -> Outcome {
 }
 
 pub(crate) async fn a_shortened_lock_ends_early(context: &Context<'_>) -> Outcome {
-    let Held { client, other: rival, key, lock, .. } = context.held().await?;
+    let HeldLock { client, other: rival, key, lock, .. } = context.held().await?;
     client.extended(lock.lock_id, SHORT).await?;
     context.outlive(SHORT).await;
     client.free(&key).await?;

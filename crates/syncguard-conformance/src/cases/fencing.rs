@@ -4,7 +4,7 @@ use syncguard_core::contract::AcquireRequest;
 use syncguard_core::{ErrorCode, Fence, LockBackend};
 use tracing::Level;
 
-use crate::context::{Context, Held, LONG, SHORT, fresh_key};
+use crate::context::{Context, HeldLock, LONG, SHORT, fresh_key};
 use crate::logs::Watching;
 use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 
@@ -59,7 +59,7 @@ pub(crate) async fn each_key_has_its_own_counter(context: &Context<'_>) -> Outco
 }
 
 pub(crate) async fn an_extend_keeps_the_fence(context: &Context<'_>) -> Outcome {
-    let Held { client, key, lock, .. } = context.held().await?;
+    let HeldLock { client, key, lock, .. } = context.held().await?;
     for _ in 0..3 {
         client.extended(lock.lock_id, LONG).await?;
         let seen = client.live(&key, lock.lock_id).await?;
@@ -167,7 +167,7 @@ pub(crate) async fn an_exhausted_counter_grants_nothing(context: &Context<'_>) -
 }
 
 pub(crate) async fn a_refusal_uses_up_no_fence(context: &Context<'_>) -> Outcome {
-    let Held { client, other: rival, key, lock, .. } = context.held().await?;
+    let HeldLock { client, other: rival, key, lock, .. } = context.held().await?;
     for _ in 0..5 {
         rival.refused(&key, LONG).await?;
     }

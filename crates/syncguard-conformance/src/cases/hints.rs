@@ -4,14 +4,14 @@ use syncguard_core::contract::{ExtendRequest, LookupRequest, ReleaseRequest};
 use syncguard_core::{ExtendResult, Key, LockBackend, LockId, NotHeld, ReleaseResult};
 
 use crate::client::{Client, Granted};
-use crate::context::{Context, Held, LONG, fresh_key};
+use crate::context::{Context, HeldLock, LONG, fresh_key};
 use crate::outcome::{Checked, Outcome, Stop, Unexpected, answer, ensure, ensure_eq};
 
 /// Returns true if a lookup finds the lock with this id.
 async fn find(client: &Client, lock_id: LockId, hint: &Key) -> Checked<bool> {
     let request = LookupRequest::by_lock_id(lock_id).with_key_hint(hint.clone());
     let Some(info) = client.find(request).await? else { return Ok(false) };
-    if info.lock_id_hash() != lock_id.hash_id() {
+    if info.lock_id.hash_id() != lock_id.hash_id() {
         return Err(Unexpected::new("a lookup with a hint found another lock than that of the id"));
     }
     Ok(true)
@@ -46,7 +46,7 @@ async fn two_locks(client: &Client) -> Result<[(Key, Granted); 2], Stop> {
 }
 
 pub(crate) async fn a_right_hint_changes_no_answer(context: &Context<'_>) -> Outcome {
-    let Held { client, other, key, lock, .. } = context.held().await?;
+    let HeldLock { client, other, key, lock, .. } = context.held().await?;
     for client in [&other, &client] {
         ensure!(find(client, lock.lock_id, &key).await?, "a lookup with a hint found nothing");
         let extended = extend(client, lock.lock_id, &key).await?;
@@ -104,7 +104,7 @@ pub(crate) async fn a_wrong_hint_releases_the_lock_of_the_id(context: &Context<'
 }
 
 pub(crate) async fn a_hint_gives_other_ids_nothing(context: &Context<'_>) -> Outcome {
-    let Held { client, other: rival, key, lock: old, .. } = context.held().await?;
+    let HeldLock { client, other: rival, key, lock: old, .. } = context.held().await?;
     client.released(old.lock_id).await?;
     let lock = rival.take(&key, LONG).await?;
     let before = rival.live(&key, lock.lock_id).await?;

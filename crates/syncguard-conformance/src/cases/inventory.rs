@@ -43,8 +43,7 @@ pub(crate) async fn a_listing_shows_every_live_lock(context: &Context<'_>) -> Ou
     let listed = over_all.locks(ListRequest::new().with_prefix(&prefix)).await?;
     let listed = listed.into_iter().map(|info| {
         let seen = client.seen(&info);
-        let raw = info.expose();
-        (raw.key.expose().to_owned(), (raw.lock_id, seen))
+        (info.key.expose().to_owned(), (info.lock_id, seen))
     });
     ensure_eq!(listed.collect::<BTreeMap<_, _>>(), expected, "the locks by their keys");
     // Without a prefix the listing has all locks, also those of other users.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use syncguard_core::contract::LookupRequest;
 use syncguard_core::{Fence, Key, LockConfig, acquire};
 
-use crate::context::{Context, Held, LONG, fresh_text, polling_every};
+use crate::context::{Context, HeldLock, LONG, fresh_text, polling_every};
 use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 
 pub(crate) async fn both_normal_forms_are_one_key(context: &Context<'_>) -> Outcome {
@@ -115,7 +115,7 @@ pub(crate) async fn dots_are_keys(context: &Context<'_>) -> Outcome {
         let Some(info) = other.find(LookupRequest::by_lock_id(guard.lock_id())).await? else {
             return Err(Stop::failed(format!("lookup found nothing of the live lock of {dots:?}")));
         };
-        ensure_eq!(info.expose().key.expose(), dots, "the exposed key");
+        ensure_eq!(info.key.expose(), dots, "the exposed key");
         guards.push((Key::new(dots)?, guard));
     }
     for (key, guard) in guards {
@@ -126,7 +126,7 @@ pub(crate) async fn dots_are_keys(context: &Context<'_>) -> Outcome {
 }
 
 pub(crate) async fn a_key_may_read_like_a_lock_id(context: &Context<'_>) -> Outcome {
-    let Held { client, other, key, lock, before } = context.held().await?;
+    let HeldLock { client, other, key, lock, before } = context.held().await?;
     let namesake = Key::new(lock.lock_id.expose())?;
     client.free(&namesake).await?;
     let other_lock = other.take(&namesake, LONG).await?;
@@ -155,7 +155,7 @@ async fn side_by_side(context: &Context<'_>, texts: Vec<String>) -> Outcome {
         other.refused(key, LONG).await.map_err(about)?;
         other.live(key, lock.lock_id).await.map_err(about)?;
         let found = other.find(LookupRequest::by_lock_id(lock.lock_id)).await.map_err(about)?;
-        let found = found.map(|info| info.expose().key);
+        let found = found.map(|info| info.key);
         ensure_eq!(found.as_ref().map(Key::expose), Some(key.expose()), "the exposed key");
     }
     for (index, (text, key, lock)) in locks.iter().enumerate() {

@@ -52,10 +52,10 @@ pub(crate) async fn a_late_acquire_leaves_nothing_after_the_clean_up(
     let gated = Gated::of(context).await?;
     let (lock_id, acquire) = gated.acquire().await?;
     gated.desert(acquire).await?;
-    let clean_up = gated.client.backend().client_state().clean_up();
+    let clean_up = gated.client.backend().client_state();
     let started = Instant::now();
     // The lock may be over before the suite looks.
-    while clean_up.waiting() == 0 && started.elapsed() < A_MOMENT {
+    while clean_up.pending_releases() == 0 && started.elapsed() < A_MOMENT {
         pause(1).await;
     }
     gated.is_cleaned_up().await?;
@@ -266,9 +266,9 @@ impl Gated {
 
     /// Waits until the backend has no background work left.
     async fn is_cleaned_up(&self) -> Outcome {
-        let clean_up = self.client.backend().client_state().clean_up();
+        let clean_up = self.client.backend().client_state();
         let started = Instant::now();
-        while clean_up.waiting() > 0 {
+        while clean_up.pending_releases() > 0 {
             let in_time = started.elapsed() <= self.late.bound + SOON;
             ensure!(in_time, "the clean-up of a late acquire does not end");
             pause(10).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use syncguard_core::{LockConfig, Ttl, acquire, lock};
 
 use crate::client::Seen;
-use crate::context::{CLOCK_SLACK, Context, Held, LONG, fresh_key};
+use crate::context::{CLOCK_SLACK, Context, HeldLock, LONG, fresh_key};
 use crate::outcome::{Outcome, ensure, ensure_eq};
 
 pub(crate) async fn acquire_takes_a_free_key(context: &Context<'_>) -> Outcome {
@@ -17,7 +17,7 @@ pub(crate) async fn acquire_takes_a_free_key(context: &Context<'_>) -> Outcome {
 }
 
 pub(crate) async fn release_frees_the_key(context: &Context<'_>) -> Outcome {
-    let Held { client, other: rival, key, lock, .. } = context.held().await?;
+    let HeldLock { client, other: rival, key, lock, .. } = context.held().await?;
     client.released(lock.lock_id).await?;
     for client in [&client, &rival] {
         client.free(&key).await?;
@@ -28,7 +28,7 @@ pub(crate) async fn release_frees_the_key(context: &Context<'_>) -> Outcome {
 }
 
 pub(crate) async fn extend_prolongs_the_lock(context: &Context<'_>) -> Outcome {
-    let Held { client, key, lock, before, .. } = context.held().await?;
+    let HeldLock { client, key, lock, before, .. } = context.held().await?;
     ensure_eq!(lock.expires_at, before.expires_at, "the expiry that acquire reports");
     let expires_at = client.extended(lock.lock_id, 2 * LONG).await?;
     ensure!(expires_at > lock.expires_at, "the expiry went from {lock:?} to {expires_at:?}");
@@ -117,7 +117,7 @@ pub(crate) async fn clones_share_the_store(context: &Context<'_>) -> Outcome {
 }
 
 pub(crate) async fn connections_share_the_store(context: &Context<'_>) -> Outcome {
-    let Held { client, other, key, lock, .. } = context.held().await?;
+    let HeldLock { client, other, key, lock, .. } = context.held().await?;
     // The lock id alone is enough, on a connection that never used the key.
     other.extended(lock.lock_id, LONG).await?;
     drop(client);

@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use syncguard_core::authoring::hash_key;
 use syncguard_core::contract::{AcquireRequest, HashId, Holder, LookupRequest};
-use syncguard_core::diagnostics::{get_by_id, get_by_id_raw, get_by_key, get_by_key_raw, owns};
+use syncguard_core::diagnostics::{get_by_id, get_by_key, owns};
 use syncguard_core::inventory::ListRequest;
 use syncguard_core::{Key, LockBackend as _, LockId, LockInfo};
 
 use crate::client::{Client, Seen};
-use crate::context::{ATTEMPTS, Context, Held, LONG, SHORT, fresh_key, fresh_text, too_slow};
+use crate::context::{ATTEMPTS, Context, HeldLock, LONG, SHORT, fresh_key, fresh_text, too_slow};
 use crate::outcome::{Checked, Outcome, Stop, Unexpected, answer, ensure, ensure_eq};
 use crate::tasks::{at_once, pause};
 
 pub(crate) async fn a_lookup_shows_the_lock(context: &Context<'_>) -> Outcome {
-    let Held { client, other, key, lock, .. } = context.held().await?;
+    let HeldLock { client, other, key, lock, .. } = context.held().await?;
     // A lookup by lock id must not find another one, either.
     client.take(&fresh_key()?, LONG).await?;
     let Some(seen) = other.by_key(&key).await? else {
@@ -137,7 +137,7 @@ async fn look_on(client: &Client, key: &Key, asked: &Asked) -> Checked<()> {
 fn shows_right_holders(seen: &[LockInfo], asked: &Asked) -> Checked<()> {
     let asked = entries(asked);
     for info in seen.iter().filter(|info| info.holder.is_some()) {
-        let own = asked.get(&info.lock_id_hash());
+        let own = asked.get(&info.lock_id.hash_id());
         if own != Some(&info.holder) {
             let message = format!("a lock of the holder {own:?} is shown as {info:?}");
             return Err(Unexpected::new(message));
@@ -183,16 +183,15 @@ pub(crate) async fn a_lookup_exposes_the_users_key_and_lock_id(context: &Context
             let Some(info) = client.find(by).await? else {
                 return Err(Stop::failed("lookup found nothing of a live lock"));
             };
-            let raw = info.expose();
-            ensure_eq!(raw.key.expose(), text, "the exposed key");
-            ensure_eq!(raw.lock_id.expose(), lock.lock_id.expose(), "the exposed lock id");
+            ensure_eq!(info.key.expose(), text, "the exposed key");
+            ensure_eq!(info.lock_id.expose(), lock.lock_id.expose(), "the exposed lock id");
         }
     }
     Ok(())
 }
 
 pub(crate) async fn an_extend_keeps_the_time_of_acquisition(context: &Context<'_>) -> Outcome {
-    let Held { client, key, lock, before, .. } = context.held().await?;
+    let HeldLock { client, key, lock, before, .. } = context.held().await?;
     context.pass(Duration::from_millis(20)).await;
     client.extended(lock.lock_id, LONG).await?;
     let after = client.live(&key, lock.lock_id).await?;
@@ -201,7 +200,7 @@ pub(crate) async fn an_extend_keeps_the_time_of_acquisition(context: &Context<'_
 }
 
 pub(crate) async fn looking_changes_nothing(context: &Context<'_>) -> Outcome {
-    let Held { client, other, key, lock, before } = context.held().await?;
+    let HeldLock { client, other, key, lock, before } = context.held().await?;
     for _ in 0..25 {
         context.pass(Duration::from_millis(1)).await;
         ensure_eq!(other.by_key(&key).await?, Some(before), "the lock by its key");
@@ -246,15 +245,12 @@ pub(crate) async fn looking_does_not_prolong_the_lock(context: &Context<'_>) -> 
 }
 
 pub(crate) async fn the_helpers_agree_with_the_lookup(context: &Context<'_>) -> Outcome {
-    let Held { client, key, lock, before: seen, .. } = context.held().await?;
+    let HeldLock { client, key, lock, before: seen, .. } = context.held().await?;
     let backend = client.backend();
     let infos = [get_by_key(backend, &key).await?, get_by_id(backend, lock.lock_id).await?];
-    let raw = [get_by_key_raw(backend, &key).await?, get_by_id_raw(backend, lock.lock_id).await?];
-    for raw in &raw {
-        let found = raw.as_ref().map(|raw| (raw.key.expose(), raw.lock_id));
-        ensure_eq!(found, Some((key.expose(), lock.lock_id)), "the raw key and lock id");
-    }
-    for info in infos.into_iter().chain(raw.map(|raw| raw.map(|raw| raw.info))) {
+    for info in infos {
+        let found = info.as_ref().map(|info| (info.key.expose(), info.lock_id));
+        ensure_eq!(found, Some((key.expose(), lock.lock_id)), "the key and lock id");
         ensure_eq!(info.map(|info| client.seen(&info)), Some(seen), "what a helper found");
     }
     ensure!(owns(backend, lock.lock_id).await?, "owns answered false for a live lock");

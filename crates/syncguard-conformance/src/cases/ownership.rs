@@ -6,12 +6,12 @@ use syncguard_core::contract::AcquireRequest;
 use syncguard_core::{AutoExtend, LockConfig, LockId, LossReason, NotHeld, acquire};
 
 use crate::context::{
-    ATTEMPTS, Context, Held, LONG, SHORT, fresh_key, in_time, too_slow, with_lateness,
+    ATTEMPTS, Context, HeldLock, LONG, SHORT, fresh_key, in_time, too_slow, with_lateness,
 };
 use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 
 pub(crate) async fn an_unknown_id_touches_nothing(context: &Context<'_>) -> Outcome {
-    let Held { client, key, lock, before, .. } = context.held().await?;
+    let HeldLock { client, key, lock, before, .. } = context.held().await?;
     let unknown = LockId::generate()?;
     for _ in 0..2 {
         let why = client.not_released(unknown).await?;
@@ -24,7 +24,7 @@ pub(crate) async fn an_unknown_id_touches_nothing(context: &Context<'_>) -> Outc
 }
 
 pub(crate) async fn a_lock_is_released_once(context: &Context<'_>) -> Outcome {
-    let Held { client, other, lock, .. } = context.held().await?;
+    let HeldLock { client, other, lock, .. } = context.held().await?;
     client.released(lock.lock_id).await?;
     for client in [&client, &other, &client] {
         let why = client.not_released(lock.lock_id).await?;
@@ -38,11 +38,11 @@ pub(crate) async fn a_lock_id_touches_its_own_lock_alone(context: &Context<'_>) 
     let [first, second, third] =
         [context.held().await?, context.held().await?, context.held().await?];
     client.extended(second.lock.lock_id, 2 * LONG).await?;
-    for Held { key, lock, before, .. } in [&first, &third] {
+    for HeldLock { key, lock, before, .. } in [&first, &third] {
         client.unchanged(key, lock.lock_id, *before).await?;
     }
     client.released(second.lock.lock_id).await?;
-    for Held { key, lock, before, .. } in [&first, &third] {
+    for HeldLock { key, lock, before, .. } in [&first, &third] {
         client.unchanged(key, lock.lock_id, *before).await?;
     }
     Ok(())
@@ -64,7 +64,7 @@ pub(crate) async fn an_old_id_cannot_touch_the_next_lock(context: &Context<'_>) 
 }
 
 pub(crate) async fn a_released_id_cannot_touch_the_next_lock(context: &Context<'_>) -> Outcome {
-    let Held { client, other: rival, key, lock: old, .. } = context.held().await?;
+    let HeldLock { client, other: rival, key, lock: old, .. } = context.held().await?;
     client.released(old.lock_id).await?;
     client.powerless(old.lock_id).await?;
     let next = rival.take(&key, LONG).await?;
@@ -74,7 +74,7 @@ pub(crate) async fn a_released_id_cannot_touch_the_next_lock(context: &Context<'
 }
 
 pub(crate) async fn the_same_request_gets_the_same_lock(context: &Context<'_>) -> Outcome {
-    let Held { client, other, key, lock, before } = context.held().await?;
+    let HeldLock { client, other, key, lock, before } = context.held().await?;
     // A resent request arrives later, and usually over another connection.
     context.pass(Duration::from_millis(20)).await;
     for client in [&other, &client] {

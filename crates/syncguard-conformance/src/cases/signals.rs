@@ -56,18 +56,18 @@ pub(crate) async fn a_watch_does_not_take_a_free_key_for_locked(context: &Contex
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
     let never = watch(&client, &key).await?;
-    ensure!(!never.is_locked(), "a key that was never locked is said to be locked");
+    ensure!(!never.is_locked, "a key that was never locked is said to be locked");
     // The lock is released after the refusal and before the watch, so only a look can tell.
     let lock = other.take(&key, LONG).await?;
     client.refused(&key, LONG).await?;
     other.released(lock.lock_id).await?;
     let late = watch(&client, &key).await?;
-    ensure!(!late.is_locked(), "a lock that was released before is said to be live");
+    ensure!(!late.is_locked, "a lock that was released before is said to be live");
     // The lock has expired, although its record may still exist.
     other.take(&key, SHORT).await?;
     context.outlive(SHORT).await;
     let expired = watch(&client, &key).await?;
-    ensure!(!expired.is_locked(), "a lock that has expired is said to be live");
+    ensure!(!expired.is_locked, "a lock that has expired is said to be live");
     Ok(())
 }
 

@@ -272,7 +272,7 @@ impl Backend {
 
     /// A connection to the same store, as if another program had made it.
     fn over(&self, gate: Gate) -> Self {
-        let (clock, guards) = (Arc::new(StoreClock::new()), Arc::default());
+        let (clock, guards) = (Arc::new(StoreClock::default()), Arc::default());
         if let Ok(now) = Timestamp::from_millis(self.time()) {
             clock.learn(Instant::now(), now);
         }
@@ -366,7 +366,7 @@ impl Backend {
                         let looks_again = flaw == Flaw::misses_a_repeated_request_on_its_way;
                         self.with(|store, now| match store.held(request, now)? {
                             Some(_) if looks_again => {
-                                Ok(AcquireResult::Busy(Contention::unknown()))
+                                Ok(AcquireResult::Busy(Contention::default()))
                             }
                             _ => store.grant(request, now),
                         })

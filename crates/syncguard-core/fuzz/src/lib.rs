@@ -68,7 +68,7 @@ pub fn check_key(text: &str) {
 
 /// Each text of 22 base64url characters is a lock id, and no other text is one.
 pub fn check_lock_id(text: &str) {
-    let legal = text.len() == LockId::LENGTH
+    let legal = text.len() == 22
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
     match LockId::new(text) {
         Ok(lock_id) => {
@@ -99,7 +99,7 @@ pub fn check_fences(one: u64, other: u64, text: &str) {
 
 /// A storage key fits its limits, and the same key in another form gets the same one.
 pub fn check_storage_key(prefix: &str, key: &str, limit: usize, reserve: usize) {
-    let limits = StorageLimits::new(limit, reserve);
+    let limits = StorageLimits { limit, reserve };
     let Ok(key) = Key::new(key) else { return };
     for made in
         [make_storage_key(prefix, &key, limits), make_hashed_storage_key(prefix, &key, limits)]

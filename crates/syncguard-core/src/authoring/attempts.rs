@@ -27,8 +27,7 @@ impl Attempt {
     }
 
     /// How long the next call may take.
-    #[must_use]
-    pub fn call_bound(&self) -> Duration {
+    pub(crate) fn call_bound(&self) -> Duration {
         self.call_deadline().saturating_duration_since(Instant::now())
     }
 }

@@ -17,7 +17,7 @@
 //! use syncguard_core::authoring::backend_url::BackendUrl;
 //!
 //! let url = BackendUrl::parse("etcd://host:2379?lease_timeout_ms=1500&tls=require")?;
-//! url.expect_only(&[&["lease_timeout_ms", "key_prefix"], &["tls"]])?;
+//! url.expect_only(&[&["lease_timeout_ms", "key_prefix"], &["tls"]], &[])?;
 //! assert_eq!(url.millis("lease_timeout_ms")?, Some(Duration::from_millis(1500)));
 //! assert_eq!(url.text("key_prefix")?, None);
 //! // The driver's own parameters are passed on unchanged.
@@ -82,25 +82,12 @@ impl<'a> BackendUrl<'a> {
         Ok(Self { base, parameters })
     }
 
-    /// Refuses parameters that are in none of these lists, and parameters that are given twice.
+    /// Refuses parameters that are in none of these lists, and parameters that are given twice, except for those in `lists`.
     ///
     /// # Errors
     ///
     /// `InvalidArgument`, with the allowed names.
-    pub fn expect_only(&self, allowed: &[&[&str]]) -> Result<(), LockError> {
-        self.expect_only_with_lists(allowed, &[])
-    }
-
-    /// As [`expect_only`](Self::expect_only); the parameters in `lists` may be given several times.
-    ///
-    /// # Errors
-    ///
-    /// As [`expect_only`](Self::expect_only).
-    pub fn expect_only_with_lists(
-        &self,
-        allowed: &[&[&str]],
-        lists: &[&str],
-    ) -> Result<(), LockError> {
+    pub fn expect_only(&self, allowed: &[&[&str]], lists: &[&str]) -> Result<(), LockError> {
         let names = || allowed.iter().copied().flatten().chain(lists).copied();
         for (index, (name, _)) in self.parameters.iter().enumerate() {
             // The name from our own list may be printed; the name in the URL may not.

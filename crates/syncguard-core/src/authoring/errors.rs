@@ -12,12 +12,6 @@ pub fn corrupt_record(storage_key: &str, problem: &'static str) -> LockError {
     LockError::internal(format!("corrupt lock record {hash}: {problem}")).with_record_lost()
 }
 
-/// The message of [`lock_id_in_use`].
+/// The message for an acquire whose lock id another key's lock has, which is an `InvalidArgument`.
 pub const LOCK_ID_IN_USE: &str =
     "the lock id is in use by another key; every acquisition needs a fresh one";
-
-/// The error for an acquire whose lock id another key's lock has: `InvalidArgument`.
-#[must_use]
-pub fn lock_id_in_use() -> LockError {
-    LockError::invalid_argument(LOCK_ID_IN_USE)
-}

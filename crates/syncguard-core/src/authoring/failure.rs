@@ -76,7 +76,7 @@ impl Fault {
 
     /// True if another client has changed a record.
     #[must_use]
-    pub fn is_conflict(&self) -> bool {
+    pub(crate) fn is_conflict(&self) -> bool {
         self.finding == Some(Finding::Conflict)
     }
 
@@ -94,7 +94,7 @@ impl From<LockError> for Fault {
     }
 }
 
-/// Says when a backend may look for another connection or server: at most once a second, however many requests fail.
+/// Says when a backend may look for another connection or server: at once, and at most once a second, however many requests fail.
 #[derive(Debug, Default)]
 pub struct LookLimit {
     last: Mutex<Option<Instant>>,
@@ -102,12 +102,6 @@ pub struct LookLimit {
 
 impl LookLimit {
     const PAUSE: Duration = Duration::from_secs(1);
-
-    /// A limit that permits the first look at once.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
 
     /// Returns true, and counts a look, if the last look was at least a second ago.
     #[must_use]
@@ -128,7 +122,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_second_lies_between_two_looks() {
-        let limit = LookLimit::new();
+        let limit = LookLimit::default();
         assert!(limit.permits() && !limit.permits());
         tokio::time::advance(Duration::from_millis(999)).await;
         assert!(!limit.permits());

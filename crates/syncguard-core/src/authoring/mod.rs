@@ -11,8 +11,8 @@
 //! | [`hash_key`] | the hash of a key or a name for logs and errors |
 //! | [`is_clearable`] | when the record of an expired lock may be deleted |
 //! | [`bound_holder`], [`is_polled`], [`holder_in`], [`holder_text`] | holders in a column that other clients do not know |
-//! | [`checked_timeout`], [`answer_patience`], [`ABANDONED_AFTER`], [`pause`] | timeouts of options; when an answer is missing; random pauses |
-//! | [`corrupt_record`], [`lock_id_in_use`] | errors that read the same on every store |
+//! | [`checked_timeout`], [`answer_patience`], [`ABANDONED_AFTER`], [`RetryPauses`] | timeouts of options; when an answer is missing; random pauses |
+//! | [`corrupt_record`], [`LOCK_ID_IN_USE`] | errors that read the same on every store |
 //! | [`signals`] | signals of releases by other processes |
 //! | [`conditional`], [`Attempts`], [`Fault`] | the protocol of a store whose writes have preconditions, and its retries |
 //! | [`FailureSubject`], [`LookLimit`], [`Connection`] | what a failure says about the connection; how often to look for another; how it takes the place |
@@ -74,7 +74,7 @@ pub use self::clean_up_guard::{CLEAN_UP_GUARD, is_clearable};
 pub use self::client_options::ClientOptions;
 pub use self::connection::{Connection, Loan};
 pub use self::credentials::{Credentials, CredentialsProvider};
-pub use self::errors::{LOCK_ID_IN_USE, corrupt_record, lock_id_in_use};
+pub use self::errors::{LOCK_ID_IN_USE, corrupt_record};
 pub use self::failure::{FailureSubject, Fault, Finding, LookLimit};
 pub use self::holder_column::{bound_holder, holder_in, holder_text, is_polled};
 pub use self::recent::Recent;
@@ -87,7 +87,7 @@ pub use self::tls_fault::TlsFault;
 pub use crate::backend::{LockInventory, basic_health, reported_health};
 pub use crate::client::outage_log::OutageLog;
 pub use crate::util::{
-    ABANDONED_AFTER, answer_patience, catch_callback_panic, checked_timeout, pause,
+    ABANDONED_AFTER, answer_patience, catch_callback_panic, checked_timeout, pause::RetryPauses,
 };
 pub use crate::value::{hash_key, hash_key_triple32};
 #[cfg(feature = "test-util")]

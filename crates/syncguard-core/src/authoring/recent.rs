@@ -34,7 +34,7 @@ impl<K: Eq + Hash, V> Recent<K, V> {
     }
 
     /// As [`put`](Self::put), unless there is an entry of the same key that `stays`, beside the new one.
-    pub fn put_unless(&self, key: K, value: V, stays: impl FnOnce(&V, &V) -> bool) {
+    pub(crate) fn put_unless(&self, key: K, value: V, stays: impl FnOnce(&V, &V) -> bool) {
         if self.generation == 0 {
             return;
         }

@@ -9,40 +9,16 @@ use sha2::{Digest, Sha256};
 use crate::value::{Key, LockError, hash_key, nfc};
 
 /// The longest names of a store's records, in bytes of UTF-8.
-///
-/// ```
-/// use syncguard_core::authoring::StorageLimits;
-///
-/// // The name of an index entry, `…:id:<lock id>`, is 26 bytes longer than the name of its record.
-/// const LIMITS: StorageLimits = StorageLimits::new(1000, 26);
-/// assert_eq!((LIMITS.limit(), LIMITS.reserve()), (1000, 26));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(clippy::exhaustive_structs, reason = "a constant of its user")]
 pub struct StorageLimits {
-    limit: usize,
-    reserve: usize,
+    /// The longest name that the store takes. TypeScript: `BACKEND_LIMITS`.
+    pub limit: usize,
+    /// The bytes of it that are reserved for names derived from this one. TypeScript: `RESERVE_BYTES`.
+    pub reserve: usize,
 }
 
 impl StorageLimits {
-    /// The longest name that the store takes, and the bytes of it that are reserved for names derived from this one.
-    /// TypeScript: `BACKEND_LIMITS` and `RESERVE_BYTES`.
-    #[must_use]
-    pub const fn new(limit: usize, reserve: usize) -> Self {
-        Self { limit, reserve }
-    }
-
-    /// The longest name that the store takes.
-    #[must_use]
-    pub const fn limit(self) -> usize {
-        self.limit
-    }
-
-    /// The bytes that are reserved for names derived from this one.
-    #[must_use]
-    pub const fn reserve(self) -> usize {
-        self.reserve
-    }
-
     /// True if a name of this length leaves the reserve free.
     const fn fit(self, length: usize) -> bool {
         length <= self.room()
@@ -98,7 +74,7 @@ impl fmt::Debug for StorageKey {
 /// use syncguard_core::Key;
 /// use syncguard_core::authoring::{StorageLimits, make_storage_key};
 ///
-/// let limits = StorageLimits::new(1000, 0);
+/// let limits = StorageLimits { limit: 1000, reserve: 0 };
 /// let key = Key::new("job:1")?;
 /// assert_eq!(make_storage_key("app:", &key, limits)?.expose(), "app:job:1");
 /// assert_eq!(make_storage_key("", &key, limits)?.expose(), "job:1");
@@ -144,7 +120,7 @@ pub fn make_hashed_storage_key(
 /// use syncguard_core::Key;
 /// use syncguard_core::authoring::{StorageLimits, make_fence_key, make_storage_key};
 ///
-/// let limits = StorageLimits::new(1000, 0);
+/// let limits = StorageLimits { limit: 1000, reserve: 0 };
 /// let lock = make_storage_key("app", &Key::new("job:1")?, limits)?;
 /// assert_eq!(make_fence_key("app", &lock, limits)?.expose(), "app:fence:app:job:1");
 /// # Ok::<(), syncguard_core::LockError>(())

@@ -26,7 +26,7 @@ use crate::value::{LockError, Timestamp};
 /// use syncguard_core::authoring::StoreClock;
 /// use tokio::time::Instant;
 ///
-/// let clock = StoreClock::new();
+/// let clock = StoreClock::default();
 /// assert!(clock.deadline(Duration::from_secs(2)).is_none());
 /// let sent = Instant::now();
 /// // … the store answers, and says what its clock showed …
@@ -164,12 +164,6 @@ impl State {
 }
 
 impl StoreClock {
-    /// A clock of a store with one clock, which has learned nothing yet.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::of(1, Arc::new(SystemTime::now))
-    }
-
     /// A clock of a store with this many clocks. `wall` counts where a majority of them is not known; of a store without a clock,
     /// in tests, it is the store's time.
     #[must_use]
@@ -301,9 +295,10 @@ fn out_of_range() -> LockError {
     LockError::internal("the store's clock is out of range")
 }
 
+/// The clock of a store with one clock, which has learned nothing yet.
 impl Default for StoreClock {
     fn default() -> Self {
-        Self::new()
+        Self::of(1, Arc::new(SystemTime::now))
     }
 }
 

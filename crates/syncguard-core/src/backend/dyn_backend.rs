@@ -42,7 +42,7 @@ impl<F: FenceToken> DynBackend<F> {
     }
 
     /// Waits until every lock that no caller holds any more is given back, but at most for this time. Returns how
-    /// many are not: see [`CleanUp::drained`](crate::shared::CleanUp::drained).
+    /// many are not: see [`ClientState::drained`](crate::shared::ClientState::drained).
     ///
     /// # Cancel safety
     ///

@@ -73,15 +73,33 @@ impl ClientState {
         self.0.queues.len()
     }
 
-    /// The background work of the backend: locks that no caller holds any more and that are still to be
-    /// given back. Clones share it.
-    #[must_use]
-    pub fn clean_up(&self) -> &CleanUp {
+    /// Gives back the locks that no caller holds any more.
+    pub(crate) fn clean_up(&self) -> &CleanUp {
         &self.0.clean_up
     }
 
-    /// Waits until every lock that no caller holds any more is given back, but at most for this time. Returns how
-    /// many are not: see [`CleanUp::drained`].
+    /// How many locks that no caller holds any more wait to be given back or are being given back now. An operation that was
+    /// sent and then dropped or cancelled counts from that moment on, because it may still take a lock.
+    #[must_use]
+    pub fn pending_releases(&self) -> usize {
+        self.0.clean_up.waiting()
+    }
+
+    /// How many locks were left to end by their TTL since the backend was made, because more than 262 144 locks were to be
+    /// given back, the store refused for good, or a release panicked.
+    #[must_use]
+    pub fn left_to_ttl(&self) -> u64 {
+        self.0.clean_up.left_to_ttl()
+    }
+
+    /// Waits until every lock that no caller holds any more is given back, but at most for this time. Returns how many
+    /// [are not](Self::pending_releases).
+    ///
+    /// A program calls it when it ends, after its own tasks have ended or were dropped and before its runtime ends: a lock
+    /// that is not given back by then ends by its TTL. The program can take new locks meanwhile and afterwards.
+    ///
+    /// The work needs a tokio runtime: the one in which a lock is given up, or in which it was taken. When that runtime
+    /// ends, the work goes on in another runtime as soon as there is one.
     ///
     /// # Cancel safety
     ///
@@ -193,7 +211,7 @@ impl Default for State {
         Self {
             on_release_error: ReleaseErrorHandler::default(),
             dispose_timeout: ClientState::DISPOSE_TIMEOUT,
-            observer: LockObserver::none(),
+            observer: LockObserver::default(),
             holder: Holder::this_process(),
             clean_up: CleanUp::default(),
             queues: WaitQueues::new(false),

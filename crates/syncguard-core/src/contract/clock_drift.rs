@@ -6,20 +6,17 @@ use std::time::Duration;
 /// How far a clock is ahead of the store's (negative: behind it), in bounds. For people: no lock depends on it where the
 /// store tells its time.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClockDrift {
-    lowest: i64,
-    highest: i64,
+    /// The lower bound in milliseconds.
+    pub lowest: i64,
+    /// The upper bound in milliseconds.
+    pub highest: i64,
 }
 
 impl ClockDrift {
     pub(crate) const fn between(lowest: i64, highest: i64) -> Self {
         Self { lowest, highest }
-    }
-
-    /// Returns the bounds in milliseconds, the lower bound first.
-    #[must_use]
-    pub const fn bounds_millis(self) -> (i64, i64) {
-        (self.lowest, self.highest)
     }
 
     /// Returns the middle of the bounds in milliseconds, which is the best estimate.
@@ -42,7 +39,7 @@ impl ClockDrift {
 
 impl fmt::Debug for ClockDrift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (lowest, highest) = self.bounds_millis();
+        let Self { lowest, highest } = self;
         write!(f, "ClockDrift({lowest} ms to {highest} ms)")
     }
 }

@@ -1,11 +1,10 @@
 //! A live lock, as a lookup sees it.
 
-use crate::value::{Fence, FenceToken, HashId, Holder, Key, LockId, Timestamp};
+use crate::value::{Fence, FenceToken, Holder, Key, LockId, Timestamp};
 
 /// A live lock, as a lookup sees it.
 ///
-/// `Debug` and serde show the hashes of key and lock id. Only [`expose`](Self::expose) gives the raw
-/// key and lock id.
+/// `Debug` and serde show the hashes of key and lock id.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockInfo<F = Fence> {
@@ -17,8 +16,10 @@ pub struct LockInfo<F = Fence> {
     pub fence: F,
     /// The holder, if one is stored: a lock of another library's client has none.
     pub holder: Option<Holder>,
-    key: Key,
-    lock_id: LockId,
+    /// The user's key. `Debug` and serde show its hash; [`Key::expose`] gives the text. Keep it out of logs.
+    pub key: Key,
+    /// The lock id, of which the same holds. It is enough to release the lock.
+    pub lock_id: LockId,
 }
 
 impl<F: FenceToken> LockInfo<F> {
@@ -41,31 +42,13 @@ impl<F: FenceToken> LockInfo<F> {
         self.holder = holder.filter(|holder| holder.fields().any(|(_, text)| !text.is_empty()));
         self
     }
-
-    /// The hash of the key.
-    #[must_use]
-    pub fn key_hash(&self) -> HashId {
-        self.key.hash_id()
-    }
-
-    /// The hash of the lock id.
-    #[must_use]
-    pub fn lock_id_hash(&self) -> HashId {
-        self.lock_id.hash_id()
-    }
-
-    /// The raw key and lock id, for debugging. Keep them out of logs.
-    #[must_use]
-    pub fn expose(self) -> LockInfoDebug<F> {
-        LockInfoDebug { key: self.key.clone(), lock_id: self.lock_id, info: self }
-    }
 }
 
 impl<F: FenceToken> std::fmt::Debug for LockInfo<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LockInfo")
-            .field("key_hash", &self.key_hash())
-            .field("lock_id_hash", &self.lock_id_hash())
+            .field("key_hash", &self.key.hash_id())
+            .field("lock_id_hash", &self.lock_id.hash_id())
             .field("expires_at", &self.expires_at)
             .field("acquired_at", &self.acquired_at)
             .field("fence", &self.fence)
@@ -84,8 +67,8 @@ impl<F: FenceToken> serde::Serialize for LockInfo<F> {
             || self.holder.iter().flat_map(Holder::fields).filter(|(_, text)| !text.is_empty());
         let fields = 4 + usize::from(fence.is_some()) + people().count();
         let mut fields = serializer.serialize_struct("LockInfo", fields)?;
-        fields.serialize_field("keyHash", &self.key_hash())?;
-        fields.serialize_field("lockIdHash", &self.lock_id_hash())?;
+        fields.serialize_field("keyHash", &self.key.hash_id())?;
+        fields.serialize_field("lockIdHash", &self.lock_id.hash_id())?;
         fields.serialize_field("expiresAtMs", &self.expires_at)?;
         fields.serialize_field("acquiredAtMs", &self.acquired_at)?;
         if let Some(fence) = fence {
@@ -96,18 +79,4 @@ impl<F: FenceToken> serde::Serialize for LockInfo<F> {
         }
         fields.end()
     }
-}
-
-/// A [`LockInfo`] with the raw key and lock id beside it.
-///
-/// Even here both print as hashes; [`Key::expose`] and [`LockId::expose`] give the text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LockInfoDebug<F: FenceToken = Fence> {
-    /// The part that is safe to show.
-    pub info: LockInfo<F>,
-    /// The user's key.
-    pub key: Key,
-    /// The holder's lock id.
-    pub lock_id: LockId,
 }

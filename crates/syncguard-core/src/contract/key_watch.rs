@@ -26,8 +26,11 @@ const RENEWED_AFTER: Duration = Duration::from_secs(30);
 pub struct KeyWatch {
     began: Instant,
     signals: watch::Receiver<()>,
-    is_locked: bool,
-    is_polled: bool,
+    /// True if the store said that the lock was live when the watch began.
+    pub is_locked: bool,
+    /// True if that lock was one of a client that only polls: see
+    /// [`Contention::is_polled`](crate::Contention::is_polled).
+    pub is_polled: bool,
     /// A guard of the backend, kept until the watch is dropped.
     keep: Option<Box<dyn Any + Send + Sync>>,
 }
@@ -50,7 +53,7 @@ impl KeyWatch {
 
     /// As [`with_locked`](Self::with_locked), for the lock of a client that only polls: see
     /// [`Contention::is_polled`](crate::Contention::is_polled).
-    pub fn with_polled(mut self) -> Self {
+    pub(crate) fn with_polled(mut self) -> Self {
         self.is_polled = true;
         self.with_locked()
     }
@@ -59,19 +62,6 @@ impl KeyWatch {
     pub fn keeping(mut self, guard: impl Any + Send + Sync) -> Self {
         self.keep = Some(Box::new(guard));
         self
-    }
-
-    /// True if the store said that the lock was live when the watch began.
-    #[must_use]
-    pub const fn is_locked(&self) -> bool {
-        self.is_locked
-    }
-
-    /// True if that lock was one of a client that only polls: see
-    /// [`Contention::is_polled`](crate::Contention::is_polled).
-    #[must_use]
-    pub const fn is_polled(&self) -> bool {
-        self.is_polled
     }
 
     /// True if the watch will get no more signals: it has had its last signal, or the connection is lost. Begin

@@ -24,7 +24,6 @@ pub(crate) mod signal_status;
 pub use self::capabilities::{BackendCapabilities, TimeAuthority};
 #[doc(hidden)]
 pub use self::health::Health;
-pub use self::info::LockInfoDebug;
 pub use self::key_watch::{KeySignal, KeyWatch};
 pub use self::liveness::{TIME_STEP, TIME_TOLERANCE, is_live};
 pub use self::request::{

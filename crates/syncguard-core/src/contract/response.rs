@@ -61,7 +61,8 @@ impl<F: FenceToken> Acquired<F> {
     }
 }
 
-/// The store's answer about a lock that someone else holds.
+/// The store's answer about a lock that someone else holds. The default is a lock of unknown expiry: a rival was faster, and no
+/// more is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Contention {
@@ -74,12 +75,6 @@ pub struct Contention {
 }
 
 impl Contention {
-    /// A lock of unknown expiry: a rival was faster, and no more is known.
-    #[must_use]
-    pub const fn unknown() -> Self {
-        Self { free_within: None, is_polled: false }
-    }
-
     /// A lock that is free after this time, [`TIME_TOLERANCE`] included.
     #[must_use]
     pub const fn free_within(time: Duration) -> Self {

@@ -12,7 +12,7 @@
 //!     while let Some(request) = next {
 //!         let page = inventory.list_locks(request).await?;
 //!         for lock in page.entries {
-//!             println!("{:?} until {}", lock.key_hash(), lock.expires_at);
+//!             println!("{:?} until {}", lock.key.hash_id(), lock.expires_at);
 //!         }
 //!         next = page.next;
 //!     }

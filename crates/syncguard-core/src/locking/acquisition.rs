@@ -59,7 +59,7 @@ pub struct AcquisitionOptions {
 
 impl AcquisitionOptions {
     /// The defaults. TypeScript: `LOCK_DEFAULTS`.
-    pub const DEFAULT: Self = Self {
+    pub(crate) const DEFAULT: Self = Self {
         max_retries: u32::MAX,
         retry_delay: Duration::from_millis(100),
         max_retry_delay: Duration::from_millis(500),

@@ -76,7 +76,9 @@ impl<'a, B: LockBackend> Call<'a, B> {
         if ride_out.is_zero() {
             return None;
         }
-        outage.get_or_insert_with(|| Box::new(RideOut::new(ride_out))).pause(error, was_answered)
+        outage
+            .get_or_insert_with(|| Box::new(RideOut::new(ride_out)))
+            .pause(error.code(), was_answered)
     }
 
     /// Waits for this long. Returns `Aborted` if the token fires.
@@ -109,7 +111,7 @@ impl<'a, B: LockBackend> Call<'a, B> {
     ) -> Result<Tried<B>, LockError> {
         let now = Instant::now();
         if self.queues().has_waiters(self.key, now) {
-            return Ok(Tried::Busy(Contention::unknown()));
+            return Ok(Tried::Busy(Contention::default()));
         }
         observed.on_head();
         self.once(observed.next_attempt(), now, None, false).await

@@ -115,7 +115,7 @@ impl<B: LockBackend> Locker<B> {
     }
 
     /// Waits, for this long at the most, until every abandoned lock is given back. Returns how many are not:
-    /// see [`CleanUp::drained`](crate::shared::CleanUp::drained).
+    /// see [`ClientState::drained`](crate::shared::ClientState::drained).
     ///
     /// # Cancel safety
     ///

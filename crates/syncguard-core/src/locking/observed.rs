@@ -3,9 +3,7 @@
 use super::config::Policy;
 use crate::client::ClientState;
 use crate::contract::loss_reason::LossReason;
-use crate::observe::{
-    AcquisitionEnd, AcquisitionObserved, Began, HoldObserved, LockObserver, Observation,
-};
+use crate::observe::{AcquisitionEnd, LockObserver, Observation, ObservedEvent};
 use crate::rt::Instant;
 use crate::value::{Holder, Key, LockError, LockId};
 
@@ -32,8 +30,8 @@ impl<'a> ObservedAcquisition<'a> {
     ) -> Self {
         let (observer, recipe) = (defaults.observer(), policy.recipe);
         let observed = (!observer.is_none()).then(|| (defaults, Instant::now()));
-        observer
-            .report(|| Observation::AcquisitionBegan(Began { key: key.clone(), lock_id, recipe }));
+        let event = ObservedEvent::AcquisitionBegan;
+        observer.report(|| Observation { key: key.clone(), lock_id, recipe, event });
         Self { observed, key, policy, lock_id, attempts: 0, first: None, was_answered: false }
     }
 
@@ -80,10 +78,7 @@ impl<'a> ObservedAcquisition<'a> {
         if let Some((defaults, since)) = self.observed.take() {
             let now = Instant::now();
             defaults.observer().report(|| {
-                Observation::Acquisition(AcquisitionObserved {
-                    key: self.key.clone(),
-                    lock_id: self.lock_id,
-                    recipe: self.policy.recipe,
+                let event = ObservedEvent::Acquisition {
                     holder: match end {
                         AcquisitionEnd::Acquired => Some(self.policy.holder(defaults)),
                         _ => other.cloned(),
@@ -92,7 +87,9 @@ impl<'a> ObservedAcquisition<'a> {
                     queued: self.first.unwrap_or(now).saturating_duration_since(since),
                     attempts: self.attempts,
                     end,
-                })
+                };
+                let (key, recipe) = (self.key.clone(), self.policy.recipe);
+                Observation { key, lock_id: self.lock_id, recipe, event }
             });
         }
     }
@@ -126,7 +123,8 @@ impl ObservedHold {
             return None;
         }
         let (observer, key, recipe) = (defaults.observer().clone(), key.clone(), policy.recipe);
-        observer.report(|| Observation::HoldBegan(Began { key: key.clone(), lock_id, recipe }));
+        let event = ObservedEvent::HoldBegan;
+        observer.report(|| Observation { key: key.clone(), lock_id, recipe, event });
         let (holder, since) = (policy.holder(defaults), Instant::now());
         Some(Box::new(Self { observer, key, lock_id, recipe, holder, since }))
     }
@@ -150,14 +148,10 @@ impl ObservedHold {
             reason => reason,
         };
         self.observer.report(|| {
-            Observation::Hold(HoldObserved {
-                key: self.key.clone(),
-                lock_id: self.lock_id,
-                recipe: self.recipe,
-                holder: self.holder.clone(),
-                held: now.min(until).saturating_duration_since(self.since),
-                reason,
-            })
+            let held = now.min(until).saturating_duration_since(self.since);
+            let event = ObservedEvent::Hold { holder: self.holder.clone(), held, reason };
+            let (key, lock_id, recipe) = (self.key.clone(), self.lock_id, self.recipe);
+            Observation { key, lock_id, recipe, event }
         });
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::rt::Instant;
 use crate::util::pause::RetryPauses;
-use crate::value::{ErrorCode, LockError};
+use crate::value::ErrorCode;
 
 /// For authors of recipes: the failures in a row of one call, which [rides them out](crate::LockConfig::with_ride_out) for a
 /// time.
@@ -26,10 +26,10 @@ impl RideOut {
         Self { limit, since: None, failures: 0 }
     }
 
-    /// How long to wait after this failure. `None` if the time to ride out is over, and for a failure that is no outage.
+    /// How long to wait after a failure with this code. `None` if the time to ride out is over, and for a failure that is no outage.
     /// `was_answered` says that the store has answered since the last failure.
-    pub fn pause(&mut self, failure: &LockError, was_answered: bool) -> Option<Duration> {
-        if !failure.is_retryable() || failure.code() == ErrorCode::AcquisitionTimeout {
+    pub fn pause(&mut self, failure: ErrorCode, was_answered: bool) -> Option<Duration> {
+        if !failure.is_retryable() || failure == ErrorCode::AcquisitionTimeout {
             return None;
         }
         if was_answered {

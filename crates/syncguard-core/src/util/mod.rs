@@ -1,7 +1,7 @@
 //! Small tools that every layer above may use.
 
 mod callback_panic;
-pub mod pause;
+pub(crate) mod pause;
 mod setters;
 mod timeout;
 

@@ -18,7 +18,7 @@ pub enum Jitter {
 }
 
 impl Jitter {
-    /// The pause with its random part.
+    /// The pause with its random part; the whole pause if the system has no randomness.
     #[must_use]
     pub fn of(self, pause: Duration) -> Duration {
         match self {
@@ -34,7 +34,7 @@ impl Jitter {
 /// ```
 /// use std::time::Duration;
 /// use syncguard_core::Jitter;
-/// use syncguard_core::authoring::pause::RetryPauses;
+/// use syncguard_core::authoring::RetryPauses;
 ///
 /// const TRIES: RetryPauses = RetryPauses {
 ///     first: Duration::from_millis(50),
@@ -71,15 +71,13 @@ impl RetryPauses {
 }
 
 /// Half of the pause, plus a random part of the other half.
-#[must_use]
-pub fn jittered(pause: Duration) -> Duration {
+fn jittered(pause: Duration) -> Duration {
     let half = pause / 2;
     half + random_part(half)
 }
 
 /// A random duration up to this one; the whole duration if the system has no randomness.
-#[must_use]
-pub fn random_part(duration: Duration) -> Duration {
+fn random_part(duration: Duration) -> Duration {
     let mut random = [0; 4];
     if fill(&mut random).is_err() {
         return duration;

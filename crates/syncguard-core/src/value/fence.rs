@@ -91,16 +91,9 @@ impl Fence {
         )
     }
 
-    /// True if the counter is high enough that an operator should know.
-    #[must_use]
-    pub fn is_near_limit(self) -> bool {
-        self > Self::WARN
-    }
-
-    /// Logs a warning if the fence [`is_near_limit`](Self::is_near_limit), for authors of backends:
-    /// call it after every acquisition. TypeScript: `logFenceWarning`.
+    /// Logs a warning if the fence is above [`WARN`](Self::WARN), for authors of backends: call it after every acquisition. TypeScript: `logFenceWarning`.
     pub fn warn_near_limit(self, backend: &'static str, key: &Key) {
-        if self.is_near_limit() {
+        if self > Self::WARN {
             tracing::warn!(
                 backend,
                 key_hash = %key.hash_id(),
@@ -113,7 +106,7 @@ impl Fence {
     /// The highest known fence of a key, for authors of backends: by its counter, or by its last lock. Logs an error if the
     /// counter is behind the lock.
     #[must_use]
-    pub fn last_of(counter: Option<Self>, lock: Option<Self>, key: &Key) -> Self {
+    pub(crate) fn last_of(counter: Option<Self>, lock: Option<Self>, key: &Key) -> Self {
         if lock > counter {
             tracing::error!(
                 key_hash = %key.hash_id(),

@@ -28,13 +28,9 @@ impl Holder {
         Self::with_text(Some(&self), NOTE, note.as_ref())
     }
 
-    /// For authors of backends: the holder that the options set. Without a label in the options, it is
+    /// The holder that the options set. Without a label in the options, it is
     /// [this process](Self::this_process).
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` as [`new`](Self::new).
-    pub fn from_options(label: Option<&str>, note: Option<&str>) -> Result<Self, LockError> {
+    pub(crate) fn from_options(label: Option<&str>, note: Option<&str>) -> Result<Self, LockError> {
         let holder = label.map_or_else(|| Ok(Self::this_process()), Self::new)?;
         match note {
             Some(note) => holder.with_note(note),

@@ -22,7 +22,7 @@ pub struct LockId(pub(super) [u8; LockId::LENGTH]);
 
 impl LockId {
     /// The length of a lock id's text, in bytes.
-    pub const LENGTH: usize = 22;
+    pub(crate) const LENGTH: usize = 22;
 
     /// The text of the lock id. Keep it out of logs: it gives the right to release the lock.
     #[must_use]

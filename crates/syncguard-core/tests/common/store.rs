@@ -43,8 +43,7 @@ impl SmallStore {
     /// The live lock with this id, to change it.
     fn with_lock<T>(&self, id: LockId, change: impl FnOnce(&mut Slot) -> T) -> Result<T, NotHeld> {
         let (now, mut slots) = (self.now(), self.slots.lock().unwrap());
-        let has_id =
-            |slot: &&mut Slot| slot.lock.clone().is_some_and(|lock| lock.expose().lock_id == id);
+        let has_id = |slot: &&mut Slot| slot.lock.clone().is_some_and(|lock| lock.lock_id == id);
         let slot = slots.values_mut().find(has_id).ok_or(NotHeld::NotFound)?;
         if slot.live(now).is_none() {
             return Err(NotHeld::Expired);

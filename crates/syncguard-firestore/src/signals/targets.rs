@@ -31,7 +31,7 @@ struct Target {
 #[derive(Default)]
 struct Pending {
     /// The lock in the document, if there is one.
-    lock: Option<StoredLock>,
+    lock: Option<WatchedLock>,
     /// The document was deleted meanwhile. A state that arrives after that may be older: the emulator sends
     /// the first state of a document and later changes in any order.
     was_deleted: bool,
@@ -41,7 +41,7 @@ struct Pending {
 
 /// A lock in a document, as the server reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct StoredLock {
+pub(super) struct WatchedLock {
     pub(super) expires_at: Timestamp,
     /// True if the document has no field for the holder.
     pub(super) is_polled: bool,
@@ -63,7 +63,7 @@ pub(super) enum Added {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// The server has confirmed the document, and has reported this lock in it.
-    Confirmed(String, Option<StoredLock>),
+    Confirmed(String, Option<WatchedLock>),
     MayBeFree(String),
     /// The server no longer listens to the document.
     Refused(String),
@@ -114,7 +114,7 @@ impl Targets {
                 // After the confirmation a changed document is no event: the lock is not free.
                 if let Some(pending) = target.and_then(|target| target.pending.as_mut()) {
                     // A document that cannot be read is not a lock to wait for.
-                    pending.lock = document::lock(document).ok().map(|held| StoredLock {
+                    pending.lock = document::lock(document).ok().map(|held| WatchedLock {
                         expires_at: held.record.expires_at,
                         is_polled: held.record.is_polled,
                     });
@@ -182,7 +182,7 @@ impl Target {
 }
 
 impl Pending {
-    fn lock(self) -> Option<StoredLock> {
+    fn lock(self) -> Option<WatchedLock> {
         self.lock.filter(|_| !self.was_deleted && !self.has_joined)
     }
 }
@@ -240,7 +240,7 @@ mod tests {
     }
 
     fn confirmed(name: &str, expires: Option<u64>) -> Vec<Event> {
-        let lock = expires.map(|millis| StoredLock {
+        let lock = expires.map(|millis| WatchedLock {
             expires_at: Timestamp::from_millis(millis).unwrap(),
             is_polled: false,
         });

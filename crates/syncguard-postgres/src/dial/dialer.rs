@@ -15,10 +15,10 @@ use super::{DialError, Tls, open};
 pub(crate) struct Dialer<T> {
     tls: T,
     credentials: Option<CredentialsProvider>,
-    pub(super) orphans: Arc<Mutex<Vec<Attempt>>>,
+    pub(super) orphans: Arc<Mutex<Vec<Dialing>>>,
 }
 
-pub(super) type Attempt = JoinHandle<Result<Served, DialError>>;
+pub(super) type Dialing = JoinHandle<Result<Served, DialError>>;
 
 /// A client, and the task that serves it.
 type Served = (Client, JoinHandle<()>);
@@ -44,7 +44,7 @@ impl<T: Tls> Dialer<T> {
     }
 }
 
-pub(super) fn orphans(orphans: &Mutex<Vec<Attempt>>) -> MutexGuard<'_, Vec<Attempt>> {
+pub(super) fn orphans(orphans: &Mutex<Vec<Dialing>>) -> MutexGuard<'_, Vec<Dialing>> {
     orphans.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -77,8 +77,8 @@ impl<T: Tls> Connect for Dialer<T> {
 
 /// The caller that waits for an attempt.
 struct Parent {
-    attempt: Option<Attempt>,
-    orphans: Arc<Mutex<Vec<Attempt>>>,
+    attempt: Option<Dialing>,
+    orphans: Arc<Mutex<Vec<Dialing>>>,
 }
 
 impl Parent {

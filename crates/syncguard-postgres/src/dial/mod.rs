@@ -13,7 +13,7 @@ mod tests;
 use std::io;
 use std::time::Duration;
 
-use syncguard_core::authoring::pause::random_part;
+use syncguard_core::Jitter;
 use syncguard_core::{CredentialsProvider, LockError};
 use tokio::net::lookup_host;
 use tokio::task::JoinSet;
@@ -124,7 +124,7 @@ async fn open_with<T: Tls>(
     let limit = limit.unwrap_or(DEFAULT_LIMIT);
     let mut addresses = addresses(config, limit, look_up).await;
     if config.get_load_balance_hosts() == LoadBalanceHosts::Random {
-        addresses.sort_by_cached_key(|_| random_part(Duration::from_secs(1)));
+        addresses.sort_by_cached_key(|_| Jitter::Full.of(Duration::from_secs(1)));
     }
     let is_open_to_all = config.get_target_session_attrs() == TargetSessionAttrs::Any;
     if addresses.len() == 1 || !is_open_to_all {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use syncguard_core::authoring::pause::RetryPauses;
+use syncguard_core::authoring::RetryPauses;
 use syncguard_core::authoring::signals::{Changes, LockSeen, SignalEnd, Subscriptions};
 use syncguard_core::{Jitter, LockError};
 use tokio::sync::Notify;

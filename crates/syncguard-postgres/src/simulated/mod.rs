@@ -29,3 +29,12 @@ pub fn over(
     let _ = backend.inner().checked.set(());
     Ok(backend)
 }
+
+/// For fuzz targets: reads a URL as `connect` does, and connects to nothing.
+///
+/// # Errors
+///
+/// `InvalidArgument` for a URL that `connect` refuses.
+pub fn read_url(url: &str) -> Result<(), LockError> {
+    crate::url::parse(url, PostgresOptions::new()).map(drop)
+}

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{select_ok, try_join_all};
-use syncguard_core::authoring::pause::random_part;
+use syncguard_core::Jitter;
 use syncguard_core::authoring::recipes::as_recipe;
 use syncguard_core::contract::Holder;
 use syncguard_core::{
@@ -99,7 +99,7 @@ impl<B: LockBackend> RwLock<B> {
     pub fn new(backend: B, config: impl Into<LockConfig>, slots: u32) -> Self {
         let config = as_recipe(config, RECIPE);
         let spread = slots.max(1);
-        let random = random_part(Duration::from_nanos(spread.into())).subsec_nanos();
+        let random = Jitter::Full.of(Duration::from_nanos(spread.into())).subsec_nanos();
         let first = Arc::new(AtomicU32::new(random % spread));
         Self { backend, slots, config, process: Arc::new(Process::new()), first }
     }
@@ -364,7 +364,7 @@ type Limit = Option<WaitLimit>;
 
 /// The answer for a caller that does not wait: what has the gate or a slot may end at any time.
 fn tried<G>(guard: Option<G>) -> TryAcquired<G> {
-    guard.map_or(TryAcquired::Busy(Contention::unknown()), TryAcquired::Acquired)
+    guard.map_or(TryAcquired::Busy(Contention::default()), TryAcquired::Acquired)
 }
 
 fn gate_lost() -> LockError {

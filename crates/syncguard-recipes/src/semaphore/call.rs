@@ -99,7 +99,8 @@ impl<'a, B: LockBackend> Call<'a, B> {
                 tried => return tried,
             };
             let was_answered = std::mem::take(&mut self.was_answered);
-            let Some(pause) = self.outage.pause(&error, was_answered) else { return Err(error) };
+            let pause = self.outage.pause(error.code(), was_answered);
+            let Some(pause) = pause else { return Err(error) };
             sleep(pause).await;
             self.began = Instant::now();
         }

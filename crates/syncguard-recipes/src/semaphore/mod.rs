@@ -112,7 +112,7 @@ impl<B: LockBackend> Semaphore<B> {
     pub async fn try_acquire(&self) -> Result<TryAcquired<Permit<B>>, LockError> {
         let slots = self.slots()?;
         if slots.queue.has_waiters() {
-            return Ok(TryAcquired::Busy(Contention::unknown()));
+            return Ok(TryAcquired::Busy(Contention::default()));
         }
         let permit = Call::new(self, slots, Duration::MAX, false).try_slots().await?;
         Ok(permit.map_or_else(|| TryAcquired::Busy(slots.contention()), TryAcquired::Acquired))

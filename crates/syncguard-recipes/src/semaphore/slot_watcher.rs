@@ -45,7 +45,7 @@ impl SlotWatcher {
         let mut may_be_free = Vec::new();
         for (number, watch) in join_all(begun).await {
             self.asked.insert(number);
-            if watch.as_ref().is_some_and(|watch| !watch.is_locked()) {
+            if watch.as_ref().is_some_and(|watch| !watch.is_locked) {
                 may_be_free.push(number);
             }
             match watch {

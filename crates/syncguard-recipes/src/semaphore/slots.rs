@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use syncguard_core::Jitter;
 use syncguard_core::authoring::ABANDONED_AFTER;
-use syncguard_core::authoring::pause::{RetryPauses, random_part};
+use syncguard_core::authoring::RetryPauses;
 use syncguard_core::authoring::recipes::RecipeQueue;
 use syncguard_core::contract::TIME_TOLERANCE;
 use syncguard_core::shared::ClientState;
@@ -124,7 +124,7 @@ impl Slots {
         state.permits = permits as usize;
         let slots = state.slots.len().max(state.permits);
         state.slots.resize(slots, Slot::MayBeFree);
-        let random = random_part(Duration::from_nanos(permits.into())).as_nanos();
+        let random = Jitter::Full.of(Duration::from_nanos(permits.into())).as_nanos();
         state.next = usize::try_from(random).unwrap_or(0);
         drop(state);
         self.changed.notify_one();
@@ -213,7 +213,7 @@ impl Slots {
     /// The answer for a caller that does not wait.
     pub(super) fn contention(&self) -> Contention {
         let left = |at: Instant| at.saturating_duration_since(Instant::now());
-        self.next_free().map(left).map_or(Contention::unknown(), Contention::free_within)
+        self.next_free().map(left).map_or(Contention::default(), Contention::free_within)
     }
 
     /// Sets a slot if it is so. Returns whether it was.

@@ -13,8 +13,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use syncguard_core::authoring::RetryPauses;
 use syncguard_core::authoring::checked_timeout;
-use syncguard_core::authoring::pause::RetryPauses;
 use syncguard_core::authoring::recipes::as_recipe;
 use syncguard_core::inventory::Inventory;
 use syncguard_core::{
@@ -49,7 +49,7 @@ const RECIPE: &str = "ticks";
 /// async fn reports<B: LockBackend>(backend: B, shutdown: CancellationToken) -> Result<(), LockError> {
 ///     let hourly = Schedule::every(Duration::from_secs(3600))?;
 ///     let ticks = Ticks::new(backend, "reports", hourly).with_shutdown(shutdown);
-///     ticks.run(async |tick| send_reports(tick.scheduled_at()).await).await
+///     ticks.run(async |tick| send_reports(tick.scheduled_at).await).await
 /// }
 /// ```
 ///

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use syncguard_core::Jitter;
 use syncguard_core::authoring::OutageLog;
-use syncguard_core::authoring::pause::jittered;
 use syncguard_core::authoring::recipes::{
     FenceWindow, Parting, Refusal, TriedInWindow, try_acquire_in_window,
 };
@@ -116,13 +116,13 @@ impl<B: LockBackend> Ticks<B> {
                             work(tick.clone()).await;
                             let is_over = Box::pin(self.finish(guard, &tick)).await;
                             if is_over || self.attempts == 1 {
-                                settled = settled.max(tick.scheduled_at());
+                                settled = settled.max(tick.scheduled_at);
                                 continue;
                             }
                             // Another process may have more luck.
-                            jittered(PAUSES.longest)
+                            Jitter::Equal.of(PAUSES.longest)
                         }
-                        None => jittered(PAUSES.longest),
+                        None => Jitter::Equal.of(PAUSES.longest),
                     }
                 }
                 Ok(TriedInWindow::Refused(Refusal::Taken { counter })) => {
@@ -142,7 +142,7 @@ impl<B: LockBackend> Ticks<B> {
                 Ok(TriedInWindow::Busy(contention)) => {
                     outage.end();
                     let free = contention.free_within.unwrap_or(PAUSES.longest);
-                    jittered(free.clamp(PAUSES.first, PAUSES.longest))
+                    Jitter::Equal.of(free.clamp(PAUSES.first, PAUSES.longest))
                 }
                 Ok(TriedInWindow::Refused(Refusal::TooEarly { wait })) => {
                     outage.end();
@@ -294,10 +294,10 @@ impl<B: LockBackend> Ticks<B> {
     /// Releases the lock of a tick, and marks the tick as done in the same request, or later if the store was away. Returns
     /// false if the tick is not done.
     async fn finish(&self, guard: Box<LockGuard<B>>, tick: &Tick<B::Fence>) -> bool {
-        let parting = match done(tick.scheduled_at()) {
+        let parting = match done(tick.scheduled_at) {
             Ok(done) if !tick.is_given_up() => Parting::Counter(done),
             _ => self
-                .pause_after(tick.attempt(), tick.scheduled_at())
+                .pause_after(tick.attempt, tick.scheduled_at)
                 .map_or(Parting::Free, Parting::Pause),
         };
         let held_for = guard.valid_for();
@@ -321,7 +321,7 @@ impl<B: LockBackend> Ticks<B> {
             }
             // Nobody else could have the lock before the work had ended, unless that was over by then.
             let own = tick.fence().fence().filter(|_| !held_for.is_zero());
-            if self.mark(own, done, tick.scheduled_at()).await {
+            if self.mark(own, done, tick.scheduled_at).await {
                 released = Ok(ReleaseResult::Released);
             } else {
                 tracing::warn!(

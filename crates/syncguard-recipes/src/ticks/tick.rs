@@ -75,11 +75,15 @@ impl Counted {
 ///
 /// A `Tick` is cheap to clone and to send to other tasks. It does not keep the lock, and dropping it does nothing.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Tick<F: FenceToken = Fence> {
+    /// The time of the tick in the schedule.
+    pub scheduled_at: Timestamp,
+    /// The number of this attempt: 1 for the first.
+    pub attempt: u16,
+    /// How late the work begins, by this machine's clock. Zero if the clock is behind.
+    pub late_by: Duration,
     held: Held<F>,
-    scheduled_at: Timestamp,
-    attempt: u16,
-    late_by: Duration,
     is_given_up: Arc<AtomicBool>,
     released: Arc<SetOnce<Result<ReleaseResult, LockError>>>,
 }
@@ -91,25 +95,7 @@ impl<F: FenceToken> Tick<F> {
         // At most 999.
         let attempt = u16::try_from(attempt).unwrap_or(MOST_ATTEMPTS) + 1;
         let (is_given_up, released) = (Arc::default(), Arc::default());
-        Self { held, scheduled_at, attempt, late_by, is_given_up, released }
-    }
-
-    /// The time of the tick in the schedule.
-    #[must_use]
-    pub fn scheduled_at(&self) -> Timestamp {
-        self.scheduled_at
-    }
-
-    /// How late the work begins, by this machine's clock. Zero if the clock is behind.
-    #[must_use]
-    pub fn late_by(&self) -> Duration {
-        self.late_by
-    }
-
-    /// The number of this attempt: 1 for the first.
-    #[must_use]
-    pub fn attempt(&self) -> u16 {
-        self.attempt
+        Self { scheduled_at, attempt, late_by, held, is_given_up, released }
     }
 
     /// The lock of this attempt, to pass on.

@@ -7,8 +7,8 @@ use fred::types::client::Invalidation;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use syncguard_core::Jitter;
 use syncguard_core::authoring::Recent;
-use syncguard_core::authoring::pause::random_part;
 use syncguard_core::authoring::signals::{LockSeen, SignalEnd, Subscriptions};
 use syncguard_core::{Fence, LockError, LockInfo, Timestamp};
 use tokio::sync::broadcast::Receiver;
@@ -251,7 +251,7 @@ impl<'a> Session<'a> {
             record.outdated_reads += 1;
             // Rivals are busy with the record.
             let pause = if record.outdated_reads > 1 {
-                random_part(Self::MAX_PAUSE)
+                Jitter::Full.of(Self::MAX_PAUSE)
             } else {
                 Duration::ZERO
             };
@@ -305,6 +305,6 @@ mod tests {
         };
         let hub = SignalHub::new("redis", limits, OutageLog::default(), listen);
         let watch = hub.watch("k").await.expect("a watch");
-        assert!(!watch.is_locked());
+        assert!(!watch.is_locked);
     }
 }

@@ -21,7 +21,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
-use syncguard_core::authoring::pause::RetryPauses;
+use syncguard_core::authoring::RetryPauses;
 use syncguard_core::{Jitter, LockError};
 
 use self::batch::{Batch, answer, fail, partition, roll_back};

@@ -249,26 +249,26 @@ impl Metrics {
     }
 
     fn record(&self, event: &LockEvent) {
-        let seconds = event.duration().as_secs_f64();
-        let of_lock = of_lock(event.backend(), event.key_family.clone(), event.recipe());
+        let seconds = event.duration.as_secs_f64();
+        let of_lock = of_lock(event.backend, event.key_family.clone(), event.recipe);
         let mut attributes = of_lock.clone();
-        attributes.push(KeyValue::new("syncguard.result", event.result().as_str()));
-        if let Some(reason) = event.reason() {
+        attributes.push(KeyValue::new("syncguard.result", event.result.as_str()));
+        if let Some(reason) = event.reason {
             attributes.push(KeyValue::new("syncguard.reason", reason.as_str()));
         }
-        if let Some(code) = event.error_code() {
+        if let Some(code) = event.error_code {
             attributes.push(error_type(code));
         }
-        match event.kind() {
+        match event.kind {
             EventKind::Wait => {
                 self.wait_time.record(seconds, &attributes);
-                let queued = event.queued().unwrap_or_default().as_secs_f64();
+                let queued = event.queued.unwrap_or_default().as_secs_f64();
                 self.queue_time.record(queued, &attributes);
-                self.attempts.record(event.attempts().unwrap_or_default().into(), &attributes);
+                self.attempts.record(event.attempts.unwrap_or_default().into(), &attributes);
                 self.begin_losses(&of_lock);
             }
             EventKind::Hold => {
-                if let Some(reason) = event.loss() {
+                if let Some(reason) = event.loss {
                     attributes.push(loss(reason));
                     self.lost.add(1, &with(&of_lock, loss(reason)));
                 }
@@ -277,15 +277,15 @@ impl Metrics {
             kind => {
                 attributes.push(KeyValue::new("syncguard.operation", kind.as_str()));
                 self.operation_duration.record(seconds, &attributes);
-                match event.error_code() {
+                match event.error_code {
                     None | Some(ErrorCode::Aborted) => {}
                     Some(code) => {
-                        self.errors.add(1, &[backend(event.backend()), error_type(code)]);
+                        self.errors.add(1, &[backend(event.backend), error_type(code)]);
                     }
                 }
                 if kind == EventKind::Acquire {
                     // Zero gives a new family its series.
-                    let contended = event.reason() == Some(Reason::Locked);
+                    let contended = event.reason == Some(Reason::Locked);
                     self.contentions.add(contended.into(), &of_lock);
                 }
             }

@@ -1,6 +1,7 @@
 //! Events as log lines.
 
 use syncguard_core::ErrorCode;
+use syncguard_core::contract::Holder;
 use tracing::Level;
 
 use crate::{EventKind, LockEvent, TelemetryOptions};
@@ -34,20 +35,20 @@ fn log(event: &LockEvent) {
             tracing::event!(
                 target: "syncguard::telemetry",
                 $level,
-                backend = event.backend(),
-                operation = event.kind().as_str(),
-                result = event.result().as_str(),
-                reason = event.reason().map(crate::Reason::as_str),
-                error_code = event.error_code().map(ErrorCode::as_str),
-                loss = event.loss().map(syncguard_core::LossReason::as_str),
-                attempts = event.attempts(),
-                queued_ms = event.queued().map(|queued| queued.as_secs_f64() * 1e3),
-                duration_ms = event.duration().as_secs_f64() * 1e3,
-                recipe = event.recipe(),
-                holder = event.holder(),
-                key_family = event.key_family(),
-                key_hash = event.key_hash().map(tracing::field::display),
-                lock_id_hash = event.lock_id_hash().map(tracing::field::display),
+                backend = event.backend,
+                operation = event.kind.as_str(),
+                result = event.result.as_str(),
+                reason = event.reason.map(crate::Reason::as_str),
+                error_code = event.error_code.map(ErrorCode::as_str),
+                loss = event.loss.map(syncguard_core::LossReason::as_str),
+                attempts = event.attempts,
+                queued_ms = event.queued.map(|queued| queued.as_secs_f64() * 1e3),
+                duration_ms = event.duration.as_secs_f64() * 1e3,
+                recipe = event.recipe,
+                holder = event.holder.as_ref().map(Holder::label),
+                key_family = event.key_family.as_deref(),
+                key_hash = event.key_hash.map(tracing::field::display),
+                lock_id_hash = event.lock_id_hash.map(tracing::field::display),
                 "{}", message(event),
             )
         };
@@ -62,7 +63,7 @@ fn log(event: &LockEvent) {
 }
 
 fn level(event: &LockEvent) -> Level {
-    match (event.kind(), event.error_code()) {
+    match (event.kind, event.error_code) {
         (_, Some(ErrorCode::Aborted)) => Level::DEBUG,
         (_, Some(ErrorCode::AcquisitionTimeout)) => Level::INFO,
         // Its acquire has logged the error already, unless the store did not answer or was not asked.
@@ -73,15 +74,15 @@ fn level(event: &LockEvent) -> Level {
         }
         (_, Some(code)) if code.is_retryable() => Level::WARN,
         (_, Some(_)) => Level::ERROR,
-        (EventKind::Hold, None) if event.loss().is_some() => Level::ERROR,
-        (EventKind::Release | EventKind::Extend, None) if event.reason().is_some() => Level::WARN,
+        (EventKind::Hold, None) if event.loss.is_some() => Level::ERROR,
+        (EventKind::Release | EventKind::Extend, None) if event.reason.is_some() => Level::WARN,
         (EventKind::IsLocked | EventKind::Lookup, None) => Level::TRACE,
         _ => Level::DEBUG,
     }
 }
 
 fn message(event: &LockEvent) -> &'static str {
-    match (event.kind(), event.error_code().is_some(), event.result()) {
+    match (event.kind, event.error_code.is_some(), event.result) {
         (EventKind::Hold, _, crate::EventResult::Fail) => "a lock was lost",
         (EventKind::Hold, _, crate::EventResult::Ok) => "a lock was given back",
         (EventKind::Wait, _, crate::EventResult::Ok) => "a lock was waited for",

@@ -58,13 +58,13 @@ impl Seen {
 /// The event in one line: `wait fail locked !AcquisitionTimeout attempts=3 200ms`.
 pub(crate) fn line(event: &LockEvent) -> String {
     let parts = [
-        Some(event.kind().to_string()),
-        Some(event.result().to_string()),
-        event.reason().map(|reason| reason.to_string()),
-        event.error_code().map(|code| format!("!{code}")),
-        event.loss().map(|loss| loss.as_str().to_owned()),
-        event.attempts().map(|attempts| format!("attempts={attempts}")),
-        (!event.duration().is_zero()).then(|| format!("{}ms", event.duration().as_millis())),
+        Some(event.kind.to_string()),
+        Some(event.result.to_string()),
+        event.reason.map(|reason| reason.to_string()),
+        event.error_code.map(|code| format!("!{code}")),
+        event.loss.map(|loss| loss.as_str().to_owned()),
+        event.attempts.map(|attempts| format!("attempts={attempts}")),
+        (!event.duration.is_zero()).then(|| format!("{}ms", event.duration.as_millis())),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }

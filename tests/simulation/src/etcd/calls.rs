@@ -7,8 +7,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use syncguard_etcd::LockError;
 use syncguard_etcd::authoring::SentAt;
 use syncguard_etcd::simulated::tonic::{ConnectError, Request as Asking, Status};
-use syncguard_etcd::simulated::wire::{TxnRequest, TxnResponse};
 use syncguard_etcd::simulated::{Answers, Calling, Cluster, Requests, Service};
+use syncguard_etcd::simulated::{TxnRequest, TxnResponse};
 
 use super::flawed::flawed;
 use super::records::{Answer, CLUSTER, Call, MEMBERS};

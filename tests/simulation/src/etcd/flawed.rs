@@ -1,6 +1,6 @@
 //! Flaws of the wire: what they leave out of a transaction.
 
-use syncguard_etcd::simulated::wire::{Request, RequestOp, TxnRequest};
+use syncguard_etcd::simulated::{Request, RequestOp, TxnRequest};
 
 use super::records::LOCKS;
 use crate::flaw::Flaw;

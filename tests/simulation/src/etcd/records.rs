@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use syncguard_etcd::simulated::tonic::Status;
-use syncguard_etcd::simulated::wire::{
+use syncguard_etcd::simulated::{
     Compare, DELETE, Event, KeyValue, RangeRequest, RangeResponse, Request, RequestOp,
     ResponseHeader, ResponseOp, Target, TxnRequest, TxnResponse, WatchRequest, WatchResponse,
     WatchUnion,

@@ -13,7 +13,7 @@ use syncguard_redis::fred::types::config::Server;
 use syncguard_redis::simulated::{
     self, Answering, Command, Listening, Opening, Servers, Service, Target, Traits,
 };
-use syncguard_redis::{ErrorCode, LockError, RedisBackend, RedisOptions, WaitReplicas};
+use syncguard_redis::{ErrorCode, LockError, RedisBackend, RedisOptions};
 
 use crate::link::Link;
 use crate::network::Outcome;
@@ -42,7 +42,8 @@ pub(crate) fn backend(link: &Arc<Link>, is_clustered: bool) -> RedisBackend {
     if is_clustered {
         options = options
             .with_key_prefix("{syncguard}")
-            .with_wait_replicas(WaitReplicas::new(1).with_timeout(bound / 3));
+            .with_wait_replicas(1)
+            .with_wait_replicas_timeout(bound / 3);
     }
     let first = Wire { way: way.clone(), number: 0, opened: 0 };
     simulated::over(Arc::new(way), Box::new(first), options).expect("a backend")

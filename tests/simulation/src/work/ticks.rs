@@ -46,8 +46,8 @@ impl Worker {
         let run = ticks.run(async |tick| {
             recorder.note(Entry::Tick {
                 key: key.clone(),
-                tick: tick.scheduled_at().as_millis() / 1000,
-                attempt: u64::from(tick.attempt()),
+                tick: tick.scheduled_at.as_millis() / 1000,
+                attempt: u64::from(tick.attempt),
                 attempts: u64::from(attempts),
             });
             tokio::select! {

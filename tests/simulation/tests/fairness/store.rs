@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use syncguard_core::Jitter;
 use syncguard_core::authoring::cancel;
-use syncguard_core::authoring::pause::random_part;
 use syncguard_core::authoring::signals::LockSeen;
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ExtendRequest, IsLockedRequest,
@@ -98,7 +98,7 @@ impl Store {
 /// The clock has steps of a millisecond. The rest of a step passes at random, so that no connection always takes the
 /// same time.
 async fn travel(latency: Duration) {
-    let latency = latency + random_part(Duration::from_millis(1));
+    let latency = latency + Jitter::Full.of(Duration::from_millis(1));
     match u64::try_from(latency.as_millis()) {
         Ok(0) | Err(_) => tokio::task::yield_now().await,
         Ok(millis) => sleep(Duration::from_millis(millis)).await,

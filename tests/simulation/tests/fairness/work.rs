@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use syncguard_core::authoring::{pause, seed_randomness};
+use syncguard_core::authoring::seed_randomness;
 use syncguard_core::{AcquisitionOptions, Jitter, LockId, Locker};
 use tokio::runtime::Builder;
 use tokio::time::{Instant, sleep};
@@ -60,14 +60,14 @@ impl Work {
     }
 
     fn key(&self) -> String {
-        let number = pause::random_part(Duration::from_nanos(self.keys.into())).as_nanos();
+        let number = Jitter::Full.of(Duration::from_nanos(self.keys.into())).as_nanos();
         format!("key {number}")
     }
 }
 
 /// As short as the clock can measure.
 async fn rest(range: &Range<Duration>) {
-    let time = range.start + pause::random_part(range.end.saturating_sub(range.start));
+    let time = range.start + Jitter::Full.of(range.end.saturating_sub(range.start));
     if !time.is_zero() {
         sleep(time).await;
     }
@@ -144,7 +144,7 @@ async fn polls(store: &Store, key: &str, id: LockId, began: Instant) -> bool {
         if store.take(key, id, true).is_ok() {
             return true;
         }
-        let pause = pause::jittered(Duration::from_millis(100 << retry));
+        let pause = Jitter::Equal.of(Duration::from_millis(100 << retry));
         let left = TIMEOUT.saturating_sub(began.elapsed());
         sleep(pause.min(left)).await;
         if left <= pause {

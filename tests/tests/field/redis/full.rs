@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use syncguard::contract::{AcquireRequest, ExtendRequest, IsLockedRequest, ReleaseRequest};
-use syncguard::redis::{RedisBackend, RedisOptions, WaitReplicas};
+use syncguard::redis::{RedisBackend, RedisOptions};
 use syncguard::{ErrorCode, Fence, Key, LockBackend as _, LockConfig, LockError, acquire};
 use syncguard_test_services::redis::RedisServer;
 use syncguard_test_services::wait;
@@ -21,9 +21,10 @@ fn assert_refused(error: &LockError, says: &str) {
 async fn a_full_server_keeps_what_is_held() -> Result<()> {
     let server = RedisServer::start()?;
     let _replica = RedisServer::builder().replica_of(&server).start()?;
-    let waiting = WaitReplicas::new(1).with_timeout(Duration::from_secs(10));
     let options = RedisOptions::new().with_operation_timeout(Duration::from_secs(30));
-    for options in [options.clone(), options.with_wait_replicas(waiting)] {
+    let waiting = options.clone().with_wait_replicas(1);
+    let waiting = waiting.with_wait_replicas_timeout(Duration::from_secs(10));
+    for options in [options, waiting] {
         let backend = RedisBackend::connect_with(&server.url(), options).await?;
         let take = async |key: &str| -> Result<_> {
             let granted = backend.acquire(AcquireRequest::new(key, MINUTE)?).await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use syncguard::contract::{AcquireRequest, ReleaseRequest};
 use syncguard::inventory::ListRequest;
-use syncguard::redis::{RedisBackend, RedisOptions, WaitReplicas};
+use syncguard::redis::{RedisBackend, RedisOptions};
 use syncguard::{ErrorCode, LockBackend as _, LockError};
 use syncguard_test_services::redis::RedisServer;
 
@@ -32,7 +32,7 @@ async fn the_error_names_the_command_that_locks_need() -> Result<()> {
         let (_server, backend) = connect(&[missing], RedisOptions::new()).await?;
         assert_names(backend.acquire(request()?).await.map(drop), missing);
     }
-    let options = RedisOptions::new().with_wait_replicas(WaitReplicas::new(1));
+    let options = RedisOptions::new().with_wait_replicas(1);
     let (_server, backend) = connect(&["WAIT"], options).await?;
     assert_names(backend.acquire(request()?).await.map(drop), "WAIT");
     let (_server, backend) = connect(&["SCAN"], RedisOptions::new()).await?;

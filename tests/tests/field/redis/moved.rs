@@ -97,7 +97,7 @@ async fn signals_follow_to_the_new_master() -> Result<()> {
     old.changed().await;
     assert!(old.is_over());
     let other = patient(&replica.url()).await;
-    assert!(!new.is_over() && new.is_locked());
+    assert!(!new.is_over() && new.is_locked);
     assert!(release(&other, &held).await?);
     new.changed().await;
     Ok(())

@@ -4,10 +4,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use syncguard_redis::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
-use syncguard_redis::{
-    DurabilityRisk, ErrorCode, LockBackend as _, LockId, RedisBackend, RedisOptions, WaitReplicas,
-};
+use syncguard_redis::{ErrorCode, LockBackend as _, LockId, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::{RedisCluster, RedisServer};
+use syncguard_tests::calls::risks;
 
 use super::{connect_with, proxies, url_of};
 use crate::redis::signals::until;
@@ -81,16 +80,14 @@ async fn the_report_is_of_all_masters() -> Result<()> {
     let on = |node: &RedisServer| node.cli(&["CONFIG", "SET", "appendonly", "yes"]);
     let backend = connect_with(&cluster, RedisOptions::new()).await?;
     for node in cluster.nodes() {
-        let risks = backend.durability_report().await?.risks(None);
-        assert_eq!(risks, [DurabilityRisk::NotPersistent]);
+        assert_eq!(risks(&backend).await, ["persistence"]);
         on(node)?;
     }
-    assert_eq!(backend.durability_report().await?.risks(None), []);
+    assert_eq!(risks(&backend).await, [""; 0]);
     let last = cluster.nodes().last().context("a node")?;
     last.cli(&["CONFIG", "SET", "maxmemory", "100mb"])?;
     last.cli(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"])?;
-    let risks = backend.durability_report().await?.risks(None);
-    assert_eq!(risks, [DurabilityRisk::Evicts("allkeys-lru".to_owned())]);
+    assert_eq!(risks(&backend).await, ["eviction"]);
     let strict = RedisOptions::new().with_key_prefix(super::PREFIX).with_strict_durability(true);
     let error = RedisBackend::connect_with(&cluster.url(), strict).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::InvalidArgument);
@@ -101,9 +98,8 @@ async fn the_report_is_of_all_masters() -> Result<()> {
 #[tokio::test]
 async fn replicas_are_waited_for_on_the_node_with_the_lock() -> Result<()> {
     let mut cluster = RedisCluster::start_with_replicas(3)?;
-    let wait = WaitReplicas::new(1).with_timeout(Duration::from_secs(2));
     let options = RedisOptions::new().with_operation_timeout(Duration::from_secs(5));
-    let options = options.with_wait_replicas(wait);
+    let options = options.with_wait_replicas(1).with_wait_replicas_timeout(Duration::from_secs(2));
     let backend = connect_with(&cluster, options).await?;
     let mut keys = Vec::new();
     for node in &cluster.nodes()[..3] {

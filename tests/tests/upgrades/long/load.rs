@@ -89,7 +89,7 @@ impl Load {
         while (live, waiting) != (0, 0) && ended.elapsed() < Duration::from_secs(60) {
             tokio::time::sleep(Duration::from_millis(50)).await;
             live = locks(&self.backends[0]).await?;
-            let undone = self.backends.iter().map(|it| it.client_state().clean_up().waiting());
+            let undone = self.backends.iter().map(|it| it.client_state().pending_releases());
             waiting = undone.sum::<usize>() as u64;
         }
         self.recorder.note(Entry::Quiet { live, tasks: waiting, borrowed: 0 });

@@ -22,9 +22,8 @@ pub(super) enum Outcome {
 }
 
 pub(super) async fn take_away(backend: &DynBackend, info: &LockInfo) -> Result<Outcome, Failure> {
-    let raw = info.clone().expose();
-    let key = raw.key;
-    let request = ReleaseRequest::new(raw.lock_id).with_key_hint(key.clone());
+    let key = info.key.clone();
+    let request = ReleaseRequest::new(info.lock_id).with_key_hint(key.clone());
     let released = backend.release(request).await?;
     if !matches!(released, ReleaseResult::Released) {
         return explain_refusal(backend, key, info).await;
@@ -41,7 +40,7 @@ async fn explain_refusal(
 ) -> Result<Outcome, Failure> {
     let Some(now) = get_by_key(backend, key).await? else { return Ok(Outcome::WasFree) };
     let left = human(until(now.expires_at));
-    Ok(Outcome::Held(if now.lock_id_hash() == before.lock_id_hash() {
+    Ok(Outcome::Held(if now.lock_id == before.lock_id {
         let says = format!(
             "the lock is still held, and cannot be taken away: the store has its record, but does not find it by \
              its lock id, so a part of its data is missing. Nobody can renew it either: it ends by itself in {left}"
@@ -86,7 +85,7 @@ impl Outcome {
         json!({
             "key": key,
             "released": taken_from.is_some(),
-            "lockIdHash": taken_from.map(|info| info.lock_id_hash().to_string()),
+            "lockIdHash": taken_from.map(|info| info.lock_id.hash_id().to_string()),
             "oldFence": taken_from.map(|info| info.fence.to_string()),
             "newFence": fence.map(|fence| fence.to_string()),
         })

@@ -37,7 +37,7 @@ impl Lock {
     pub(super) fn new(info: &LockInfo) -> Self {
         let time = |time: Timestamp| Duration::from_millis(time.as_millis());
         Self {
-            id: info.lock_id_hash(),
+            id: info.lock_id.hash_id(),
             key: key_for_terminal(info),
             holder: holder::name(info),
             recipe: recipe::name(info),

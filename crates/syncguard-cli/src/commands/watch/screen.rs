@@ -16,7 +16,7 @@ pub(super) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
     _restored: Restored,
     /// Messages come on the normal screen.
-    _messages: Option<messages::Held>,
+    _messages: Option<messages::KeptBack>,
 }
 
 impl Screen {

@@ -90,7 +90,7 @@ impl Store {
                 }
                 let until = match flaw {
                     Some(Flaw::never_says_how_long_it_is_held) => {
-                        return Ok(Some(AcquireResult::Busy(Contention::unknown())));
+                        return Ok(Some(AcquireResult::Busy(Contention::default())));
                     }
                     Some(Flaw::says_the_ttl_without_the_tolerance) => lock.expires_at - TOLERANCE,
                     Some(Flaw::forgets_extends_in_a_refusal) => {
@@ -128,7 +128,7 @@ impl Store {
             || self.has(Flaw::locks_once_per_key) && self.fences.contains_key(&name)
         {
             self.newest = Some(request.lock_id);
-            return Ok(AcquireResult::Busy(Contention::unknown()));
+            return Ok(AcquireResult::Busy(Contention::default()));
         }
         if before.is_some() && self.has(Flaw::fences_fall_after_expiry) {
             self.fences.remove(&name);

@@ -41,8 +41,7 @@ impl Store {
 
     /// The lookup with the holder of the lock that the key has now.
     pub(crate) fn with_holder_of_now(&self, info: LockInfo) -> LockInfo {
-        let raw = info.clone().expose();
-        match self.locks.get(&self.name(&raw.key)) {
+        match self.locks.get(&self.name(&info.key)) {
             Some(Stored::Lock(lock)) => info.with_holder(lock.holder.clone()),
             _ => info,
         }

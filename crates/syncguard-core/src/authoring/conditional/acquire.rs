@@ -1,9 +1,9 @@
 //! Taking a lock.
 
-use super::records::{Change, Counter, Held, LockChange, Parts, Record, Seen, Written};
+use super::records::{Change, Counter, LockChange, Parts, Record, Seen, StoredLock, Written};
 use super::{Conditional, ConditionalStore};
 use crate::authoring::attempts::Attempt;
-use crate::authoring::errors::lock_id_in_use;
+use crate::authoring::errors::LOCK_ID_IN_USE;
 use crate::authoring::failure::Fault;
 use crate::cancel::Caller;
 use crate::contract::request::AcquireRequest;
@@ -130,7 +130,7 @@ async fn once<S: ConditionalStore>(
         }
         None => None,
     };
-    let contention = |held: &Held<_>| {
+    let contention = |held: &StoredLock<_>| {
         let contention = Contention::until(held.record.expires_at, time.earliest);
         AcquireResult::Busy(contention.with_polled(held.record.is_polled))
     };
@@ -153,13 +153,13 @@ async fn once<S: ConditionalStore>(
         (_, None) => {}
     }
     if is_id_in_use {
-        return Err(lock_id_in_use().into());
+        return Err(LockError::invalid_argument(LOCK_ID_IN_USE).into());
     }
     let counter = counter()?;
     let last_fence = last_fence(counter);
     // If one of our changes may have been carried out, the new fences may be our own.
     if races.observe(last_fence) && attempt.lost.is_none() {
-        return Ok(Step::Decided(AcquireResult::Busy(Contention::unknown())));
+        return Ok(Step::Decided(AcquireResult::Busy(Contention::default())));
     }
     if races.is_last {
         return Err(Fault::conflict());
@@ -204,7 +204,7 @@ impl Earlier {
     fn of<V>(
         lock_id: LockId,
         stated: Fence,
-        lock: Option<&Held<V>>,
+        lock: Option<&StoredLock<V>>,
         counter: Option<&Counter<V>>,
         lost: &LockError,
     ) -> Self {

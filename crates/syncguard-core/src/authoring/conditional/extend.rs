@@ -1,6 +1,6 @@
 //! Extending a lock.
 
-use super::records::{Change, Held, Written};
+use super::records::{Change, StoredLock, Written};
 use super::{Conditional, ConditionalStore};
 use crate::authoring::attempts::Attempt;
 use crate::authoring::failure::Fault;
@@ -24,7 +24,7 @@ async fn once<S: ConditionalStore>(
     attempt: Attempt,
 ) -> Result<ExtendResult, Fault> {
     let lock_id = request.lock_id;
-    let is_expected = |held: &Held<_>| {
+    let is_expected = |held: &StoredLock<_>| {
         request.expected_expiry.is_none_or(|expected| expected == held.record.expires_at)
     };
     let mut hint = request.key_hint.as_ref();
@@ -38,7 +38,7 @@ async fn once<S: ConditionalStore>(
     match backend.find(lock_id, hint, &attempt).await? {
         Err(reason) => Ok(ExtendResult::NotHeld(reason)),
         Ok(held) if is_expected(&held) => prolong(backend, request, held, &attempt).await,
-        Ok(Held { record, version }) => {
+        Ok(StoredLock { record, version }) => {
             let expires_at = record.expires_at;
             // The caller gets this expiry and probably extends again.
             backend.remember(record, Some(version));
@@ -54,7 +54,7 @@ async fn once<S: ConditionalStore>(
 async fn prolong<S: ConditionalStore>(
     backend: &Conditional<S>,
     request: &ExtendRequest,
-    mut seen: Held<S::Version>,
+    mut seen: StoredLock<S::Version>,
     attempt: &Attempt,
 ) -> Result<ExtendResult, Fault> {
     let latest = backend.store().time().await?.latest;
@@ -73,7 +73,7 @@ async fn prolong<S: ConditionalStore>(
 
 /// The expiry always changes, so that the version does as well, and a holder never takes an earlier answer for a later one:
 /// if it would stay the same, it is set a millisecond later.
-fn next_expiry<V>(now: Timestamp, ttl: Ttl, seen: &Held<V>) -> Result<Timestamp, LockError> {
+fn next_expiry<V>(now: Timestamp, ttl: Ttl, seen: &StoredLock<V>) -> Result<Timestamp, LockError> {
     let expires_at = now.plus(ttl)?;
     if expires_at == seen.record.expires_at { expires_at.plus(Ttl::MIN) } else { Ok(expires_at) }
 }
@@ -85,7 +85,7 @@ pub(super) async fn extend_many<S: ConditionalStore>(
     requests: Vec<ExtendRequest>,
 ) -> Result<Vec<Option<Timestamp>>, LockError> {
     let mut results = vec![None; requests.len()];
-    let mut wanted: Vec<(usize, Held<S::Version>, Timestamp)> = Vec::new();
+    let mut wanted: Vec<(usize, StoredLock<S::Version>, Timestamp)> = Vec::new();
     let Ok(time) = backend.store().time().await else { return Ok(results) };
     for (at, request) in requests.iter().enumerate() {
         let Ok(Some(known)) = backend.known_live(request.lock_id).await else { continue };

@@ -38,7 +38,9 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use self::options::ConditionalOptions;
-pub use self::records::{Change, Counter, Found, Held, LockChange, Parts, Record, Seen, Written};
+pub use self::records::{
+    Change, Counter, Found, LockChange, Parts, Record, Seen, StoredLock, Written,
+};
 pub use self::store::ConditionalStore;
 use super::attempts::{Attempt, Attempts, Retries};
 use super::clean_up_guard::is_clearable;
@@ -70,7 +72,7 @@ pub struct Conditional<S: ConditionalStore>(Arc<Inner<S>>);
 struct Inner<S: ConditionalStore> {
     store: S,
     /// The locks that this backend has taken or extended, as it wrote them last.
-    locks: Recent<LockId, Held<S::Version>>,
+    locks: Recent<LockId, StoredLock<S::Version>>,
     /// The counters of the keys that this backend released last. An acquire takes the entry out, so the key of a lock is never
     /// in here.
     free: Recent<Key, Counter<S::Version>>,
@@ -120,7 +122,7 @@ impl<S: ConditionalStore> Conditional<S> {
         &self,
         key: &Key,
         attempt: &Attempt,
-    ) -> Result<Option<(Held<S::Version>, Timestamp)>, Fault> {
+    ) -> Result<Option<(StoredLock<S::Version>, Timestamp)>, Fault> {
         let seen = self.0.store.read(key, Parts::Lock, attempt).await?;
         let Some(held) = seen.lock? else { return Ok(None) };
         Ok(Some((held, self.0.store.time().await?.earliest)))
@@ -144,7 +146,7 @@ impl<S: ConditionalStore> Conditional<S> {
     }
 
     /// Deletes an expired lock in the background, if it still has this version. That may fail.
-    fn delete_later(&self, held: Held<S::Version>) {
+    fn delete_later(&self, held: StoredLock<S::Version>) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let backend = self.clone();
         runtime.spawn(async move {
@@ -159,13 +161,13 @@ impl<S: ConditionalStore> Conditional<S> {
     /// other order.
     fn remember(&self, record: Record, version: Option<S::Version>) {
         let Some(version) = version else { return };
-        self.0.locks.put_unless(record.lock_id, Held { record, version }, |before, held| {
+        self.0.locks.put_unless(record.lock_id, StoredLock { record, version }, |before, held| {
             before.record.key == held.record.key && before.version > held.version
         });
     }
 
     /// Takes a remembered lock out of the memory; `None` if the lock has expired by it.
-    async fn known_live(&self, lock_id: LockId) -> Result<Option<Held<S::Version>>, Fault> {
+    async fn known_live(&self, lock_id: LockId) -> Result<Option<StoredLock<S::Version>>, Fault> {
         let Some(held) = self.0.locks.take(&lock_id) else { return Ok(None) };
         let now = self.0.store.time().await?.earliest;
         Ok(Some(held).filter(|held| held.record.is_live(now)))
@@ -177,7 +179,7 @@ impl<S: ConditionalStore> Conditional<S> {
         lock_id: LockId,
         hint: Option<&Key>,
         attempt: &Attempt,
-    ) -> Result<Result<Held<S::Version>, NotHeld>, Fault> {
+    ) -> Result<Result<StoredLock<S::Version>, NotHeld>, Fault> {
         let found = self.0.store.find(lock_id, hint, attempt).await?;
         found.duplicates.into_iter().for_each(|held| self.delete_later(held));
         Ok(found.lock)

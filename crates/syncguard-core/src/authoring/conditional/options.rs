@@ -35,7 +35,7 @@ pub struct ConditionalOptions {
 
 impl ConditionalOptions {
     /// How many locks a backend remembers by default.
-    pub const REMEMBERED_LOCKS: usize = 8192;
+    const REMEMBERED_LOCKS: usize = 8192;
 
     /// Options with these timeouts: of a request, of an operation, of a connection.
     #[must_use]

@@ -43,7 +43,7 @@ impl Record {
 /// A lock in the store, and the version that was read or written.
 #[derive(Clone, Debug)]
 #[allow(clippy::exhaustive_structs, reason = "a pair")]
-pub struct Held<V> {
+pub struct StoredLock<V> {
     /// The lock, which may have expired.
     pub record: Record,
     /// The version.
@@ -98,7 +98,7 @@ impl Parts<'_> {
 #[allow(clippy::exhaustive_structs, reason = "each store fills in every field")]
 pub struct Seen<V> {
     /// The lock, which may have expired. An error for a corrupt one.
-    pub lock: Result<Option<Held<V>>, LockError>,
+    pub lock: Result<Option<StoredLock<V>>, LockError>,
     /// The counter. An error for a corrupt one, which matters only once it is needed.
     pub counter: Result<Option<Counter<V>>, LockError>,
     /// Whether the lock id of [`Parts::Acquire`] is that of another key's lock.
@@ -110,13 +110,13 @@ pub struct Seen<V> {
 #[allow(clippy::exhaustive_structs, reason = "each store fills in every field")]
 pub struct Found<V> {
     /// The live one.
-    pub lock: Result<Held<V>, NotHeld>,
+    pub lock: Result<StoredLock<V>, NotHeld>,
     /// Expired ones with the same id, which operations that write delete in the background.
-    pub duplicates: Vec<Held<V>>,
+    pub duplicates: Vec<StoredLock<V>>,
 }
 
-impl<V> From<Result<Held<V>, NotHeld>> for Found<V> {
-    fn from(lock: Result<Held<V>, NotHeld>) -> Self {
+impl<V> From<Result<StoredLock<V>, NotHeld>> for Found<V> {
+    fn from(lock: Result<StoredLock<V>, NotHeld>) -> Self {
         Self { lock, duplicates: Vec::new() }
     }
 }
@@ -142,30 +142,30 @@ pub enum LockChange<'a, V> {
     /// The lock is written in the place of what was seen. The store may refuse an id that is not new.
     Take {
         /// The expired lock that was seen, or `None` for an absent one.
-        seen: Option<&'a Held<V>>,
+        seen: Option<&'a StoredLock<V>>,
         /// The lock.
         record: &'a Record,
     },
     /// The lock gets another expiry, and keeps all other fields, also those of later versions of this library.
     Extend {
         /// The lock that was seen.
-        seen: &'a Held<V>,
+        seen: &'a StoredLock<V>,
         /// Another expiry than that of the lock that was seen.
         expires_at: Timestamp,
     },
     /// The lock is deleted.
     Delete {
         /// The lock that was seen.
-        seen: &'a Held<V>,
+        seen: &'a StoredLock<V>,
     },
 }
 
 impl<'a, V> Change<'a, V> {
-    pub(super) fn delete(seen: &'a Held<V>) -> Self {
+    pub(super) fn delete(seen: &'a StoredLock<V>) -> Self {
         Self { key: &seen.record.key, lock: Some(LockChange::Delete { seen }), counter: None }
     }
 
-    pub(super) fn extend(seen: &'a Held<V>, expires_at: Timestamp) -> Self {
+    pub(super) fn extend(seen: &'a StoredLock<V>, expires_at: Timestamp) -> Self {
         let lock = Some(LockChange::Extend { seen, expires_at });
         Self { key: &seen.record.key, lock, counter: None }
     }

@@ -1,6 +1,6 @@
 //! Releasing a lock, and ending an acquire whose outcome is unknown and whose lock is not wanted.
 
-use super::records::{Change, Counter, Held, Parts, Written};
+use super::records::{Change, Counter, Parts, StoredLock, Written};
 use super::{Conditional, ConditionalStore};
 use crate::authoring::attempts::Attempt;
 use crate::authoring::failure::Fault;
@@ -48,7 +48,7 @@ fn not_held(attempt: &Attempt, reason: NotHeld) -> Result<ReleaseResult, Fault> 
 async fn delete<S: ConditionalStore>(
     backend: &Conditional<S>,
     request: &ReleaseRequest,
-    held: Held<S::Version>,
+    held: StoredLock<S::Version>,
     attempt: &Attempt,
 ) -> Result<ReleaseResult, Fault> {
     let store = backend.store();

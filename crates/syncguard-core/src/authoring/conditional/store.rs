@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::{Future, ready};
 
-use super::records::{Change, Found, Held, Parts, Record, Seen, Written};
+use super::records::{Change, Found, Parts, Record, Seen, StoredLock, Written};
 use crate::authoring::attempts::Attempt;
 use crate::authoring::failure::Fault;
 use crate::authoring::store_time::StoreTime;
@@ -65,9 +65,10 @@ pub trait ConditionalStore: Send + Sync + 'static {
     /// As [`time`](Self::time).
     fn judge(
         &self,
-        found: Option<Held<Self::Version>>,
+        found: Option<StoredLock<Self::Version>>,
         lock_id: LockId,
-    ) -> impl Future<Output = Result<Result<Held<Self::Version>, NotHeld>, Fault>> + Send {
+    ) -> impl Future<Output = Result<Result<StoredLock<Self::Version>, NotHeld>, Fault>> + Send
+    {
         async move {
             let Some(held) = found.filter(|held| held.record.lock_id == lock_id) else {
                 return Ok(Err(NotHeld::NotFound));

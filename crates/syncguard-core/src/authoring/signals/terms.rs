@@ -33,7 +33,7 @@ pub enum LockSeen {
     /// The lock is held: the waiter need not ask before a signal.
     Held,
     /// The lock is held, and a client that only polls has written its record: see
-    /// [`KeyWatch::with_polled`](crate::contract::KeyWatch::with_polled).
+    /// [`KeyWatch::is_polled`](crate::contract::KeyWatch::is_polled).
     Polled,
 }
 

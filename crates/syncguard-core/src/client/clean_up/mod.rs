@@ -27,7 +27,7 @@ use crate::rt::{self, Instant, Mutex, RuntimeId, Spawner};
 /// The clean-up needs a tokio runtime: the runtime in which a lock is given up, or the runtime in which the lock was
 /// taken. When that runtime ends, the work goes on in another runtime as soon as there is one.
 #[derive(Clone, Default)]
-pub struct CleanUp(Arc<Shared>);
+pub(crate) struct CleanUp(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
@@ -43,25 +43,14 @@ struct Shared {
 }
 
 impl CleanUp {
-    /// How many locks wait to be given back or are being given back now. An operation that was sent and then
-    /// dropped or cancelled counts from that moment on, because it may still take a lock.
-    #[must_use]
-    pub fn waiting(&self) -> usize {
+    /// The locks that wait, and the operations that go on without their callers.
+    pub(crate) fn waiting(&self) -> usize {
         // In this order: an operation that ends adds its lock to the backlog before it is no longer counted.
         let unfinished = self.0.unfinished.load(Ordering::Acquire);
         unfinished + self.0.backlog.lock().undone()
     }
 
-    /// Waits until every lock is given back, but at most for this time. Returns how many locks are still
-    /// [waiting](Self::waiting): 0 if nothing is left to do.
-    ///
-    /// A program calls it when it ends, after its own tasks have ended or were dropped and before its runtime ends:
-    /// a lock that is not given back by then ends by its TTL. The program can take new locks meanwhile and afterwards.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: only the waiting ends.
-    pub async fn drained(&self, timeout: Duration) -> usize {
+    pub(crate) async fn drained(&self, timeout: Duration) -> usize {
         if rt::is_usable() {
             self.go_on();
             rt::within(timeout, self.idle()).await;
@@ -92,10 +81,7 @@ impl CleanUp {
         Unfinished(self.clone())
     }
 
-    /// How many locks were left to end by their TTL since the backend was made, because more than
-    /// 262 144 locks were to be given back, the store refused for good, or a release panicked.
-    #[must_use]
-    pub fn left_to_ttl(&self) -> u64 {
+    pub(crate) fn left_to_ttl(&self) -> u64 {
         self.0.backlog.lock().left_to_ttl
     }
 

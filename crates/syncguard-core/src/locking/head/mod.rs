@@ -171,7 +171,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
                 // The old id is being released.
                 observed.set_lock_id(LockId::generate()?);
                 self.answers.was_late = true;
-                self.on_contended(Contention::unknown(), Instant::now());
+                self.on_contended(Contention::default(), Instant::now());
             }
         }
         Ok(if may_be_free { Asked::MayBeFree } else { Asked::Busy })

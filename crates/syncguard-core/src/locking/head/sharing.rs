@@ -8,7 +8,7 @@ use crate::client::queue::Pause;
 use crate::contract::request::IsLockedRequest;
 use crate::locking::cancellable::{sleep_unless_cancelled, unless_cancelled};
 use crate::rt::{self, Instant};
-use crate::util::pause::random_part;
+use crate::util::pause::Jitter;
 use crate::value::LockError;
 
 /// After a signal, which rivals get as well, a head that lost the last race waits for a random part of this. Then the
@@ -69,6 +69,6 @@ impl<B: LockBackend> Head<'_, B> {
         if left < self.call.policy.acquisition.timeout / 4 {
             return Ok(());
         }
-        sleep_unless_cancelled(self.token(), rt::after(random_part(HOLD_BACK))).await
+        sleep_unless_cancelled(self.token(), rt::after(Jitter::Full.of(HOLD_BACK))).await
     }
 }

@@ -68,11 +68,11 @@ impl<'a, B: LockBackend> Head<'a, B> {
         self.has_signals = watch.is_some();
         self.ticket.watch = watch;
         let Some(watch) = &self.ticket.watch else { return false };
-        if watch.is_locked() {
-            self.holder = HeldBy::Rival { polls: Some(watch.is_polled()) };
+        if watch.is_locked {
+            self.holder = HeldBy::Rival { polls: Some(watch.is_polled) };
         }
         // A watch that is over gives its last signal to the sleeping head.
-        !watch.is_locked() && !watch.is_over()
+        !watch.is_locked && !watch.is_over()
     }
 
     fn open_watch(&self) -> impl Future<Output = Option<KeyWatch>> + use<'a, B> {

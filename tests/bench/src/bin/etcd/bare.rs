@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use prost::Message;
-use syncguard_etcd::simulated::wire::{
+use syncguard_etcd::simulated::{
     Compare, DeleteRangeRequest, MOD_REVISION, NO_PUT, Target, TxnResponse, WatchCreateRequest,
     WatchRequest, WatchResponse, WatchUnion,
 };

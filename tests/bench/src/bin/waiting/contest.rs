@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use syncguard_bench::{Lock, clock};
-use syncguard_core::authoring::pause::random_part;
+use syncguard_core::Jitter;
 use tokio::task::JoinSet;
 
 use crate::job::{Contest, Outcome, Spread, Turn};
@@ -47,7 +47,7 @@ async fn wait(lock: impl Lock, contest: Arc<Contest>, end: u64) -> Result<Outcom
             return Ok(outcome);
         }
         let number = Duration::from_nanos(contest.keys.len() as u64);
-        let key = usize::try_from(random_part(number).as_nanos())?;
+        let key = usize::try_from(Jitter::Full.of(number).as_nanos())?;
         let guard = match lock.acquire(&contest.keys[key]).await {
             Ok(guard) => guard,
             Err(failure) => {

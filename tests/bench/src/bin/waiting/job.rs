@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use syncguard_core::authoring::pause::random_part;
+use syncguard_core::Jitter;
 
 /// The work of a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ impl Spread {
     }
 
     pub(crate) fn any(self) -> Duration {
-        self.least + random_part(self.most - self.least)
+        self.least + Jitter::Full.of(self.most - self.least)
     }
 }
 

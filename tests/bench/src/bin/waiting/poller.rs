@@ -8,7 +8,7 @@ use fred::clients::Client as RedisClient;
 use fred::interfaces::LuaInterface as _;
 use syncguard_bench::{Lock, clients, clock};
 use syncguard_core::LockId;
-use syncguard_core::authoring::pause::jittered;
+use syncguard_core::Jitter;
 use syncguard_postgres::tokio_postgres::{self, Client as PostgresClient, NoTls};
 
 const TTL_MS: u32 = 30_000;
@@ -72,7 +72,7 @@ impl Lock for Poller {
                 return Ok((key.to_owned(), id));
             }
             let left = LIMIT.saturating_sub(Duration::from_nanos(clock::now() - began));
-            let pause = jittered(Duration::from_millis(100 << retry).min(LIMIT));
+            let pause = Jitter::Equal.of(Duration::from_millis(100 << retry).min(LIMIT));
             tokio::time::sleep(pause.min(left)).await;
             if left <= pause {
                 break;
