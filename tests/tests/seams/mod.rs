@@ -5,14 +5,12 @@
 //! |---|---|
 //! | `etcd_clock`, `firestore_clock` | a clock of one process is wrong, is set, or stands still: all tests share the machine's |
 //! | `etcd::conformance` | its cases judge the end of a lock to the millisecond, and the members' clocks are known less well |
-//! | `etcd_requests` | a backend asks for the time between its calls, and a gate must not take that for the late request |
 //! | `simulated` | the simulated servers of the simulation answer calls instead of a server |
 //! | `sqlite_late` | a process keeps a write back whose caller is gone: no file does, and no other process can |
 //! | `fuzz_corpus` | the readers of records get any bytes; a store gives them only what it can hold |
 //! | `long` | a name leads to two addresses: the machine's names are not for tests to change |
 
 mod etcd_clock;
-mod etcd_requests;
 mod firestore_clock;
 mod fuzz_corpus;
 mod long;
