@@ -16,3 +16,28 @@ mod fuzz_corpus;
 mod long;
 pub(crate) mod simulated;
 mod sqlite_late;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, SystemTime};
+
+/// A clock of a client that can be set. Clones are the same clock.
+#[derive(Clone, Default)]
+struct Clock(Arc<AtomicI64>);
+
+impl Clock {
+    fn ahead(millis: i64) -> Self {
+        Self(Arc::new(AtomicI64::new(millis)))
+    }
+
+    /// Puts it this many milliseconds ahead of the machine's.
+    fn set(&self, ahead: i64) {
+        self.0.store(ahead, Ordering::SeqCst);
+    }
+
+    fn now(&self) -> SystemTime {
+        let ahead = self.0.load(Ordering::SeqCst);
+        let by = Duration::from_millis(ahead.unsigned_abs());
+        if ahead < 0 { SystemTime::now() - by } else { SystemTime::now() + by }
+    }
+}
