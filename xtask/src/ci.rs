@@ -21,8 +21,6 @@ pub(crate) struct Options {
 }
 
 const FMT: &[&str] = &["fmt", "--all", "--check"];
-/// The example of sqlx on SQLite, which is a workspace of its own.
-const SQLX_SQLITE: &str = "tests/sqlx-sqlite/Cargo.toml";
 const FMT_BENCHES: &[&str] = &["fmt", "--manifest-path", WORKSPACE, "--check"];
 const CLIPPY: &[&str] = &[
     "clippy",
@@ -44,16 +42,13 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     // The quick checks come first.
     report.check("fmt", || run(FMT));
     report.check("fmt of the benches", || run(FMT_BENCHES));
-    report.check("fmt of sqlx-sqlite", || run(&["fmt", "--manifest-path", SQLX_SQLITE, "--check"]));
     report.check("tidy", tidy::check);
     report.check("arrows", arrows::check);
     report.check("tree", tree::check);
     report.check("clippy", || run(CLIPPY));
     report.check("clippy of the benches", || clippy_of(WORKSPACE));
-    report.check("clippy of sqlx-sqlite", || clippy_of(SQLX_SQLITE));
     report
         .check("test of the benches", || test_of(WORKSPACE, &["--bin", "cost", "--test", "main"]));
-    report.check("test of sqlx-sqlite", || test_of(SQLX_SQLITE, &[]));
     report.check("doc", || output(cargo(DOC).env("RUSTDOCFLAGS", "-D warnings")).map(drop));
     report.check("package", package::check);
 

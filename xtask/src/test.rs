@@ -14,7 +14,7 @@ use crate::servers;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Runs everything: more rounds, larger models, longer fleets, the tests in modules named `long`, and on Debian 12 those
+    /// Runs everything: more rounds, longer fleets, the tests in modules named `long`, and on Debian 12 those
     /// of `--servers all`
     #[arg(long)]
     full: bool,

@@ -70,20 +70,6 @@ async fn the_level_says_how_bad_it_is() {
     assert_eq!(at().await, Some(Level::ERROR));
 }
 
-#[tokio::test(start_paused = true)]
-async fn raw_keys_and_lock_ids_stay_out_whatever_the_options_say() {
-    let (log, _subscriber) = LogLines::collect();
-    let options = TelemetryOptions::new().with_include_raw(|_| true).with_tracing();
-    let backend = with_telemetry(Store::default(), options);
-    let lock_id = take(&backend, KEY).await.lock_id;
-    let _ = backend.release(ReleaseRequest::new(lock_id)).await.unwrap();
-    let lines = told(&log, &backend).await;
-    assert_eq!(lines.len(), 2);
-    for line in lines {
-        assert!(!line.text.contains(KEY) && !line.text.contains(lock_id.expose()), "{line:?}");
-    }
-}
-
 /// A failed request gives one line above `DEBUG`.
 #[tokio::test(start_paused = true)]
 async fn an_acquire_that_fails_is_one_warning() {

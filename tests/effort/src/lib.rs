@@ -1,4 +1,4 @@
-//! The size of a test run: rounds, sizes of models, lengths of fleets.
+//! The size of a test run: rounds, and lengths of fleets.
 //!
 //! `cargo test` and `cargo xtask test` are for a contributor who waits; `cargo xtask test --full` is for the night.
 //! Each test asks here for its number, so only this crate knows which of the two runs.

@@ -182,12 +182,12 @@ impl Server<'_> {
 #[macro_export]
 macro_rules! test_each_store {
     ($test:path) => {
-        $crate::test_each_store!($test: memory Memory, sqlite Sqlite, redis Redis, postgres Postgres,
+        $crate::test_each_store!($test: [] memory Memory, sqlite Sqlite, redis Redis, postgres Postgres,
             etcd Etcd, firestore Firestore);
     };
-    ($test:path: $($name:ident $store:ident),*) => {
+    ($test:path: [$($left_out:ident),*] $($name:ident $store:ident),*) => {
         const _: fn($crate::store::Store) = |store| match store {
-            $($crate::store::Store::$store => (),)*
+            $($crate::store::Store::$store)|* $(| $crate::store::Store::$left_out)* => (),
         };
         $(
             #[test]
@@ -195,5 +195,14 @@ macro_rules! test_each_store {
                 $test($crate::store::Store::$store)
             }
         )*
+    };
+}
+
+/// The same for each store that has a server.
+#[macro_export]
+macro_rules! test_each_server {
+    ($test:path) => {
+        $crate::test_each_store!($test: [Memory, Sqlite] redis Redis, postgres Postgres, etcd Etcd,
+            firestore Firestore);
     };
 }

@@ -36,7 +36,6 @@ const PLACES: &[Place] = &[
     (".github/workflows/ci.yml", "\n  run:\n", "\n  no-servers:", "{name}", &[Memory]),
     (".github/workflows/nightly.yml", "\n  full:\n", "\n  features:", "{name}", &[Memory]),
     ("tests/tests/main.rs", "", "\nmod urls;", "\nmod {name};", &[Memory]),
-    ("tests/tests/field/mod.rs", "", "\nuse ", "\nmod {name};", &[Memory]),
     ("tests/tests/records_page.rs", "const STORES", "];", "\"{name}\"", &[Memory]),
     (".github/CONTRIBUTING.md", "| `crates/syncguard-memory` |", "| one backend each", "-{name}`", &[Memory]),
     (".github/CONTRIBUTING.md", "Tests start their own servers:", ".", "{title}", &[Memory, Sqlite]),

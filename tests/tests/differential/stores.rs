@@ -29,16 +29,20 @@ pub(crate) fn url(store: Store, timeout_ms: u64) -> String {
     url_of(store, &part(), timeout_ms)
 }
 
-pub(crate) fn url_of(store: Store, part: &str, timeout_ms: u64) -> String {
-    let server = match store {
+/// The servers that other tests share, and the folder of files.
+pub(crate) fn server(store: Store) -> Server<'static> {
+    match store {
         Store::Memory => Server::Memory,
         Store::Sqlite => Server::Sqlite(folder()),
         Store::Redis => Server::Redis(redis::support::shared()),
         Store::Postgres => Server::Postgres(postgres::support::shared()),
         Store::Etcd => Server::Etcd(etcd::support::shared()),
         Store::Firestore => Server::Firestore(firestore::support::shared()),
-    };
-    let url = server.url(part);
+    }
+}
+
+pub(crate) fn url_of(store: Store, part: &str, timeout_ms: u64) -> String {
+    let url = server(store).url(part);
     let url = if matches!(store, Store::Postgres) { format!("{url}&pool_size=2") } else { url };
     store.with_timeouts(url, timeout_ms)
 }

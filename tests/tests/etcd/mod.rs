@@ -4,6 +4,7 @@
 #[cfg(feature = "seams")]
 mod conformance;
 pub(crate) mod faults;
+mod long;
 pub(crate) mod members;
 mod operations;
 mod settings;

@@ -18,6 +18,7 @@ const REDIS: &str = env!("CARGO_BIN_EXE_example-fenced-write-redis");
 const REDIS_RS: &str = env!("CARGO_BIN_EXE_example-fenced-redis-rs");
 const RUSQLITE: &str = env!("CARGO_BIN_EXE_example-fenced-rusqlite");
 const SQLX: &str = env!("CARGO_BIN_EXE_example-fenced-sqlx");
+const SQLX_SQLITE: &str = env!("CARGO_BIN_EXE_example-fenced-sqlx-sqlite");
 
 const WRITES: [&str; 2] = [
     "the successor writes under fence 000000000000002: true",
@@ -109,12 +110,16 @@ async fn redis_rejects_it() -> Result<()> {
 }
 
 #[test]
-fn sqlite_rejects_it_with_rusqlite() -> Result<()> {
-    let (folder, stage) = (tempfile::tempdir()?, Stage::new()?);
-    let path = folder.path().join("data.db");
-    stage.start(RUSQLITE, &[&path.display().to_string()])?.wait(LONG)?;
-    let (lines, _) = output(&stage)?;
-    ensure!(lines == [WRITES[0], WRITES[1], "stored: new", "released: true"], "{lines:?}");
+fn sqlite_rejects_it_with_rusqlite_and_with_sqlx() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let url = format!("sqlite://{}?mode=rwc", path("sqlx.db"));
+    for (program, argument) in [(RUSQLITE, path("rusqlite.db")), (SQLX_SQLITE, url)] {
+        let stage = Stage::new()?;
+        stage.start(program, &[&argument])?.wait(LONG)?;
+        let (lines, _) = output(&stage)?;
+        ensure!(lines == [WRITES[0], WRITES[1], "stored: new", "released: true"], "{lines:?}");
+    }
     Ok(())
 }
 

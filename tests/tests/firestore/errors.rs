@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use syncguard_firestore::ErrorCode::{
     self, AuthFailed, Internal, InvalidArgument, NetworkTimeout, RateLimited, ServiceUnavailable,
 };
@@ -11,9 +11,7 @@ use syncguard_firestore::contract::{
     ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
 use syncguard_firestore::gcloud_sdk::tonic::Code;
-use syncguard_firestore::{
-    ExtendResult, FirestoreBackend, LockBackend as _, LockError, LockId, try_acquire,
-};
+use syncguard_firestore::{FirestoreBackend, LockBackend as _, LockError, LockId};
 use syncguard_tests::calls::until;
 
 use crate::firestore::gateway::Gateway;
@@ -124,50 +122,5 @@ async fn a_commit_that_fails_is_told_by_its_code_or_tried_again() -> Result<()> 
             assert!(answer.is_released(), "{code:?}");
         }
     }
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_commit_whose_answer_is_lost_is_found_out_about() -> Result<()> {
-    let (gateway, url) = (Gateway::start(), fresh());
-    let (backend, direct) = (through(&gateway, &url).await, backend(&url).await);
-
-    // The connection broke: acquire retries, and finds its own lock.
-    gateway.lose_answer(COMMIT, Code::Unavailable);
-    let lock = take(&backend, "k", 60_000).await;
-    let seen = direct.lookup(LookupRequest::by_key("k")?).await?.context("a lock")?;
-    assert_eq!((seen.fence, seen.expires_at), (lock.fence, lock.expires_at));
-    assert_eq!(lock.fence.get(), 1);
-
-    // An extend is carried out twice. If it expects an expiry, it finds itself too late, and a guard goes on from there.
-    let expiry = async || {
-        let found = direct.lookup(LookupRequest::by_key("k")?).await?;
-        anyhow::Ok(found.context("a lock")?.expires_at)
-    };
-    let extend = ExtendRequest::new(lock.lock_id, Duration::from_secs(90))?;
-    gateway.lose_answer(COMMIT, Code::Unavailable);
-    let answer = backend.extend(extend.clone()).await?;
-    assert_eq!(answer, ExtendResult::Extended { expires_at: expiry().await? });
-    gateway.lose_answer(COMMIT, Code::Unavailable);
-    let answer = backend.extend(extend.with_expected_expiry(expiry().await?)).await?;
-    assert_eq!(answer, ExtendResult::Mismatch { expires_at: expiry().await? });
-    let mut guard = try_acquire(&backend, "guarded").await?.acquired().context("a free key")?;
-    gateway.lose_answer(COMMIT, Code::Unavailable);
-    assert!(guard.extend(Duration::from_secs(3600)).await?.is_extended());
-    let found = direct.lookup(LookupRequest::by_key("guarded")?).await?.context("a lock")?;
-    assert_eq!(found.expires_at, guard.expires_at());
-
-    // Our release and a release by another client look alike.
-    gateway.lose_answer(COMMIT, Code::Unavailable);
-    let error = backend.release(ReleaseRequest::new(lock.lock_id)).await.unwrap_err();
-    assert!(error.is_outcome_unknown() && error.is_retryable(), "{error:?}");
-    assert!(!direct.is_locked(IsLockedRequest::new("k")?).await?);
-
-    // There is no time for a retry: the lock is released in the background.
-    gateway.lose_answer(COMMIT, Code::DeadlineExceeded);
-    let error = backend.acquire(request("k", 60_000)).await.unwrap_err();
-    assert!(error.is_outcome_unknown(), "{error:?}");
-    until("free", async || !direct.is_locked(IsLockedRequest::new("k").unwrap()).await.unwrap())
-        .await;
     Ok(())
 }

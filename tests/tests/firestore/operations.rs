@@ -8,7 +8,8 @@ use syncguard_firestore::contract::{
 };
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
 use syncguard_firestore::{
-    ErrorCode, FirestoreBackend, FirestoreOptions, LockBackend as _, LockId, NotHeld, ReleaseResult,
+    ErrorCode, FirestoreBackend, FirestoreOptions, Key, LockBackend as _, LockId, NotHeld,
+    ReleaseResult,
 };
 use syncguard_tests::calls::until;
 
@@ -50,6 +51,19 @@ async fn every_operation_sends_what_it_says() -> Result<()> {
         assert_eq!(raw.calls(), to_release, "release");
         assert!(!release(&backend, lock.lock_id).await?.is_released());
         assert_eq!(raw.calls(), 1, "a release of nothing");
+
+        // A read of one document in the place of the query. A wrong hint costs one more call.
+        let lock = take(&backend, "k", 60_000).await;
+        let other = raw.backend(&url, &options);
+        for (hint, more) in [("k", 0), ("nobody", 1)] {
+            raw.calls();
+            let lookup = LookupRequest::by_lock_id(lock.lock_id).with_key_hint(Key::new(hint)?);
+            assert!(other.lookup(lookup).await?.is_some());
+            assert_eq!(raw.calls(), 1 + more, "lookup, {hint}");
+        }
+        let hinted = ReleaseRequest::new(lock.lock_id).with_key_hint(Key::new("k")?);
+        assert!(other.release(hinted).await?.is_released());
+        assert_eq!(raw.calls(), 2, "release with the key");
     }
     Ok(())
 }
@@ -147,5 +161,26 @@ async fn a_corrupt_or_lost_counter_never_lets_a_fence_repeat() -> Result<()> {
     // A TTL policy has deleted the counter; the expired lock still has the fence.
     raw.set("locks/eaten", copy_of("eaten", LockId::generate()?, LONG_AGO)).await;
     assert_eq!(take(&backend, "eaten", 1).await.fence.get(), 8);
+    Ok(())
+}
+
+/// The document under the hint may belong to any caller, and may be no lock at all.
+#[tokio::test]
+async fn what_is_under_a_wrong_hint_is_left_alone() -> Result<()> {
+    let url = fresh();
+    let raw = Raw::new(&url);
+    let (holder, other) = (backend(&url).await, backend(&url).await);
+    raw.set("locks/garbage", [("lockId", ValueType::BooleanValue(true))]).await;
+    let lock = take(&holder, "k", 60_000).await;
+    // An old copy of the lock itself is not the lock.
+    raw.set("locks/copy", copy_of("copy", lock.lock_id, LONG_AGO)).await;
+    for hint in ["garbage", "copy"] {
+        let lookup = LookupRequest::by_lock_id(lock.lock_id).with_key_hint(Key::new(hint)?);
+        let found = other.lookup(lookup).await?.expect("a live lock");
+        assert_eq!(found.expose().key.expose(), "k", "{hint}");
+    }
+    let hinted = ReleaseRequest::new(lock.lock_id).with_key_hint(Key::new("garbage")?);
+    assert!(other.release(hinted).await?.is_released());
+    assert!(raw.get("locks/garbage").await.is_some());
     Ok(())
 }

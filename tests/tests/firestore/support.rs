@@ -13,7 +13,6 @@ use syncguard_firestore::gcloud_sdk::google::firestore::v1::write::Operation;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::{
     CommitRequest, Document, GetDocumentRequest, ListDocumentsRequest, Value, Write,
 };
-use syncguard_firestore::gcloud_sdk::prost_types::Timestamp;
 use syncguard_firestore::gcloud_sdk::tonic::{Code, Status};
 use syncguard_firestore::{FirestoreBackend, FirestoreOptions, LockBackend as _};
 use syncguard_test_services::firestore::FirestoreEmulator;
@@ -140,11 +139,6 @@ impl Raw {
         self.calls.swap(0, Ordering::SeqCst)
     }
 
-    /// The number of calls, without a reset.
-    pub(crate) fn calls_so_far(&self) -> u64 {
-        self.calls.load(Ordering::SeqCst)
-    }
-
     fn name(&self, path: &str) -> String {
         format!("{}/documents/{path}", self.database)
     }
@@ -178,10 +172,6 @@ impl Raw {
     pub(crate) async fn get(&self, path: &str) -> Option<HashMap<String, ValueType>> {
         let fields = self.document(path).await?.fields.into_iter();
         Some(fields.map(|(field, value)| (field, value.value_type.expect("a value"))).collect())
-    }
-
-    pub(crate) async fn update_time(&self, path: &str) -> Option<Timestamp> {
-        self.document(path).await.and_then(|document| document.update_time)
     }
 
     async fn document(&self, path: &str) -> Option<Document> {

@@ -1,40 +1,18 @@
 //! Events between an operation's read and its commit.
 
 use anyhow::{Context as _, Result};
-use syncguard_firestore::contract::{IsLockedRequest, LookupRequest};
-use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
-use syncguard_firestore::{ErrorCode, FirestoreBackend, LockBackend as _, NotHeld, ReleaseResult};
+use syncguard_firestore::contract::IsLockedRequest;
+use syncguard_firestore::{ErrorCode, FirestoreBackend, LockBackend as _};
 use syncguard_tests::calls::until;
 
 use crate::firestore::gateway::Gateway;
-use crate::firestore::operations::{FAR, extend, release};
+use crate::firestore::operations::release;
 use crate::firestore::support::{Raw, backend, backend_with, fresh, options_at, request, take};
 
 /// Waits until the backend finds the lock over.
 async fn is_over(backend: &FirestoreBackend) {
     until("over", async || !backend.is_locked(IsLockedRequest::new("k").unwrap()).await.unwrap())
         .await;
-}
-
-/// Without a precondition on the lock, the contender would overwrite it.
-#[tokio::test]
-async fn an_extend_in_flight_beats_a_contender() -> Result<()> {
-    let (gateway, url) = (Gateway::start(), fresh());
-    let (raw, holder) = (Raw::new(&url), backend(&url).await);
-    let contender = backend_with(&url, options_at(gateway.port)).await;
-    let held = take(&holder, "k", 1).await;
-    is_over(&contender).await;
-    // A holder that knows an earlier time, or was slow, still extends.
-    let contending = gateway.meanwhile("Commit", contender.acquire(request("k", 60_000)), async {
-        let mut stored = raw.get("locks/k").await.context("a lock")?;
-        stored.insert("expiresAtMs".to_owned(), ValueType::IntegerValue(FAR));
-        raw.set("locks/k", stored).await;
-        Ok(())
-    });
-    assert!(contending.await??.is_busy());
-    assert!(release(&holder, held.lock_id).await?.is_released());
-    assert_eq!(take(&holder, "k", 1).await.fence.get(), 2, "contention uses up no fence");
-    Ok(())
 }
 
 /// Without a precondition on the counter, the contender would repeat a fence. Without retries, the other caller's
@@ -113,37 +91,6 @@ async fn a_lock_cleared_away_meanwhile_is_taken() -> Result<()> {
                 assert!(error.is_retryable() && !error.is_outcome_unknown());
             }
         }
-    }
-    Ok(())
-}
-
-/// Without a precondition on the version, the successor's lock would be deleted or prolonged.
-#[tokio::test]
-async fn a_successor_is_left_alone() -> Result<()> {
-    for remembered in [0, 10] {
-        let (gateway, url) = (Gateway::start(), fresh());
-        let through = options_at(gateway.port).with_remembered_locks(remembered);
-        let holder = backend_with(&url, through).await;
-        let successor = backend(&url).await;
-        let held = take(&holder, "k", 60_000).await;
-        let mut next = None;
-        let releasing = gateway.meanwhile("Commit", release(&holder, held.lock_id), async {
-            assert!(release(&successor, held.lock_id).await?.is_released());
-            next = Some(take(&successor, "k", 60_000).await);
-            Ok(())
-        });
-        assert_eq!(releasing.await??, ReleaseResult::NotHeld(NotHeld::NotFound));
-
-        let (next, mut last) = (next.context("a lock")?, None);
-        let extending = gateway.meanwhile("Commit", extend(&holder, next.lock_id), async {
-            assert!(release(&successor, next.lock_id).await?.is_released());
-            last = Some(take(&successor, "k", 60_000).await);
-            Ok(())
-        });
-        assert!(!extending.await??);
-        let last = last.context("a lock")?;
-        let found = successor.lookup(LookupRequest::by_key("k")?).await?.context("a lock")?;
-        assert_eq!((found.fence, found.expires_at), (last.fence, last.expires_at));
     }
     Ok(())
 }

@@ -1,92 +1,14 @@
-//! Connections that are cut, ended and forgotten.
+//! Connections that are ended and forgotten.
 
 use anyhow::{Context as _, Result, ensure};
-use syncguard_postgres::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
-use syncguard_postgres::{ExtendResult, LockBackend as _, LockId, PostgresBackend, ReleaseResult};
-use syncguard_test_services::proxy::{FaultProxy, ReplyCut};
+use syncguard_postgres::LockBackend as _;
+use syncguard_postgres::contract::{ExtendRequest, IsLockedRequest, LookupRequest};
+use syncguard_test_services::proxy::FaultProxy;
 
 use crate::postgres::support::{
-    MINUTE, Tables, acquiring, connect, extend, extending, is_quiet, open, over, pin, release,
-    releasing, request, settles, shared, stage, take, turn, url_of, waiters,
+    MINUTE, Tables, acquiring, connect, extend, extending, open, over, pin, release, releasing,
+    request, settles, shared, stage, take, turn, url_of, waiters,
 };
-
-/// The answer to an operation is cut after each possible number of bytes.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reply_is_cut_at_every_byte() -> Result<()> {
-    let tables = Tables::fresh();
-    let direct = tables.backend(1).await;
-    let admin = connect(&shared().url()).await;
-    let proxy = FaultProxy::start(shared().port())?;
-    // One connection, which has all statements prepared, so the next reply is the intended one.
-    let backend = over(&url_of(proxy.port()), 1, tables.options());
-    for operation in ["acquire", "extend", "release", "lookup"] {
-        let is_sent_once = ["extend", "release"].contains(&operation);
-        let (mut length, mut unknown) = (0, 0);
-        loop {
-            let key = format!("{operation} {length}");
-            warm(&backend).await?;
-            let held = match operation {
-                "acquire" => LockId::generate()?,
-                _ => take(&backend, &key).await.lock_id,
-            };
-            let before = proxy.counters().cuts;
-            proxy.set_reply_cut(ReplyCut::Once(length));
-            let result = match operation {
-                // The resent acquire finds its own lock, and uses up no second fence.
-                "acquire" => {
-                    let lock = backend.acquire(request(&key, MINUTE).with_lock_id(held)).await;
-                    lock.map(|it| it.acquired().is_some_and(|lock| lock.fence.get() == 1))
-                }
-                "extend" => {
-                    let extended = backend.extend(ExtendRequest::new(held, MINUTE)?).await;
-                    extended.map(ExtendResult::is_extended)
-                }
-                "release" => {
-                    let released = backend.release(ReleaseRequest::new(held)).await;
-                    released.map(ReleaseResult::is_released)
-                }
-                _ => backend.lookup(LookupRequest::by_key(&key)?).await.map(|it| it.is_some()),
-            };
-            proxy.set_reply_cut(ReplyCut::Never);
-            let cut = proxy.counters().cuts > before;
-            match result {
-                Ok(is_done) => ensure!(is_done, "{operation} cut at {length}"),
-                Err(error) => {
-                    ensure!(is_sent_once && error.is_outcome_unknown(), "{length}: {error:?}");
-                    unknown += 1;
-                }
-            }
-            if operation != "release" {
-                // Also on a connection that breaks after the whole reply. Another client does this: an acquire that
-                // was sent twice gets a clean-up after its release, and those replies must not be cut.
-                let releases = if operation == "acquire" { &direct } else { &backend };
-                let release = releases.release(ReleaseRequest::new(held)).await?;
-                ensure!(release.is_released(), "{operation} cut at {length}: {release:?}");
-            }
-            settles(&admin, &tables).await?;
-            if !cut {
-                // The reply was shorter, so all its lengths have been tested.
-                break;
-            }
-            length += 1;
-        }
-        ensure!((30..1000).contains(&length), "{operation}: a reply of {length} bytes");
-        // Known only if the whole reply came.
-        // On a busy machine the driver may have read enough before it notices the cut.
-        let known = length - unknown;
-        ensure!(!is_sent_once || (1..8).contains(&known), "{unknown} of {length} unknown");
-    }
-    is_quiet(&admin, &tables).await
-}
-
-/// Every statement once on the pool's only connection.
-async fn warm(backend: &PostgresBackend) -> Result<()> {
-    let lock = take(backend, "warm").await;
-    extend(backend, lock.lock_id).await?;
-    ensure!(backend.lookup(LookupRequest::by_key("warm")?).await?.is_some());
-    release(backend, lock.lock_id).await?;
-    Ok(())
-}
 
 /// Connections die in the pool silently, as behind a firewall that forgets them. However many they are, no caller
 /// sees an error.

@@ -1,8 +1,10 @@
 //! syncguard-postgres against real servers.
 
+mod attached;
 mod check_fence;
 mod cleanup;
 mod conformance;
+mod connections;
 mod crashes;
 mod dropped;
 mod durability;
@@ -14,6 +16,7 @@ mod inventory;
 mod labels;
 mod late;
 mod late_sessions;
+mod long;
 mod mixed_fleet;
 mod options;
 mod pooler;
@@ -22,6 +25,7 @@ mod schema;
 mod search_path;
 mod session_settings;
 pub(crate) mod support;
+mod tables;
 pub(crate) mod tls;
 mod typescript;
 mod waiting;

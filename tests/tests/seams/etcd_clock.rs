@@ -1,7 +1,5 @@
 //! Locks live by the members' time: no clock of a client counts.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result};
@@ -13,34 +11,16 @@ use syncguard_etcd::{
 use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_tests::calls::until;
 
+use super::Clock;
 use crate::etcd::members::{in_front, is_busy};
 use crate::etcd::support::{Raw, backend_at, backend_with, fresh, options, request, shared, take};
 
 const MINUTE: i64 = 60_000;
 const HOUR: i64 = 3_600_000;
 
-/// A client's clock that can be set. Clones are the same clock.
-#[derive(Clone, Default)]
-struct Clock(Arc<AtomicI64>);
-
-impl Clock {
-    fn ahead(millis: i64) -> Self {
-        Self(Arc::new(AtomicI64::new(millis)))
-    }
-
-    /// Puts it this many milliseconds ahead of the machine's.
-    fn set(&self, ahead: i64) {
-        self.0.store(ahead, Ordering::SeqCst);
-    }
-
-    fn options(&self) -> EtcdOptions {
-        let ahead = Arc::clone(&self.0);
-        options().with_clock(move || {
-            let ahead = ahead.load(Ordering::SeqCst);
-            let by = Duration::from_millis(ahead.unsigned_abs());
-            if ahead < 0 { SystemTime::now() - by } else { SystemTime::now() + by }
-        })
-    }
+fn by(clock: &Clock) -> EtcdOptions {
+    let clock = clock.clone();
+    options().with_clock(move || clock.now())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -51,11 +31,11 @@ async fn a_clock_that_is_ahead_or_steps_takes_no_held_lock() -> Result<()> {
         let _held = take(&holder, "k", 5000).await;
         // The first operation of a process, and later ones.
         for ahead in [8000, -8000, HOUR] {
-            let other = Clock::ahead(ahead).options().with_strict_clock(strict);
+            let other = by(&Clock::ahead(ahead)).with_strict_clock(strict);
             assert!(is_busy(&backend_with(&prefix, other).await, "k").await?, "{ahead}");
         }
         let clock = Clock::default();
-        let waiter = clock.options().with_strict_clock(strict);
+        let waiter = by(&clock).with_strict_clock(strict);
         let waiter = backend_with(&prefix, waiter).await;
         for ahead in [0, MINUTE, -MINUTE, HOUR, 0] {
             clock.set(ahead);
@@ -73,7 +53,7 @@ async fn a_clock_that_is_ahead_or_steps_takes_no_held_lock() -> Result<()> {
 async fn a_renewal_by_a_clock_that_went_back_keeps_the_lock() -> Result<()> {
     let prefix = fresh();
     let clock = Clock::default();
-    let holder = backend_with(&prefix, clock.options().with_strict_clock(true)).await;
+    let holder = backend_with(&prefix, by(&clock).with_strict_clock(true)).await;
     let other = backend_with(&prefix, options().with_strict_clock(true)).await;
     let held = take(&holder, "k", 60_000).await;
     let mut before = held.expires_at;
@@ -102,7 +82,7 @@ async fn the_first_operation_of_a_process_takes_no_lock_too_early() -> Result<()
         let _held = take(&holder, "k", TTL).await;
         let mut refused = 0;
         loop {
-            let other = Clock::ahead(1350).options().with_strict_clock(strict);
+            let other = by(&Clock::ahead(1350)).with_strict_clock(strict);
             let other = backend_with(&prefix, other).await;
             let answer = other.acquire(request("k", 60_000)).await?;
             if answer.is_acquired() {
@@ -124,7 +104,7 @@ async fn the_first_operation_of_a_process_takes_no_lock_too_early() -> Result<()
 #[tokio::test]
 async fn a_clock_that_is_ahead_starts_no_tick_early() -> Result<()> {
     let clock = Clock::ahead(HOUR);
-    let ours = backend_with(&fresh(), clock.options()).await;
+    let ours = backend_with(&fresh(), by(&clock)).await;
     let now = Timestamp::from_system_time(SystemTime::now())?;
     let tick = |seconds: u64| -> Result<FenceWindow> {
         let at = Timestamp::from_millis(now.as_millis() + seconds * 1000)?;
@@ -152,10 +132,10 @@ async fn without_the_members_time_the_clock_counts_and_its_steps_do_not() -> Res
     let error = strict.acquire(request("k", 1)).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error:?}");
     assert!(error.message().contains("time is not known"), "{error:?}");
-    let ours = backend_at(port, &prefix, clock.options()).await;
+    let ours = backend_at(port, &prefix, by(&clock)).await;
     let held = take(&ours, "k", 30_000).await;
     let waiter_clock = Clock::default();
-    let waiter = backend_at(port, &prefix, waiter_clock.options()).await;
+    let waiter = backend_at(port, &prefix, by(&waiter_clock)).await;
     assert!(is_busy(&waiter, "k").await?);
     waiter_clock.set(MINUTE);
     assert!(is_busy(&waiter, "k").await?, "the earlier reading decides");

@@ -1,7 +1,7 @@
 //! Locks live by the server's time: a wrong clock of a client takes none and uses up no tick.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, bail};
@@ -16,6 +16,7 @@ use syncguard_tests::calls::until;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::Clock;
 use crate::firestore::errors::COMMIT;
 use crate::firestore::gateway::Gateway;
 use crate::firestore::operations::{extend, release};
@@ -23,26 +24,9 @@ use crate::firestore::support::{
     Raw, backend, backend_with, fresh, options, options_at, request, take,
 };
 
-/// A clock that can be set. Clones are the same clock.
-#[derive(Clone, Default)]
-struct Clock(Arc<AtomicI64>);
-
-impl Clock {
-    /// Puts it this many milliseconds ahead of the machine's.
-    fn set(&self, ahead: i64) {
-        self.0.store(ahead, Ordering::SeqCst);
-    }
-
-    fn now(&self) -> SystemTime {
-        let ahead = self.0.load(Ordering::SeqCst);
-        let by = Duration::from_millis(ahead.unsigned_abs());
-        if ahead < 0 { SystemTime::now() - by } else { SystemTime::now() + by }
-    }
-
-    fn options(&self) -> FirestoreOptions {
-        let clock = self.clone();
-        options().with_clock(move || clock.now())
-    }
+fn by(clock: &Clock) -> FirestoreOptions {
+    let clock = clock.clone();
+    options().with_clock(move || clock.now())
 }
 
 /// Google's time counts, as the answers tell it.
@@ -52,8 +36,8 @@ async fn no_clock_of_a_client_counts() -> Result<()> {
     for strict in [false, true] {
         let (url, clock) = (fresh(), Clock::default());
         let (holder_clock, right) = (Clock::default(), backend(&url).await);
-        let holder = backend_with(&url, holder_clock.options().with_strict_clock(strict)).await;
-        let waiter = backend_with(&url, clock.options().with_strict_clock(strict)).await;
+        let holder = backend_with(&url, by(&holder_clock).with_strict_clock(strict)).await;
+        let waiter = backend_with(&url, by(&clock).with_strict_clock(strict)).await;
         assert!(waiter.clock_drift().is_none());
         let held = take(&holder, "k", 60_000).await;
         let mut before = held.expires_at;
@@ -98,7 +82,7 @@ async fn a_clock_that_is_stepped_uses_up_no_tick() -> Result<()> {
     const HOUR_MS: i64 = 3_600_000;
     let (url, clock) = (fresh(), Clock::default());
     let right = [backend(&url).await, backend(&url).await];
-    let stepped = backend_with(&url, clock.options()).await;
+    let stepped = backend_with(&url, by(&clock)).await;
     let (ran, mut runs) = mpsc::unbounded_channel();
     let (stop, stops_stepped) = (CancellationToken::new(), CancellationToken::new());
     let mut processes = JoinSet::new();

@@ -8,9 +8,9 @@ use syncguard_firestore::contract::ReleaseRequest;
 use syncguard_firestore::{FirestoreOptions, LockBackend as _};
 use syncguard_test_services::proxy::FaultProxy;
 
-use crate::field::silent::Silent;
-use crate::field::take;
 use crate::firestore::support::{backend_with, shared};
+use crate::troubles::silent::Silent;
+use crate::troubles::take;
 
 /// A name with two addresses, of which the first takes connections or not even that, and never answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

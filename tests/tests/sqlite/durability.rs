@@ -1,11 +1,12 @@
 //! Settings that lose data.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::Path;
 
 use anyhow::{Result, ensure};
-use syncguard_sqlite::{ErrorCode, SqliteBackend, SqliteOptions, Synchronous};
-use syncguard_tests::calls::risks;
+use rustix::process::getuid;
+use syncguard_sqlite::{DurabilityRisk, ErrorCode, SqliteBackend, SqliteOptions, Synchronous};
 
 use crate::sqlite::support::File;
 
@@ -36,5 +37,57 @@ async fn a_file_in_memory_is_a_risk() -> Result<()> {
     let folder = tempfile::tempdir_in("/dev/shm")?;
     let backend = SqliteBackend::open(folder.path().join("locks.db")).await?;
     ensure!(risks(&backend).await == ["file-system"]);
+    Ok(())
+}
+
+/// A user who may rename the file lets the next program make a second one.
+#[tokio::test]
+async fn a_folder_of_others_is_a_risk() -> Result<()> {
+    const NOBODY: u32 = 65534;
+    let above = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+    let folder = above.path().join("folder");
+    let file = folder.join("locks.db");
+    fs::create_dir(&folder)?;
+    let risks = async || -> Result<Vec<DurabilityRisk>> {
+        let risks = SqliteBackend::open(&file).await?.durability_report().risks.clone();
+        let strict = SqliteOptions::new().with_strict_durability(true);
+        let refused = SqliteBackend::open_with(&file, strict).await.err();
+        let code = refused.map(|error| error.code());
+        ensure!(code == (!risks.is_empty()).then_some(ErrorCode::InvalidArgument), "{risks:?}");
+        Ok(risks)
+    };
+    let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+    let open = [DurabilityRisk::OpenFolder];
+    for (above_mode, folder_mode, file_mode, expected) in [
+        (0o755, 0o755, 0o600, &[][..]),
+        (0o755, 0o777, 0o600, &open),
+        (0o755, 0o1777, 0o600, &open),
+        (0o755, 0o775, 0o600, &open),
+        (0o777, 0o755, 0o600, &open),
+        (0o775, 0o700, 0o600, &open),
+        // Others can rename nothing in a sticky folder.
+        (0o1777, 0o755, 0o600, &[]),
+        // The group of the file is the group of the folder.
+        (0o755, 0o770, 0o660, &[]),
+    ] {
+        for (path, mode) in [(above.path(), above_mode), (&folder, folder_mode)] {
+            set(path, mode)?;
+        }
+        if file.exists() {
+            set(&file, file_mode)?;
+        }
+        let found = risks().await?;
+        ensure!(found == expected, "{above_mode:o} {folder_mode:o} {file_mode:o}: {found:?}");
+    }
+    set(&folder, 0o755)?;
+    // Only root can give files away.
+    if getuid().is_root() {
+        let foreign = [DurabilityRisk::ForeignOwner];
+        chown(&file, Some(NOBODY), None)?;
+        ensure!(risks().await? == foreign);
+        chown(&file, Some(0), None)?;
+        chown(&folder, Some(NOBODY), None)?;
+        ensure!(risks().await? == foreign);
+    }
     Ok(())
 }

@@ -7,6 +7,7 @@ mod faults;
 mod fenced;
 mod inventory;
 mod late;
+mod limits;
 pub(crate) mod support;
 mod torn;
 mod watch;

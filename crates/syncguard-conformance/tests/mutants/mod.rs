@@ -15,10 +15,8 @@ use std::collections::HashSet;
 
 use backend::Reference;
 use flaws::{CAUGHT, Flaw};
-use syncguard_conformance::{Suite, Verdict, cases, conformance_tests, run};
+use syncguard_conformance::{Suite, Verdict, cases, run};
 use tokio::runtime::{Builder, Runtime};
-
-conformance_tests!(without_a_flaw, Reference::new(None));
 
 /// One harness for all cases, side by side, as on a shared store.
 #[tokio::test(start_paused = true)]

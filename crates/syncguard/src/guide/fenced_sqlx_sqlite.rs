@@ -1,1 +1,1 @@
-../../../../tests/sqlx-sqlite/src/fenced_sqlx_sqlite.rs
+../../../../tests/examples/src/bin/fenced_sqlx_sqlite.rs

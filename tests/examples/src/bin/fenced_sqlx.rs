@@ -13,7 +13,7 @@
 use std::env;
 use std::time::Duration;
 
-use sqlx::{PgPool, raw_sql};
+use sqlx::{AssertSqlSafe, PgPool, raw_sql};
 use syncguard::fenced::{Dialect, FenceStatement, check};
 use syncguard::postgres::{PostgresBackend, PostgresOptions, check_fence_sql};
 use syncguard::{Fence, Held, LockConfig, acquire, lock};
@@ -29,7 +29,9 @@ async fn set_balance(
     fence: Fence,
 ) -> Result<bool> {
     let mut transaction = db.begin().await?;
-    let highest = sqlx::query_scalar::<_, i64>(fences.sql()).bind(account).bind(fence.as_i64());
+    let highest = sqlx::query_scalar::<_, i64>(AssertSqlSafe(fences.sql()))
+        .bind(account)
+        .bind(fence.as_i64());
     if check(fence, highest.fetch_one(&mut *transaction).await?).is_err() {
         // `StaleFence`, which ends the work of a real program.
         transaction.rollback().await?;

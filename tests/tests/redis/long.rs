@@ -8,16 +8,8 @@ use syncguard_test_services::proxy::FaultProxy;
 use syncguard_test_services::redis::{AppendOnly, RedisServer};
 use tokio::time::sleep;
 
-use crate::field::lasting::{outlives, outlives_troubles_of_connections};
-use crate::field::redis::tools::{pair, swap, url};
-
-async fn connections_fail() -> Result<()> {
-    let server = RedisServer::start()?;
-    outlives_troubles_of_connections(server.port(), async |port, _| {
-        Ok(RedisBackend::connect(&url(port)).await?)
-    })
-    .await
-}
+use crate::redis::tools::{pair, swap, url};
+use crate::troubles::long::outlives;
 
 async fn the_server_restarts() -> Result<()> {
     let mut server = RedisServer::builder().append_only(AppendOnly::Always).start()?;
@@ -59,11 +51,6 @@ async fn a_replica_takes_over() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_of_thirty_seconds_outlives_these_troubles() -> Result<()> {
-    tokio::try_join!(
-        connections_fail(),
-        the_server_restarts(),
-        the_password_changes(),
-        a_replica_takes_over(),
-    )?;
+    tokio::try_join!(the_server_restarts(), the_password_changes(), a_replica_takes_over(),)?;
     Ok(())
 }

@@ -6,14 +6,7 @@ use anyhow::Result;
 use syncguard_etcd::{EtcdBackend, EtcdOptions};
 use syncguard_test_services::etcd::EtcdCluster;
 
-use crate::etcd::support::shared;
-use crate::field::etcd::backend;
-use crate::field::lasting::{outlives, outlives_troubles_of_connections};
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_of_thirty_seconds_outlives_these_troubles() -> Result<()> {
-    outlives_troubles_of_connections(shared().port(0), backend).await
-}
+use crate::troubles::long::outlives;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_of_thirty_seconds_outlives_troubles_of_the_cluster() -> Result<()> {

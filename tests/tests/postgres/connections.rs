@@ -13,9 +13,9 @@ use syncguard_test_services::proxy::FaultProxy;
 use syncguard_tests::calls::{SOON, watch};
 use tokio::time::timeout;
 
-use crate::field::silent::Silent;
-use crate::field::{MINUTE, failures_before_an_extend, runtimes, take};
 use crate::postgres::support::{open, shared};
+use crate::troubles::silent::Silent;
+use crate::troubles::{MINUTE, failures_before_an_extend, take};
 
 /// A URL for these hosts, with tables of this name.
 fn url(hosts: &str, name: &str) -> String {
@@ -153,14 +153,6 @@ async fn a_pool_of_silent_connections_costs_one_call() -> Result<()> {
 /// Only `cargo xtask test --full` runs these.
 mod long {
     use super::*;
-
-    #[test]
-    fn a_backend_outlives_its_runtimes() -> Result<()> {
-        let url = url(&format!("127.0.0.1:{}", shared().port()), "runtimes");
-        let options = PostgresOptions::new().with_statement_timeout(Duration::from_secs(3));
-        let make = || async { Ok(PostgresBackend::connect_with(&url, options.clone()).await?) };
-        runtimes::one_after_another(|| Box::pin(make()))
-    }
 
     #[tokio::test]
     async fn a_silent_host_does_not_keep_callers_from_the_others() -> Result<()> {

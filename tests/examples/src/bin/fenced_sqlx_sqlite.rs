@@ -1,18 +1,17 @@
 //! Fenced writes with sqlx on SQLite: the data is in a file of its own, and the locks may be anywhere.
 //!
 //! ```console
-//! $ cd tests/sqlx-sqlite
-//! $ cargo run -- sqlite:///tmp/data.db?mode=rwc
+//! $ cargo run -p syncguard-examples --bin fenced_sqlx_sqlite -- sqlite:///tmp/data.db?mode=rwc
 //! ```
 //!
 //! The locks of this example are in memory.
 
-#![allow(clippy::print_stderr, clippy::print_stdout, reason = "an example shows what it does")]
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::env;
 use std::time::Duration;
 
-use sqlx::SqlitePool;
+use sqlx::{AssertSqlSafe, SqlitePool};
 use syncguard::fenced::{Dialect, FenceStatement, check, create_table};
 use syncguard::memory::MemoryBackend;
 use syncguard::{Fence, LockConfig, acquire};
@@ -24,10 +23,11 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>
 /// If another writer comes in between, this fails with `SQLITE_BUSY`, and may be repeated.
 async fn set(db: &SqlitePool, fences: &FenceStatement, value: &str, fence: Fence) -> Result<bool> {
     let mut transaction = db.begin().await?;
-    let highest = sqlx::query_scalar::<_, i64>(fences.sql()).bind("profile:7").bind(fence.as_i64());
-    if let Err(stale) = check(fence, highest.fetch_one(&mut *transaction).await?) {
-        // A real program ends its work with this error.
-        eprintln!("{stale}");
+    let highest = sqlx::query_scalar::<_, i64>(AssertSqlSafe(fences.sql()))
+        .bind("profile:7")
+        .bind(fence.as_i64());
+    if check(fence, highest.fetch_one(&mut *transaction).await?).is_err() {
+        // `StaleFence`, which ends the work of a real program.
         transaction.rollback().await?;
         return Ok(false);
     }
@@ -43,7 +43,7 @@ async fn main() -> Result<()> {
     let db = SqlitePool::connect(&url).await?;
     let table = "CREATE TABLE IF NOT EXISTS profiles (id INTEGER PRIMARY KEY, name TEXT)";
     sqlx::query(table).execute(&db).await?;
-    sqlx::query(&create_table(Dialect::Sqlite, "fences")?).execute(&db).await?;
+    sqlx::query(AssertSqlSafe(create_table(Dialect::Sqlite, "fences")?)).execute(&db).await?;
     let fences = FenceStatement::for_rows(Dialect::Sqlite, "fences")?;
 
     // A holder stalls and does not notice that its lock expires. A successor takes over.

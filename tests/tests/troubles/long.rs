@@ -1,11 +1,20 @@
-//! How long a trouble may last before a lock of the default TTL is lost: the table of the guide's page `production`.
+//! How long a trouble may last before a lock of the default TTL is lost: the table of the guide's page `production`. Only
+//! `cargo xtask test --full` runs these.
 
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use syncguard::{AutoExtend, LockBackend, LockConfig, acquire};
+use futures_util::future::join_all;
+use syncguard::contract::IsLockedRequest;
+use syncguard::{AutoExtend, LockBackend, LockConfig, acquire, connect};
 use syncguard_test_services::proxy::FaultProxy;
+use syncguard_test_services::store::Store;
+use syncguard_test_services::test_each_server;
+use tokio::runtime::Runtime;
 use tokio::time::sleep;
+
+use super::{port, url_at};
+use crate::differential::stores::part;
 
 /// Locks of 30 s are renewed every 10 s, so a trouble begins right before a renewal.
 const BEFORE_A_RENEWAL: Duration = Duration::from_secs(9);
@@ -18,6 +27,9 @@ pub(crate) async fn outlives<B: LockBackend>(
     name: &str,
     trouble: impl AsyncFnOnce() -> Result<()>,
 ) -> Result<()> {
+    // Several connections are open, if it has several, and each may be the next one to be used.
+    let ask = || backend.is_locked(IsLockedRequest::new("any").expect("a key"));
+    join_all((0..5).map(|_| ask())).await;
     let config = LockConfig::new(name).with_auto_extend(AutoExtend::new());
     let guard = acquire(backend, config).await?;
     sleep(BEFORE_A_RENEWAL).await;
@@ -28,23 +40,21 @@ pub(crate) async fn outlives<B: LockBackend>(
     Ok(())
 }
 
-/// Troubles between a backend and its server, side by side. `connect` makes a backend that reaches the server at this
-/// port; the name is that of the trouble.
-pub(crate) async fn outlives_troubles_of_connections<B: LockBackend>(
-    server: u16,
-    connect: impl AsyncFn(u16, &str) -> Result<B>,
-) -> Result<()> {
+/// Troubles between a backend with default timeouts and its server, side by side.
+fn a_lock_of_thirty_seconds_outlives_these_troubles(store: Store) -> Result<()> {
+    let part = part();
     let held = async |name: &str| {
-        let proxy = FaultProxy::start(server)?;
-        let backend = connect(proxy.port(), name).await?;
+        let proxy = FaultProxy::start(port(store))?;
+        let backend = connect(&url_at(store, proxy.port(), &part)).await?;
         outlives(&backend, name, async || happens(name, &proxy).await).await
     };
-    // The backends may share a server, so each has a key of its own.
-    tokio::try_join!(
-        held("open-connections-are-silent"),
-        held("all-connections-are-silent"),
-        held("connections-are-refused"),
-    )?;
+    Runtime::new()?.block_on(async {
+        tokio::try_join!(
+            held("open-connections-are-silent"),
+            held("all-connections-are-silent"),
+            held("connections-are-refused"),
+        )
+    })?;
     Ok(())
 }
 
@@ -68,3 +78,5 @@ async fn happens(name: &str, proxy: &FaultProxy) -> Result<()> {
     }
     Ok(())
 }
+
+test_each_server!(a_lock_of_thirty_seconds_outlives_these_troubles);

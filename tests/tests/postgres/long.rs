@@ -2,48 +2,23 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use syncguard_postgres::PostgresBackend;
 use syncguard_test_services::postgres::{Authentication, PostgresServer};
 use tokio::time::sleep;
 
-use crate::field::lasting::{outlives, outlives_troubles_of_connections};
-use crate::postgres::support::{open, until};
+use crate::troubles::long::outlives;
 
-/// A backend with several open connections, each of which may fall silent.
-async fn warm(url: &str) -> Result<PostgresBackend> {
-    let url = format!("{url}?setup_schema=true");
-    let mut warm = None;
-    // On a busy machine a connection may take longer than its limit.
-    until("open connections", async || {
-        warm = match PostgresBackend::connect(&url).await {
-            Err(error) if error.is_retryable() => None,
-            backend => Some(backend?),
-        };
-        Ok(match &warm {
-            Some(backend) => open(backend, 5).await.is_ok(),
-            None => false,
-        })
-    })
-    .await?;
-    warm.context("a backend")
-}
-
+/// Connects, on a busy machine more than once.
 async fn held(name: &str, url: &str, trouble: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
-    outlives(&warm(url).await?, name, trouble).await
+    let url =
+        format!("{url}?setup_schema=true&connect_timeout_ms=60000&pool_wait_timeout_ms=60000");
+    let backend = PostgresBackend::connect(&url).await?;
+    outlives(&backend, name, trouble).await
 }
 
 fn server() -> Result<PostgresServer> {
     PostgresServer::builder().config("fsync = off").start()
-}
-
-async fn connections_fail() -> Result<()> {
-    let server = server()?;
-    outlives_troubles_of_connections(server.port(), async |port, _| {
-        warm(&format!("postgres://postgres:{}@127.0.0.1:{port}/postgres", PostgresServer::PASSWORD))
-            .await
-    })
-    .await
 }
 
 async fn the_server_restarts() -> Result<()> {
@@ -92,11 +67,6 @@ async fn sessions_are_ended() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_of_thirty_seconds_outlives_these_troubles() -> Result<()> {
-    tokio::try_join!(
-        connections_fail(),
-        the_server_restarts(),
-        the_password_changes(),
-        sessions_are_ended(),
-    )?;
+    tokio::try_join!(the_server_restarts(), the_password_changes(), sessions_are_ended(),)?;
     Ok(())
 }

@@ -15,7 +15,7 @@ use syncguard::{
 };
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 
-use crate::field::{MINUTE, take};
+use crate::troubles::{MINUTE, take};
 
 /// A server with the tables, whose owner is `postgres`, and with a role that may use them.
 pub(super) fn server() -> Result<PostgresServer> {

@@ -9,7 +9,7 @@ use syncguard_test_services::proxy::FaultProxy;
 use syncguard_test_services::redis::{RedisCluster, RedisServer, Sentinel};
 
 use super::tools::{acquire, extend, until_ok, url};
-use crate::field::silent::Silent;
+use crate::troubles::silent::Silent;
 
 /// Connects with a silent address before the URL's own, although the operation timeout is longer than the whole connect
 /// timeout.
