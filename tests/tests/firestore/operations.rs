@@ -177,7 +177,7 @@ async fn what_is_under_a_wrong_hint_is_left_alone() -> Result<()> {
     for hint in ["garbage", "copy"] {
         let lookup = LookupRequest::by_lock_id(lock.lock_id).with_key_hint(Key::new(hint)?);
         let found = other.lookup(lookup).await?.expect("a live lock");
-        assert_eq!(found.expose().key.expose(), "k", "{hint}");
+        assert_eq!(found.key.expose(), "k", "{hint}");
     }
     let hinted = ReleaseRequest::new(lock.lock_id).with_key_hint(Key::new("garbage")?);
     assert!(other.release(hinted).await?.is_released());

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 use rustix::process::getuid;
-use syncguard_sqlite::{DurabilityRisk, ErrorCode, SqliteBackend, SqliteOptions, Synchronous};
+use syncguard_sqlite::{ErrorCode, SqliteBackend, SqliteOptions, Synchronous};
+use syncguard_tests::calls::risks;
 
 use crate::sqlite::support::File;
 
@@ -48,8 +49,8 @@ async fn a_folder_of_others_is_a_risk() -> Result<()> {
     let folder = above.path().join("folder");
     let file = folder.join("locks.db");
     fs::create_dir(&folder)?;
-    let risks = async || -> Result<Vec<DurabilityRisk>> {
-        let risks = SqliteBackend::open(&file).await?.durability_report().risks.clone();
+    let found = async || -> Result<Vec<&str>> {
+        let risks = risks(&SqliteBackend::open(&file).await?).await;
         let strict = SqliteOptions::new().with_strict_durability(true);
         let refused = SqliteBackend::open_with(&file, strict).await.err();
         let code = refused.map(|error| error.code());
@@ -57,7 +58,7 @@ async fn a_folder_of_others_is_a_risk() -> Result<()> {
         Ok(risks)
     };
     let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
-    let open = [DurabilityRisk::OpenFolder];
+    let open = ["folder"];
     for (above_mode, folder_mode, file_mode, expected) in [
         (0o755, 0o755, 0o600, &[][..]),
         (0o755, 0o777, 0o600, &open),
@@ -76,18 +77,18 @@ async fn a_folder_of_others_is_a_risk() -> Result<()> {
         if file.exists() {
             set(&file, file_mode)?;
         }
-        let found = risks().await?;
-        ensure!(found == expected, "{above_mode:o} {folder_mode:o} {file_mode:o}: {found:?}");
+        let risks = found().await?;
+        ensure!(risks == expected, "{above_mode:o} {folder_mode:o} {file_mode:o}: {risks:?}");
     }
     set(&folder, 0o755)?;
     // Only root can give files away.
     if getuid().is_root() {
-        let foreign = [DurabilityRisk::ForeignOwner];
+        let foreign = ["owner"];
         chown(&file, Some(NOBODY), None)?;
-        ensure!(risks().await? == foreign);
+        ensure!(found().await? == foreign);
         chown(&file, Some(0), None)?;
         chown(&folder, Some(NOBODY), None)?;
-        ensure!(risks().await? == foreign);
+        ensure!(found().await? == foreign);
     }
     Ok(())
 }

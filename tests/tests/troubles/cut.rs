@@ -129,7 +129,7 @@ impl Round<'_> {
         if let Ok(is_done) = result {
             ensure!(is_done, "another answer");
             let found = direct.lookup(LookupRequest::by_key(key)?).await?;
-            let found = found.map(|lock| (lock.fence.get(), lock.expose().lock_id));
+            let found = found.map(|lock| (lock.fence.get(), lock.lock_id));
             ensure!(found == (operation != "release").then_some((1, held)), "{found:?}");
         }
         if operation == "extend" {
