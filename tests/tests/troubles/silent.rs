@@ -127,7 +127,7 @@ async fn drops_packets(store: Store) -> Result<()> {
     let lock = take(&ours, "key").await?;
     let held = acquire(&other, LockConfig::new("held").with_ttl(10 * MINUTE)).await?;
     let options = AcquisitionOptions::new().with_timeout(5 * MINUTE).with_retry_delay(MINUTE);
-    let config = LockConfig::new("held").with_acquisition(options);
+    let config = LockConfig::new("held").with_acquisition(options).with_ride_out(5 * MINUTE);
     let waiting = tokio::spawn({
         let ours = ours.clone();
         async move { acquire(&ours, config).await }
@@ -137,9 +137,11 @@ async fn drops_packets(store: Store) -> Result<()> {
     let failures = failures_before_an_extend(&ours, lock).await?;
     let released = Instant::now();
     held.release().await?;
-    waiting.await??.release().await?;
+    drop(waiting.await??);
     ensure!(released.elapsed() < 2 * MINUTE, "the waiter heard nothing");
-    ensure!(failures <= 1, "{failures} calls failed");
+    // Each open connection of a pool may cost a call.
+    let most = if store == Store::Postgres { 4 } else { 1 };
+    ensure!(failures <= most, "{failures} calls failed");
     Ok(())
 }
 
