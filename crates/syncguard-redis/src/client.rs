@@ -261,7 +261,8 @@ impl Connections {
             // A lost connection to a node is fred's affair.
             (FailureSubject::Connection, Some(_)) if *error.kind() != ErrorKind::Timeout => {}
             (_, Some(cluster)) => cluster.sync_slots(),
-            // The next call finds a lost connection.
+            // The driver may notice the loss later, and never answers what it gets until then.
+            (FailureSubject::Connection, None) if error::was_lost(error) => link.lost(live),
             (FailureSubject::Connection, None) => link.replace(live),
             (FailureSubject::Server, None) => {
                 link.look_elsewhere(live);

@@ -141,6 +141,11 @@ impl Link {
         }
     }
 
+    /// Looks for another connection than this one, which is lost, although the driver may not have noticed that yet.
+    pub(crate) fn lost(self: &Arc<Self>, live: &Arc<Live>) {
+        self.look(live, Reason::Lost);
+    }
+
     /// Looks for another connection than this one, which gave no answers, or none that can be used.
     pub(crate) fn replace(self: &Arc<Self>, live: &Arc<Live>) {
         self.look(live, Reason::Bad);

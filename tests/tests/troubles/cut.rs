@@ -20,8 +20,6 @@ use crate::differential::stores::part;
 /// What becomes of an operation whose answer is cut.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sent {
-    /// A read over a connection that was lost a moment ago may wait for its timeout.
-    Untried,
     /// Its caller hears of it.
     Once,
     /// The backend sends it again, and has an answer.
@@ -32,10 +30,10 @@ enum Sent {
 
 /// Of an acquire, an extend, a release and a lookup.
 fn sent(store: Store) -> [Sent; 4] {
-    use Sent::{Again, Either, Once, Untried};
+    use Sent::{Again, Either, Once};
     match store {
         Store::Memory | Store::Sqlite => unreachable!("no server"),
-        Store::Redis => [Once, Once, Once, Untried],
+        Store::Redis => [Once, Once, Once, Again],
         Store::Postgres => [Again, Once, Once, Again],
         Store::Etcd | Store::Firestore => [Again, Again, Either, Again],
     }
@@ -70,9 +68,6 @@ async fn cut(store: Store) -> Result<()> {
         for (operation, sent) in
             ["acquire", "extend", "release", "lookup"].into_iter().zip(sent(store))
         {
-            if sent == Sent::Untried {
-                continue;
-            }
             let (mut length, mut cuts, mut unknown) = (0, 0, 0);
             loop {
                 let key = format!("{operation}{option} {length}");
