@@ -8,6 +8,7 @@ mod examples;
 mod field;
 mod firestore;
 mod mariadb;
+mod object_store;
 mod postgres;
 mod quickstart;
 mod records_page;

@@ -124,7 +124,7 @@ impl ObjectStoreBackend {
     /// driver sends twice is an unknown outcome more often.
     ///
     /// The `Date` of answers cannot be seen in such a store. So the backend learns the time from the last change of an object
-    /// that it writes for this: two requests at the beginning, and up to twelve a minute while it is used. Where that time is
+    /// that it writes for this: two requests at the beginning, and up to eighteen a minute while it is used. Where that time is
     /// told in whole seconds, another holder's lock may be found over a second later.
     ///
     /// ```
@@ -195,7 +195,7 @@ impl ObjectStoreBackend {
 
     fn over(store: Arc<dyn ObjectStore>, options: ObjectStoreOptions) -> Result<Self, LockError> {
         let layout = options.check()?;
-        let ear = Ear::new(Arc::clone(&options.common.clock));
+        let ear = Ear::new(Arc::clone(&options.common.clock), options.probes);
         let (time, timeout) = (layout.time(), options.common.request_timeout);
         let objects = Objects {
             client: Arc::new(Client::new(store, ear, time, timeout, options.probes)),

@@ -25,15 +25,16 @@ impl Ear {
     /// The bounds of a clock widen by 2 ms a second.
     const EVERY: Duration = Duration::from_secs(60);
     /// The most probes of a measurement: each at best halves what is unknown.
-    pub(crate) const PROBES: u32 = 6;
+    pub(crate) const PROBES: u32 = 9;
     /// Bounds that are this near to each other are good enough.
     pub(crate) const EXACT: Duration = Duration::from_millis(60);
     /// From this width on, as after ten minutes without use, an operation asks again.
     const STALE: Duration = Duration::from_secs(3);
 
-    pub(crate) fn new(wall: Clock) -> Self {
+    /// `has_clock` is false in tests that count or hold requests: then this machine's clock is the store's.
+    pub(crate) fn new(wall: Clock, has_clock: bool) -> Self {
         Self {
-            clock: StoreClock::of(1, wall),
+            clock: StoreClock::of(usize::from(has_clock), wall),
             has_dates: AtomicBool::new(false),
             began: Mutex::default(),
         }

@@ -100,8 +100,8 @@ impl ObjectStoreOptions {
         strict_clock = "A store that tells no time at all gives out no locks in any case.",
     );
 
-    /// Sends no requests but those of the operations: neither for the time nor to check the store. For tests that count or hold
-    /// requests.
+    /// Sends no requests but those of the operations, neither for the time nor to check the store, and goes by this machine's clock.
+    /// For tests that count or hold requests.
     #[cfg(feature = "test-util")]
     pub fn without_probes(mut self) -> Self {
         self.probes = false;

@@ -38,7 +38,7 @@
 //! | lookup by lock id | 1 read with the key, else 2 |
 //! | a page of a listing | 1 list, and 1 read for each key |
 //!
-//! Besides, a backend that is used asks for the time, at most six times a minute, and checks the store once.
+//! Besides, a backend that is used asks for the time, at most nine times a minute, and checks the store once.
 //!
 //! # Whose clock counts
 //!

@@ -5,6 +5,7 @@ mod credentials;
 mod etcd;
 mod firestore;
 mod lasting;
+mod object_store;
 mod postgres;
 mod redis;
 mod runtimes;
