@@ -14,6 +14,7 @@ use tokio::time::{Duration, Instant, sleep, timeout_at};
 
 use crate::clock::Ear;
 use crate::error::{self, Call};
+use crate::layout;
 use crate::record::{self, Version};
 
 /// A store, and what its answers tell of the time.
@@ -119,16 +120,17 @@ impl Client {
         }
     }
 
-    /// The names below a folder, in their order, behind the one that is given: at most `most`.
+    /// The names in a folder with this beginning, in their order, behind the one that is given: at most `most`.
     pub(crate) async fn list(
         &self,
         folder: &Path,
+        beginning: &str,
         behind: Option<&str>,
         most: usize,
         deadline: Instant,
     ) -> Result<Vec<Path>, Fault> {
-        let folder = Some(folder);
-        let mut listed = match behind {
+        let (folder, first) = (Some(folder), layout::before(beginning));
+        let mut listed = match behind.or(first.as_deref()) {
             Some(name) => self.store.list_with_offset(folder, &Path::from(name)),
             None => self.store.list(folder),
         };
@@ -136,7 +138,12 @@ impl Client {
             let mut names = Vec::new();
             while names.len() < most {
                 let Some(meta) = listed.try_next().await? else { break };
-                names.push(meta.location);
+                let name = meta.location.as_ref();
+                if name.starts_with(beginning) {
+                    names.push(meta.location);
+                } else if name > beginning {
+                    break;
+                }
             }
             Ok(names)
         };

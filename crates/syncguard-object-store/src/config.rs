@@ -68,7 +68,7 @@ impl ObjectStoreOptions {
         }
     }
 
-    /// Sets the prefix of the names of all objects: 1 to 512 letters, digits, `-`, `_`, `.` and `=`, with single slashes
+    /// Sets the prefix of the names of all objects: 1 to 300 letters, digits, `-`, `_`, `.` and `=`, with single slashes
     /// between them. Default: `syncguard`. No other program may write below it.
     ///
     /// A URL with a path sets it to the path.

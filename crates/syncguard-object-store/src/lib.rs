@@ -50,7 +50,7 @@
 //!
 //! # How a lock is stored
 //!
-//! `prefix/k/hash of the key` is JSON: the key, the fence counter, the lock if there is one, a revision that grows with each
+//! `prefix/k/key` is JSON: the key, the fence counter, the lock if there is one, a revision that grows with each
 //! write and a random text that no other write has. It is overwritten and **never deleted**, so fences never go back. Each write
 //! states the tag of the state that it replaces: `If-Match`, or a generation on Google. So a write that arrives long after its
 //! sender has given it up does nothing, once the object was written since: [`authoring::conditional`] says more. An acquire
@@ -74,8 +74,8 @@
 //!
 //! # In logs
 //!
-//! Names of objects are hashes, so neither keys nor lock ids are in the logs of the store, of proxies, and of this program's
-//! HTTP client. Errors have no texts of the driver.
+//! Neither this crate nor object_store, reqwest or hyper logs a key, a lock id or a credential, at any level. Names of objects
+//! have the keys, which a store and a proxy may log, and no lock ids. Errors have no texts of the driver.
 //!
 //! # More
 //!

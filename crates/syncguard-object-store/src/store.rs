@@ -143,8 +143,16 @@ impl Objects {
         entry: impl Fn(&str, &Key, &Version) -> Result<Option<T>, LockError>,
     ) -> Result<Page<T>, Fault> {
         let (size, place) = (request.page_size(), request.expose_place());
-        let deadline = attempt.call_deadline();
-        let names = self.client.list(&self.layout.keys(), place, size, deadline).await?;
+        let (folder, mut names) = (self.layout.keys(), Vec::new());
+        for part in self.layout.parts(request.expose_prefix()) {
+            let (behind, left) =
+                (place.filter(|place| place.starts_with(&part)), size - names.len());
+            // A part before the place is done.
+            if left > 0 && (behind.is_some() || place.is_none_or(|place| *place < *part)) {
+                let deadline = attempt.call_deadline();
+                names.extend(self.client.list(&folder, &part, behind, left, deadline).await?);
+            }
+        }
         let last = names.last().filter(|_| names.len() >= size);
         let mut page = Page::new(last.map(|last| request.behind(last.as_ref())));
         let read = stream::iter(names).map(|name| async move {

@@ -54,7 +54,7 @@ async fn add_field(store: Store, part: &str) -> Result<()> {
             raw.set("locks/k", fields).await;
         }
         Store::ObjectStore => {
-            let (raw, name) = (Raw::new(), name_of(part, "k", "k"));
+            let (raw, name) = (Raw::new(), name_of(part, "k"));
             let text = raw.get(&name).await.context("a lock")?;
             raw.put(&name, &format!("{}{field}}}", text.trim_end_matches('}'))).await;
         }
@@ -83,7 +83,7 @@ async fn stored(store: Store, part: &str) -> Result<String> {
             let raw = firestore::support::Raw::new(&format!("firestore://{part}"));
             format!("{:?}", raw.get("locks/k").await.context("a lock")?)
         }
-        Store::ObjectStore => Raw::new().get(&name_of(part, "k", "k")).await.context("a lock")?,
+        Store::ObjectStore => Raw::new().get(&name_of(part, "k")).await.context("a lock")?,
     })
 }
 

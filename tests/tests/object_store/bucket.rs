@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use base64ct::{Base64UrlUnpadded, Encoding as _};
 use futures_util::FutureExt as _;
 use futures_util::stream::BoxStream;
 use object_store::memory::InMemory;
@@ -13,11 +12,12 @@ use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
     ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
-use sha2::{Digest as _, Sha256};
 use syncguard_conformance::RequestGate;
 use syncguard_object_store::{ObjectStoreBackend, ObjectStoreOptions, object_store};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+
+use crate::object_store::support::name_of;
 
 type Date = chrono::DateTime<chrono::Utc>;
 
@@ -118,7 +118,7 @@ impl Bucket {
     /// Writes an object of a key without the library.
     pub(crate) fn write(&self, key: &str, fields: &str) {
         let body = format!(r#"{{"key":"{key}","revision":1,"nonce":"by hand",{fields}}}"#);
-        self.put(&name_of(key), body.into(), PutOptions::default()).expect("a write");
+        self.put(&name_of(PREFIX, key), body.into(), PutOptions::default()).expect("a write");
     }
 
     /// The names of all objects but those of the checks and of the time.
@@ -128,11 +128,6 @@ impl Bucket {
         let all = folders.iter().filter_map(listed).flatten().flat_map(|it| it.objects);
         all.map(|it| it.location.to_string()).collect()
     }
-}
-
-pub(crate) fn name_of(key: &str) -> Path {
-    let hash = Base64UrlUnpadded::encode_string(&Sha256::digest(key.as_bytes())[..16]);
-    Path::from(format!("{PREFIX}/k/{hash}"))
 }
 
 impl Line {

@@ -4,56 +4,40 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use syncguard_conformance::{Harness, Late, Suite};
+use syncguard_conformance::{Harness, Late, conformance_tests};
 use syncguard_object_store::{Fence, Key, ObjectStoreBackend, ObjectStoreOptions};
 
 use crate::object_store::bucket::{Bucket, Kind};
 
-/// To the millisecond, by a clock that is known exactly.
-#[cfg(feature = "seams")]
-mod exact {
-    syncguard_conformance::conformance_tests!(
-        in_memory,
-        crate::object_store::conformance::Objects::<true>::new()
-    );
-}
+conformance_tests!(in_memory, Objects::new());
 
-/// The bounds of the time, as the changes of an object tell it, are some milliseconds wide.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_suite_passes_by_the_time_of_the_bucket() {
-    let report = Suite::new().at_once(40).run(Objects::<false>::new()).await;
-    assert!(report.is_success(), "{report}");
-}
-
-pub(crate) struct Objects<const EXACT: bool> {
+struct Objects {
     bucket: Arc<Bucket>,
     connected: AtomicUsize,
 }
 
-impl<const EXACT: bool> Objects<EXACT> {
-    pub(crate) fn new() -> Self {
+impl Objects {
+    fn new() -> Self {
         Self { bucket: Bucket::new(Kind::Right), connected: AtomicUsize::new(0) }
     }
 
     /// Half of the handles remove expired locks, and half remember no locks, which no case may notice.
     fn options(&self) -> ObjectStoreOptions {
         let number = self.connected.fetch_add(1, Ordering::Relaxed);
-        let options = ObjectStoreOptions::new()
+        let bucket = Arc::clone(&self.bucket);
+        // A clock that is known exactly: the suite judges the end of a lock to the millisecond.
+        ObjectStoreOptions::new()
             .with_cleanup_in_is_locked(number % 2 == 1)
-            .with_remembered_locks(if number % 4 < 2 { 100 } else { 0 });
-        #[cfg(feature = "seams")]
-        if EXACT {
-            let bucket = Arc::clone(&self.bucket);
-            return options.without_probes().with_clock(move || bucket.now());
-        }
-        options
+            .with_remembered_locks(if number % 4 < 2 { 100 } else { 0 })
+            .without_probes()
+            .with_clock(move || bucket.now())
     }
 }
 
-impl<const EXACT: bool> Harness for Objects<EXACT> {
+impl Harness for Objects {
     type Backend = ObjectStoreBackend;
 
-    const PAUSED_CLOCK: bool = EXACT;
+    const PAUSED_CLOCK: bool = true;
 
     async fn connect(&self) -> ObjectStoreBackend {
         self.bucket.line().backend(self.options())
@@ -68,8 +52,7 @@ impl<const EXACT: bool> Harness for Objects<EXACT> {
         let line = self.bucket.line();
         // There is no time for another try, which would go over a new connection.
         let options = self.options().with_request_timeout(LIMIT).with_operation_timeout(LIMIT);
-        let slack = Duration::from_millis(if EXACT { 0 } else { 500 });
-        Some(Late::new(line.backend(options), LIMIT + slack, line))
+        Some(Late::new(line.backend(options), LIMIT, line))
     }
 
     async fn corrupt(&self, key: &Key) -> bool {

@@ -41,10 +41,16 @@ pub(crate) async fn backend_at(
     ObjectStoreBackend::connect_with(&url, options).await.expect("a backend")
 }
 
-/// The name of the object of a key, or with `i` of a lock id.
-pub(crate) fn name_of(prefix: &str, folder: &str, text: &str) -> Path {
-    let hash = Base64UrlUnpadded::encode_string(&Sha256::digest(text.as_bytes())[..16]);
-    Path::from(format!("{prefix}/{folder}/{hash}"))
+/// The name of the object of a key.
+pub(crate) fn name_of(prefix: &str, key: &str) -> Path {
+    let is_plain = |c: &u8| c.is_ascii_alphanumeric() || b"-_:".contains(c);
+    let escape = |c: u8| if is_plain(&c) { char::from(c).into() } else { format!("={c:02X}") };
+    let name = key.bytes().map(escape).collect::<String>();
+    if name.len() <= 600 {
+        return Path::from(format!("{prefix}/k/{name}"));
+    }
+    let hash = Base64UrlUnpadded::encode_string(&Sha256::digest(key.as_bytes())[..16]);
+    Path::from(format!("{prefix}/k/=={hash}"))
 }
 
 /// The objects of the shared emulator.
@@ -78,6 +84,6 @@ impl Raw {
     /// Writes the object of a key.
     pub(crate) async fn write(&self, prefix: &str, key: &str, fields: &str) {
         let text = format!(r#"{{"key":"{key}","revision":1,"nonce":"by hand",{fields}}}"#);
-        self.put(&name_of(prefix, "k", key), &text).await;
+        self.put(&name_of(prefix, key), &text).await;
     }
 }
