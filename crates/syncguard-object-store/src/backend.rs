@@ -82,6 +82,7 @@ impl ObjectStoreBackend {
     /// Safe. An object of the check may stay behind.
     pub async fn connect_with(url: &str, options: ObjectStoreOptions) -> Result<Self, LockError> {
         let options = url::parse(url, options)?;
+        options.check()?;
         let place = format!(
             "{} {} {} {:?} {:?} {:?} {}",
             options.scheme,
