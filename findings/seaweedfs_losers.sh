@@ -55,7 +55,7 @@ PYTHON
 
 read -r s3 master volume filer < <(ports 4)
 chmod +x python/bin/weed
-is_version weed 4.48 "$(python/bin/weed version | sed -n 's/^version [^ ]* \([^ ]*\) .*/\1/p')"
+is_version weed 4.48 "$(python/bin/weed version 2>/dev/null | sed -n 's/^version [^ ]* \([^ ]*\) .*/\1/p')"
 mkdir data
 start python/bin/weed server -dir=data -ip=127.0.0.1 -ip.bind=127.0.0.1 -s3 -filer -s3.port="$s3" \
     -master.port="$master" -volume.port="$volume" -filer.port="$filer"

@@ -74,7 +74,7 @@
 //!
 //! # In logs
 //!
-//! Neither this crate nor object_store, reqwest or hyper logs a key, a lock id or a credential, at any level. Names of objects
+//! Neither this crate nor `object_store`, reqwest or hyper logs a key, a lock id or a credential, at any level. Names of objects
 //! have the keys, which a store and a proxy may log, and no lock ids. Errors have no texts of the driver.
 //!
 //! # More
