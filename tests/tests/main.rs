@@ -7,6 +7,7 @@ mod etcd;
 mod examples;
 mod firestore;
 mod mariadb;
+mod object_store;
 mod postgres;
 mod quickstart;
 mod records_page;

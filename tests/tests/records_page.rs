@@ -19,12 +19,13 @@ const PAGE: &str = include_str!("../../crates/syncguard-core/vectors/records.md"
 
 /// The stores in the order of the page: the title of the section, the name in the vectors, the folder of the
 /// statements.
-const STORES: [(&str, &str, &str); 6] = [
+const STORES: [(&str, &str, &str); 7] = [
     ("# Redis", "redis", "syncguard-redis/src/lua"),
     ("## Redis Cluster", "redisCluster", ""),
     ("# PostgreSQL", "postgres", "syncguard-postgres/src/sql"),
     ("# Firestore", "firestore", ""),
     ("# etcd", "etcd", ""),
+    ("# Object store", "object-store", ""),
     ("# SQLite", "sqlite", "syncguard-sqlite/src/sql"),
 ];
 
@@ -186,6 +187,29 @@ async fn etcd_has_the_records_of_the_page() -> Result<()> {
         ensure!(Some(found.as_str()) == value.as_str(), "{name}: {found}");
     }
     ensure!(raw.names(&prefix).len() == 3);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_bucket_has_the_records_of_the_page() -> Result<()> {
+    use crate::object_store::support::{Raw, backend_at, fresh, options, shared};
+    let prefix = fresh();
+    let backend = backend_at(shared().port(), &prefix, options()).await;
+    let acquired = example_record::take(&backend).await?;
+    let expected = stored("object-store", &acquired)?;
+    for (name, value) in expected.as_object().context("records")? {
+        let name = name.replacen("syncguard", &prefix, 1);
+        let found = Raw::new().get(&name.as_str().into()).await.with_context(|| name.clone())?;
+        let mut shown: Json = serde_json::from_str(value.as_str().context("a text")?)
+            .unwrap_or_else(|_| value.clone());
+        let mut found: Json = serde_json::from_str(&found).unwrap_or(Json::String(found));
+        for record in [&mut shown, &mut found] {
+            if let Some(nonce) = record.get_mut("nonce") {
+                *nonce = Json::Null;
+            }
+        }
+        ensure!(found == shown, "{name}: {found}");
+    }
     Ok(())
 }
 

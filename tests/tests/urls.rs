@@ -9,7 +9,7 @@ proptest! {
     /// The last parameter is unknown to every store, so nothing is ever connected.
     #[test]
     fn no_url_panics_or_shows_its_password(
-        scheme in "memory|redis|rediss|redis-cluster|redis-sentinel|postgres|postgresql|etcd|etcds|firestore|sqlite|[a-z]{0,5}",
+        scheme in "memory|redis|rediss|redis-cluster|redis-sentinel|postgres|postgresql|etcd|etcds|firestore|s3|az|gs|sqlite|[a-z]{0,5}",
         around in "[ -~]{0,3}|\\PC{0,2}",
         rest in "[ -~]{0,12}|\\PC{0,5}",
     ) {

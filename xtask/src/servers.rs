@@ -76,6 +76,7 @@ pub(crate) fn tests_of(release: &Release) -> &'static [&'static str] {
         "pgpool" => &["pgpool"],
         "postgres" => &["postgres"],
         "etcd" => &["etcd"],
+        "azurite" => &["object_store"],
         _ => &["mariadb"],
     }
 }

@@ -26,7 +26,9 @@ pub(crate) fn run() -> Result<ExitCode> {
 const fn has_server(store: Store) -> bool {
     match store {
         Store::Memory | Store::Sqlite => false,
-        Store::Redis | Store::Postgres | Store::Etcd | Store::Firestore => true,
+        Store::Redis | Store::Postgres | Store::Etcd | Store::Firestore | Store::ObjectStore => {
+            true
+        }
     }
 }
 
@@ -52,6 +54,9 @@ fn export(store: Store, server: &RunningStore) -> String {
                 "export SYNCGUARD_STORE=firestore://demo-syncguard FIRESTORE_EMULATOR_HOST={host}"
             )
         }
+        (_, Store::ObjectStore) => {
+            format!("export SYNCGUARD_STORE='{}'", url.trim_end_matches('?'))
+        }
         // Without the options for a part of a store, since the servers are empty.
         (plain, _) => format!("export SYNCGUARD_STORE={}", plain.map_or(&*url, |(plain, _)| plain)),
     }
@@ -64,11 +69,16 @@ mod tests {
     #[test]
     fn starts_each_server_and_says_how_to_use_it() {
         let servers = start().unwrap();
-        assert_eq!(servers.len(), 4);
+        assert_eq!(servers.len(), 5);
         for (store, server) in &servers {
             let told = export(*store, server);
-            let start = format!("export SYNCGUARD_STORE={store}://");
-            assert!(told.starts_with(&start) && !told.contains('?'), "{told}");
+            // The address of the emulator of Azure has no other place.
+            let (quote, has_options) = match store {
+                Store::ObjectStore => ("'", true),
+                _ => ("", false),
+            };
+            let start = format!("export SYNCGUARD_STORE={quote}{}://", store.scheme());
+            assert!(told.starts_with(&start) && told.contains('?') == has_options, "{told}");
             let host = " FIRESTORE_EMULATOR_HOST=127.0.0.1:";
             assert_eq!(told.contains(host), *store == Store::Firestore, "{told}");
         }

@@ -41,9 +41,9 @@ impl GlobalOptions {
     }
 }
 
-const STORE: &str = "The store: redis://host, postgres://user@host/database, sqlite:///path, etcd://host or firestore://project";
+const STORE: &str = "The store: redis://host, postgres://user@host/database, sqlite:///path, etcd://host, firestore://project or s3://bucket";
 
 const STORE_AT_LENGTH: &str = "\
-The store: redis://host, postgres://user@host/database, sqlite:///path, etcd://host or firestore://project. A password in \
+The store: redis://host, postgres://user@host/database, sqlite:///path, etcd://host, firestore://project or s3://bucket. A password in \
 it is visible to every user of this machine: put such a URL into SYNCGUARD_STORE or into a file. Default: a \
 file of this user.";

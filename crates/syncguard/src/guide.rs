@@ -101,6 +101,9 @@ pub mod choosing {}
 #[doc = include_str!("guide/on_etcd.md")]
 pub mod on_etcd {}
 
+#[doc = include_str!("guide/on_object_stores.md")]
+pub mod on_object_stores {}
+
 #[doc = include_str!("guide/costs.md")]
 pub mod costs {}
 

@@ -41,6 +41,8 @@
 //! - `postgres`: PostgreSQL 13 or later.
 //! - `etcd`: etcd 3.4 or later.
 //! - `firestore`: Cloud Firestore.
+//! - `object-store`: a bucket, as any store of the crate `object_store` that has writes with conditions; with `aws`, `azure`
+//!   and `gcp` also URLs of Amazon S3, Azure Blob Storage and Google Cloud Storage.
 //! - `sqlite`: one file for the processes of one machine, no server.
 //! - `blocking`: the module of that name, for programs without a runtime.
 //! - `recipes`: a leader election, a semaphore, readers and writers, schedules whose ticks each run once, and several locks at
@@ -59,10 +61,14 @@
 //! # The guide
 #![cfg_attr(
     all(
+        feature = "aws",
+        feature = "azure",
         feature = "blocking",
         feature = "etcd",
         feature = "firestore",
+        feature = "gcp",
         feature = "memory",
+        feature = "object-store",
         feature = "opentelemetry",
         feature = "postgres",
         feature = "recipes",
@@ -74,10 +80,14 @@
 )]
 #![cfg_attr(
     not(all(
+        feature = "aws",
+        feature = "azure",
         feature = "blocking",
         feature = "etcd",
         feature = "firestore",
+        feature = "gcp",
         feature = "memory",
+        feature = "object-store",
         feature = "opentelemetry",
         feature = "postgres",
         feature = "recipes",
@@ -95,10 +105,14 @@ mod connect;
 // The guide is text about every feature: only rustdoc reads it, and only if all features are on.
 #[cfg(all(
     any(doc, doctest),
+    feature = "aws",
+    feature = "azure",
     feature = "blocking",
     feature = "etcd",
     feature = "firestore",
+    feature = "gcp",
     feature = "memory",
+    feature = "object-store",
     feature = "opentelemetry",
     feature = "postgres",
     feature = "recipes",
@@ -129,6 +143,10 @@ pub use syncguard_fenced as fenced;
 /// The Firestore backend.
 #[cfg(feature = "firestore")]
 pub use syncguard_firestore as firestore;
+
+/// The backend on a bucket.
+#[cfg(feature = "object-store")]
+pub use syncguard_object_store as object_store;
 
 /// The PostgreSQL backend.
 #[cfg(feature = "postgres")]

@@ -63,6 +63,9 @@ async fn a_store_that_was_not_built_in_is_named() {
         (cfg!(feature = "etcd"), "etcd", "etcds://user:hunter2@host"),
         (cfg!(feature = "firestore"), "firestore", "firestore://hunter2"),
         (cfg!(feature = "memory"), "memory", "memory:"),
+        (cfg!(feature = "aws"), "aws", "s3://hunter2"),
+        (cfg!(feature = "azure"), "azure", "az://hunter2"),
+        (cfg!(feature = "gcp"), "gcp", "gs://hunter2"),
         (cfg!(feature = "postgres"), "postgres", "postgresql://user:hunter2@host"),
         (cfg!(feature = "redis"), "redis", "valkey-cluster://user:hunter2@host"),
         (cfg!(feature = "sqlite"), "sqlite", "sqlite:hunter2"),
@@ -96,6 +99,7 @@ async fn what_needs_tls_says_so() {
     feature = "etcd",
     feature = "firestore",
     feature = "memory",
+    feature = "object-store",
     feature = "postgres",
     feature = "redis",
     feature = "sqlite"
@@ -115,6 +119,7 @@ mod with_every_store {
             ("postgres://h", 39),
             ("etcd://h", 12),
             ("firestore://p", 14),
+            ("s3://b", 14),
             ("sqlite:f", 7),
         ] {
             let refused = refusal(&format!("{url}?hunter2=1")).await;
@@ -139,6 +144,7 @@ mod with_every_store {
             ("etcd://u:hunter2@h/a%2F", "key prefix"),
             ("etcds://u:hunter2@h/a%2F", "key prefix"),
             ("firestore://p?collection=a&fence_collection=a", "counters"),
+            ("az://c/a%2F", "prefix"),
             ("sqlite:no/such/folder/hunter2.db", "does not exist"),
         ] {
             assert!(refusal(url).await.contains(says), "{url}");

@@ -19,6 +19,7 @@ pub fn check_url(input: &[u8]) {
         "postgres",
         "etcd",
         "firestore",
+        "s3",
         "sqlite",
     ] {
         check(&format!("{scheme}:{text}"), None);
@@ -32,11 +33,12 @@ pub fn check_url(input: &[u8]) {
 type Reader = fn(&str) -> Result<(), LockError>;
 
 fn check(url: &str, secret: Option<&str>) {
-    let readers: [Reader; 5] = [
+    let readers: [Reader; 6] = [
         syncguard_redis::simulated::read_url,
         syncguard_postgres::simulated::read_url,
         syncguard_etcd::simulated::read_url,
         syncguard_firestore::simulated::read_url,
+        syncguard_object_store::fuzzing::read_url,
         syncguard_sqlite::fuzzing::read_url,
     ];
     for read in readers {

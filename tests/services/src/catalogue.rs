@@ -9,7 +9,7 @@ pub const LAST_RUN: &str = "28 November 2026";
 /// A release of a server.
 #[derive(Debug)]
 pub struct Release {
-    /// `redis`, `valkey`, `postgres`, `pgbouncer`, `pgpool`, `etcd` or `mariadb`.
+    /// `redis`, `valkey`, `postgres`, `pgbouncer`, `pgpool`, `etcd`, `mariadb` or `azurite`.
     pub name: &'static str,
     /// The version, as the program says it.
     pub version: &'static str,
@@ -69,6 +69,7 @@ impl Release {
             "redis" => "redis-server",
             "valkey" => "valkey-server",
             "mariadb" => "mariadbd",
+            "azurite" => "azurite-blob",
             other => other,
         }
     }
@@ -111,6 +112,7 @@ const SERVERS: &[(&str, &str, &str, &str)] = &[
         "3.4 or later",
         ": one member, and three, also behind its `gateway` and `grpc-proxy`",
     ),
+    ("azurite", "Azurite", "for tests alone: Azure Blob Storage in production", ""),
     ("mariadb", "MariaDB", "for [fenced writes](crate::fenced) alone", ""),
 ];
 
@@ -313,6 +315,17 @@ pub const RELEASES: &[Release] = &[
     etcd("3.6.15", "7bb225058cf5b867a836143cb10dbd7ceedc5e459fed89979db0c10e66fe8b1f"),
     etcd("3.7.2", "d635ad3ce93c44f484764a0009a79b1c9a8cbebb75af8cd212d9dca065417c3c"),
     distribution("mariadb", "10.11.19"),
+    Release {
+        name: "azurite",
+        version: "3.37.0",
+        source: Source::Npm(package(
+            "azurite",
+            "3.37.0",
+            "../.bin",
+            "991f93cbfd9006d61f8708a7ff78f4f76ce90ff8ee1dfb76ba47de2323170065",
+        )),
+        lacks: &[],
+    },
 ];
 
 #[cfg(test)]

@@ -25,6 +25,7 @@
     reason = "a test ends at the first error, which says what failed and has the end of the server's log"
 )]
 
+pub mod azurite;
 pub mod catalogue;
 pub mod etcd;
 pub mod fetch;

@@ -9,6 +9,7 @@ use std::path::Path;
 use anyhow::Result;
 use tempfile::TempDir;
 
+use crate::azurite::AzuriteServer;
 use crate::etcd::EtcdCluster;
 use crate::firestore::FirestoreEmulator;
 use crate::postgres::PostgresServer;
@@ -30,14 +31,23 @@ pub enum Store {
     Etcd,
     /// Cloud Firestore, or its emulator.
     Firestore,
+    /// A bucket of S3, Azure or Google Cloud; in tests, a container of Azurite.
+    ObjectStore,
 }
 
 impl Store {
     /// Each of them.
-    pub const ALL: [Self; 6] =
-        [Self::Memory, Self::Sqlite, Self::Redis, Self::Postgres, Self::Etcd, Self::Firestore];
+    pub const ALL: [Self; 7] = [
+        Self::Memory,
+        Self::Sqlite,
+        Self::Redis,
+        Self::Postgres,
+        Self::Etcd,
+        Self::Firestore,
+        Self::ObjectStore,
+    ];
 
-    /// The name of its backend, of its feature, of its crate after `syncguard-`, and the scheme of its URLs.
+    /// The name of its backend, of its feature, and of its crate after `syncguard-`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -47,7 +57,23 @@ impl Store {
             Self::Postgres => "postgres",
             Self::Etcd => "etcd",
             Self::Firestore => "firestore",
+            Self::ObjectStore => "object-store",
         }
+    }
+
+    /// The scheme of its URLs; of a bucket, that of Azure.
+    #[must_use]
+    pub const fn scheme(self) -> &'static str {
+        match self {
+            Self::ObjectStore => "az",
+            _ => self.name(),
+        }
+    }
+
+    /// The name of its modules.
+    #[must_use]
+    pub fn module(self) -> String {
+        self.name().replace('-', "_")
     }
 
     /// Its name in pages.
@@ -60,6 +86,7 @@ impl Store {
             Self::Postgres => "PostgreSQL",
             Self::Etcd => "etcd",
             Self::Firestore => "Firestore",
+            Self::ObjectStore => "S3",
         }
     }
 
@@ -71,7 +98,9 @@ impl Store {
             Self::Sqlite => &["operation", "dispose"],
             Self::Redis => &["operation", "connect", "dispose"],
             Self::Postgres => &["operation", "pool_wait", "statement", "connect", "dispose"],
-            Self::Etcd | Self::Firestore => &["operation", "request", "connect", "dispose"],
+            Self::Etcd | Self::Firestore | Self::ObjectStore => {
+                &["operation", "request", "connect", "dispose"]
+            }
         }
     }
 
@@ -82,12 +111,23 @@ impl Store {
         timeouts.fold(url, |url, timeout| format!("{url}&{timeout}_timeout_ms={millis}"))
     }
 
+    /// True if its server tells waiters of releases.
+    #[must_use]
+    pub const fn has_signals(self) -> bool {
+        !matches!(self, Self::ObjectStore)
+    }
+
     /// True if several processes can use one store.
     #[must_use]
     pub const fn is_shared(self) -> bool {
         match self {
             Self::Memory => false,
-            Self::Sqlite | Self::Redis | Self::Postgres | Self::Etcd | Self::Firestore => true,
+            Self::Sqlite
+            | Self::Redis
+            | Self::Postgres
+            | Self::Etcd
+            | Self::Firestore
+            | Self::ObjectStore => true,
         }
     }
 
@@ -100,6 +140,7 @@ impl Store {
             Self::Postgres => Running::Postgres(PostgresServer::start()?),
             Self::Etcd => Running::Etcd(EtcdCluster::start(1)?),
             Self::Firestore => Running::Firestore(FirestoreEmulator::start()?),
+            Self::ObjectStore => Running::ObjectStore(AzuriteServer::start()?),
         }))
     }
 }
@@ -122,6 +163,7 @@ enum Running {
     Postgres(PostgresServer),
     Etcd(EtcdCluster),
     Firestore(FirestoreEmulator),
+    ObjectStore(AzuriteServer),
 }
 
 impl RunningStore {
@@ -135,6 +177,7 @@ impl RunningStore {
             Running::Postgres(server) => Server::Postgres(server),
             Running::Etcd(cluster) => Server::Etcd(cluster),
             Running::Firestore(emulator) => Server::Firestore(emulator),
+            Running::ObjectStore(server) => Server::ObjectStore(server),
         };
         server.url(part)
     }
@@ -155,6 +198,8 @@ pub enum Server<'s> {
     Etcd(&'s EtcdCluster),
     /// An emulator.
     Firestore(&'s FirestoreEmulator),
+    /// An emulator.
+    ObjectStore(&'s AzuriteServer),
 }
 
 impl Server<'_> {
@@ -174,6 +219,7 @@ impl Server<'_> {
             Self::Firestore(emulator) => {
                 format!("firestore://{part}/(default)?emulator={}", emulator.host_port())
             }
+            Self::ObjectStore(server) => server.url(part),
         }
     }
 }
@@ -183,7 +229,7 @@ impl Server<'_> {
 macro_rules! test_each_store {
     ($test:path) => {
         $crate::test_each_store!($test: [] memory Memory, sqlite Sqlite, redis Redis, postgres Postgres,
-            etcd Etcd, firestore Firestore);
+            etcd Etcd, firestore Firestore, object_store ObjectStore);
     };
     ($test:path: [$($left_out:ident),*] $($name:ident $store:ident),*) => {
         const _: fn($crate::store::Store) = |store| match store {
@@ -203,6 +249,6 @@ macro_rules! test_each_store {
 macro_rules! test_each_server {
     ($test:path) => {
         $crate::test_each_store!($test: [Memory, Sqlite] redis Redis, postgres Postgres, etcd Etcd,
-            firestore Firestore);
+            firestore Firestore, object_store ObjectStore);
     };
 }

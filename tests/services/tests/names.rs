@@ -25,7 +25,7 @@ const PLACES: &[Place] = &[
     ("crates/syncguard/src/lib.rs", "#![cfg_attr(\n    all(", "doc = include_str!", "feature = \"{name}\"", &[]),
     ("crates/syncguard/src/lib.rs", "not(all(", "doc = ", "feature = \"{name}\"", &[]),
     ("crates/syncguard/src/lib.rs", "#[cfg(all(\n    any(doc", "mod guide", "feature = \"{name}\"", &[]),
-    ("crates/syncguard/src/connect.rs", "it starts with", "\"", " {name}:", &[]),
+    ("crates/syncguard/src/connect.rs", "it starts with", "\"", " {scheme}:", &[]),
     ("crates/syncguard/README.md", "on the store you have:", ".\n", "{title}", &[Memory]),
     ("crates/syncguard-cli/Cargo.toml", "required-features = [", "]", "\"{name}\"", &[Memory]),
     ("crates/syncguard-cli/Cargo.toml", "\ndefault = [", "]", "\"{name}\"", &[Memory]),
@@ -35,7 +35,7 @@ const PLACES: &[Place] = &[
     ("README.md", "It uses the store you have:", ".\n", "{title}", &[Memory]),
     (".github/workflows/ci.yml", "\n  run:\n", "\n  no-servers:", "{name}", &[Memory]),
     (".github/workflows/nightly.yml", "\n  full:\n", "\n  features:", "{name}", &[Memory]),
-    ("tests/tests/main.rs", "", "\nmod urls;", "\nmod {name};", &[Memory]),
+    ("tests/tests/main.rs", "", "\nmod urls;", "\nmod {module};", &[Memory]),
     ("tests/tests/records_page.rs", "const STORES", "];", "\"{name}\"", &[Memory]),
     (".github/CONTRIBUTING.md", "| `crates/syncguard-memory` |", "| one backend each", "-{name}`", &[Memory]),
     (".github/CONTRIBUTING.md", "Tests start their own servers:", ".", "{title}", &[Memory, Sqlite]),
@@ -50,6 +50,8 @@ fn each_place_names_each_store() {
         let part = part.split_once(until).unwrap_or_else(|| panic!("{path}: no {until:?}")).0;
         for store in Store::ALL.into_iter().filter(|store| !left_out.contains(store)) {
             let form = form.replace("{name}", store.name()).replace("{title}", store.title());
+            let form = form.replace("{module}", &store.module());
+            let form = form.replace("{scheme}", store.scheme());
             if !part.contains(&form) {
                 missing.push(format!("{path}, after {after:?}: no {form:?}"));
             }
@@ -64,7 +66,7 @@ fn each_store_has_its_conformance_tests() {
     for store in Store::ALL {
         let path = match store {
             Memory => "crates/syncguard-conformance/tests/memory.rs".to_owned(),
-            store => format!("tests/tests/{store}/conformance.rs"),
+            store => format!("tests/tests/{}/conformance.rs", store.module()),
         };
         assert!(root().join(&path).is_file(), "{path}");
     }
@@ -72,6 +74,12 @@ fn each_store_has_its_conformance_tests() {
 
 /// Tables that leave out a store which several processes share: a part of their first line, the stores, the reason.
 const NOT_IN: &[(&str, &str, &[Store], &str)] = &[
+    (
+        "production.md",
+        "for how long",
+        &[Store::ObjectStore],
+        "it was not measured on a cloud's bucket",
+    ),
     (
         "fencing.md",
         "the data is in",
@@ -81,14 +89,14 @@ const NOT_IN: &[(&str, &str, &[Store], &str)] = &[
     (
         "from_typescript.md",
         "| | |",
-        &[Etcd, Sqlite],
+        &[Etcd, Sqlite, Store::ObjectStore],
         "the TypeScript library has no backend for it",
     ),
     (
         "production.md",
         "from, to",
-        &[Store::Firestore, Sqlite],
-        "neither has a server of a release to upgrade",
+        &[Store::Firestore, Sqlite, Store::ObjectStore],
+        "none has a server of a release to upgrade",
     ),
 ];
 

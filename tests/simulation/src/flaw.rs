@@ -67,11 +67,12 @@ pub enum Flaw {
     SettledTooSoon,
     /// A user of the bare backend begins its work with a grant whose time is over.
     StaleGrant,
-    /// Firestore, etcd: an acquire states the version of the lock, and not that of the counter. On the wire.
+    /// Firestore, etcd: an acquire states the version of the lock, and not that of the counter; object store: some acquires state
+    /// nothing. On the wire.
     UncheckedCounter,
     /// Firestore, etcd: a clean-up deletes the lock in any version.
     UncheckedCleanUp,
-    /// Firestore, etcd: a lock is deleted in any version. On the wire, as the next three.
+    /// Firestore, etcd, object store: a lock is deleted in any version. On the wire, as the next three.
     UncheckedRelease,
     /// Firestore, etcd: a lock is over for others as soon as it has expired. A patch of the library.
     HastyClients,
@@ -221,9 +222,10 @@ impl Flaw {
         match self {
             // Requests that may arrive twice matter most.
             Self::SettledTooSoon | Self::ForgottenCopy => &[Store::RedisCluster],
-            Self::UncheckedCounter
-            | Self::UncheckedCleanUp
-            | Self::UncheckedRelease
+            Self::UncheckedCounter | Self::UncheckedRelease => {
+                &[Store::Firestore, Store::Etcd, Store::ObjectStore]
+            }
+            Self::UncheckedCleanUp
             | Self::UnmovedCounter
             | Self::UncheckedExtend
             | Self::SettledLater => &[Store::Firestore, Store::Etcd],

@@ -10,12 +10,14 @@
 //! | PostgreSQL | the backend, tokio-postgres and deadpool | sockets, what each statement does |
 //! | Firestore | the backend | gRPC, the database |
 //! | etcd | the backend | gRPC, the store |
+//! | object store | the backend | the driver, the bucket |
 //! | memory | the backend | |
 //!
 //! | file | what it is |
 //! |---|---|
 //! | `network.rs`, `listening.rs`, `streams.rs`, `link.rs` | the network, and the order of all events; its streams; a process's end of it |
 //! | `redis/`, `postgres/`, `firestore/`, `etcd/` | a backend's connections, and the server at the other end |
+//! | `objects.rs` | the same of an object store |
 //! | `member.rs` | a process: a runtime whose clock is moved by hand, which can be stopped and killed |
 //! | `work/` | what a process does |
 //! | `plan.rs`, `run/` | what is run; who runs when, and what goes wrong |
@@ -32,6 +34,7 @@ mod link;
 mod listening;
 mod member;
 mod network;
+mod objects;
 mod plan;
 mod postgres;
 mod protocol;

@@ -306,7 +306,7 @@ impl Network {
                 // These flaws show only if the connection is lost meanwhile.
                 self.at(at + 5 * MILLI, What::Replaces { member });
             }
-        } else if fate < lost + late + doubled && is_write && self.server.is_clustered() {
+        } else if fate < lost + late + doubled && is_write && self.server.may_double() {
             self.fault(Fault::Doubled);
             is_doubled = true;
             let most = match self.random.below(3) {
@@ -315,7 +315,10 @@ impl Network {
                 _ => LATEST,
             };
             let again = at + self.random.below(most);
-            self.at(again, What::Arrives { call, member, request: request.clone() });
+            // The answer to the one that comes first may be lost on the way through a proxy.
+            let is_behind_a_proxy = !self.server.is_clustered() && self.random.percent(50);
+            let answers = if is_behind_a_proxy && again < arrives { 0 } else { call };
+            self.at(again, What::Arrives { call: answers, member, request: request.clone() });
             if self.flaw == Some(Flaw::ForgottenCopy) && request.is_release() {
                 is_doubled = false;
             }
@@ -416,6 +419,11 @@ impl Network {
                 self.tells(heard);
                 self.answers(call, member, Reply::Etcd(reply));
             }
+            Request::Object(asked) => {
+                let Server::ObjectStore(bucket) = &mut self.server else { return };
+                let reply = bucket.carry_out(micros, asked);
+                self.answers(call, member, Reply::Object(reply));
+            }
         }
     }
 
@@ -494,8 +502,8 @@ impl Network {
     /// All open connections of a member fall silent.
     pub(crate) fn silence(&mut self, member: usize) {
         self.members[member].silent = self.count;
-        if let Server::Firestore(_) | Server::Etcd(_) = self.server {
-            // gRPC sends pings: in 40 s in earnest.
+        if let Server::Firestore(_) | Server::Etcd(_) | Server::ObjectStore(_) = self.server {
+            // gRPC sends pings: in 40 s in earnest. A request over HTTP that is given up closes its connection.
             self.at(self.now + 3 * SECOND, What::Replaces { member });
         }
     }

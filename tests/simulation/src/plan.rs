@@ -13,7 +13,7 @@ use syncguard_test_services::store::Store as Real;
 use crate::flaw::Flaw;
 use crate::link::{BOUND, Link};
 use crate::network::EPOCH;
-use crate::{etcd, firestore, postgres, redis};
+use crate::{etcd, firestore, objects, postgres, redis};
 
 /// The store of the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
@@ -33,6 +33,8 @@ pub enum Store {
     Etcd,
     /// The Firestore backend without gRPC, with wrong clocks of its clients; a database of documents.
     Firestore,
+    /// The backend on a bucket without HTTP, with wrong clocks of its clients; a bucket that tells its time by the changes of objects.
+    ObjectStore,
 }
 
 impl Store {
@@ -47,6 +49,7 @@ impl Store {
             Real::Postgres => &[Self::Postgres, Self::Pgbouncer],
             Real::Etcd => &[Self::Etcd],
             Real::Firestore => &[Self::Firestore],
+            Real::ObjectStore => &[Self::ObjectStore],
         }
     }
 
@@ -69,6 +72,7 @@ impl Store {
             Self::Pgbouncer => DynBackend::new(postgres::backend(link, true)),
             Self::Etcd => DynBackend::new(etcd::backend(link)),
             Self::Firestore => DynBackend::new(firestore::backend(link)),
+            Self::ObjectStore => DynBackend::new(objects::backend(link)),
         }
     }
 }
@@ -147,15 +151,17 @@ impl Plan {
         let resent = match self.store {
             Store::Postgres | Store::Pgbouncer => 3000,
             Store::RedisCluster => 1,
-            Store::Memory | Store::Redis | Store::Etcd | Store::Firestore => 0,
+            Store::Memory | Store::Redis | Store::Etcd | Store::Firestore | Store::ObjectStore => 0,
         };
         // The width of the bounds in which clients know the store's time: that of an answer, and on etcd a second more and
         // the difference of the members.
-        let by_clients = matches!(self.store, Store::Etcd | Store::Firestore);
+        let by_clients = matches!(self.store, Store::Etcd | Store::Firestore | Store::ObjectStore);
         let answer = u64::try_from(BOUND.as_millis()).unwrap_or_default();
         let skews = match self.store {
             Store::Etcd => answer + 1000 + etcd::APART,
             Store::Firestore => answer,
+            // A write and a read tell the time.
+            Store::ObjectStore => 2 * answer,
             Store::Memory
             | Store::Redis
             | Store::RedisCluster
@@ -169,7 +175,7 @@ impl Plan {
             clocks: Duration::from_millis(3 + skews),
             drift: Duration::from_millis(skews),
             orphan: limits.orphan + Duration::from_millis(skews),
-            // An operation of Firestore or etcd may take the time of two calls.
+            // An operation of Firestore, etcd or a bucket may take the time of some calls.
             in_flight: BOUND * if skews > 0 { 2 } else { 1 }
                 + Duration::from_millis(200 + commit + skews),
             ..limits

@@ -2,7 +2,7 @@
 
 use syncguard_redis::fred::types::Value;
 
-use crate::{etcd, firestore, redis};
+use crate::{etcd, firestore, objects, redis};
 
 /// A request.
 #[derive(Clone, Debug)]
@@ -16,6 +16,7 @@ pub(crate) enum Request {
     },
     Firestore(firestore::Call),
     Etcd(etcd::Call),
+    Object(objects::Call),
     /// Takes a register with a fence.
     Claim {
         register: usize,
@@ -35,6 +36,7 @@ impl Request {
             Self::Redis { command, .. } => command.starts_with("EVAL"),
             Self::Firestore(call) => matches!(call, firestore::Call::Commit(_)),
             Self::Etcd(call) => call.is_write(),
+            Self::Object(call) => call.is_write(),
             Self::Claim { .. } | Self::Write { .. } => false,
         }
     }
@@ -73,6 +75,7 @@ pub(crate) enum Reply {
     Redis(redis::Reply),
     Firestore(firestore::Reply),
     Etcd(etcd::Reply),
+    Object(objects::Reply),
     Claimed { value: u64 },
     Written,
     Rejected,

@@ -3,6 +3,7 @@
 use crate::etcd::Records;
 use crate::firestore::Documents;
 use crate::flaw::Flaw;
+use crate::objects::Bucket;
 use crate::plan::Store;
 use crate::postgres::Tables;
 use crate::redis;
@@ -18,6 +19,8 @@ pub(crate) enum Server {
     Firestore(Box<Documents>),
     /// The same.
     Etcd(Box<Records>),
+    /// The same.
+    ObjectStore(Bucket),
 }
 
 /// Why a server refuses writes.
@@ -45,6 +48,7 @@ impl Server {
             }
             Store::Firestore => Self::Firestore(Box::default()),
             Store::Etcd => Self::Etcd(Box::new(Records::new(seed))),
+            Store::ObjectStore => Self::ObjectStore(Bucket::default()),
         }
     }
 
@@ -62,10 +66,15 @@ impl Server {
         tables
     }
 
+    /// True if a request may arrive twice, because a proxy of the store sends it again.
+    pub(crate) fn may_double(&self) -> bool {
+        self.is_clustered() || matches!(self, Self::ObjectStore(_))
+    }
+
     /// All connections are lost, and what is under way. The data stay.
     pub(crate) fn restarts(&mut self) {
         match self {
-            Self::None => {}
+            Self::None | Self::ObjectStore(_) => {}
             Self::Redis { server, .. } => server.restarts(),
             Self::Postgres { tables, .. } => tables.restarts(),
             Self::Firestore(documents) => documents.restarts(),
@@ -81,13 +90,14 @@ impl Server {
             Self::Postgres { tables, .. } => tables.refuses(refusal),
             Self::Firestore(documents) => documents.is_refusing = refusal.is_some(),
             Self::Etcd(records) => records.refuses(refusal.is_some()),
+            Self::ObjectStore(bucket) => bucket.is_refusing = refusal.is_some(),
         }
     }
 
     /// A connection that hears of changes is gone.
     pub(crate) fn closes(&mut self, connection: u64) {
         match self {
-            Self::None => {}
+            Self::None | Self::ObjectStore(_) => {}
             Self::Redis { server, .. } => server.closes(connection),
             Self::Postgres { tables, .. } => tables.closes(connection),
             Self::Firestore(documents) => documents.closes(connection),
@@ -103,6 +113,7 @@ impl Server {
             Self::Postgres { tables, .. } => tables.live(now),
             Self::Firestore(documents) => documents.live(now),
             Self::Etcd(records) => records.live(now),
+            Self::ObjectStore(bucket) => bucket.live(now),
         }
     }
 }

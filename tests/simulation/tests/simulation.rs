@@ -63,7 +63,8 @@ macro_rules! fleets {
 
 fleets!(
     the_memory_backend_holds Memory, redis_holds Redis, a_redis_cluster_holds RedisCluster, postgres_holds Postgres,
-    postgres_behind_a_pooler_holds Pgbouncer, etcd_holds Etcd, firestore_holds Firestore
+    postgres_behind_a_pooler_holds Pgbouncer, etcd_holds Etcd, firestore_holds Firestore,
+    object_store_holds ObjectStore
 );
 
 #[test]

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use syncguard::etcd::{EtcdBackend, EtcdOptions};
 use syncguard::firestore::{FirestoreBackend, FirestoreOptions};
+use syncguard::object_store::{ObjectStoreBackend, ObjectStoreOptions};
 use syncguard::postgres::deadpool_postgres::Pool;
 use syncguard::postgres::{PostgresBackend, PostgresOptions};
 use syncguard::redis::{RedisBackend, RedisOptions};
@@ -28,7 +29,7 @@ impl Connected {
 }
 
 /// Connects to `redis://…`, `redis-cluster://…`, `postgres://…`, `pgbouncer://…` (PostgreSQL through a pooler),
-/// `sqlite:FILE`, `etcd://…`, or the emulator at `firestore://HOST:PORT/PROJECT`. A wrong clock is for stores whose locks depend on
+/// `sqlite:FILE`, `etcd://…`, `az://…`, or the emulator at `firestore://HOST:PORT/PROJECT`. A wrong clock is for stores whose locks depend on
 /// the clocks of clients.
 pub(crate) async fn connect(url: &str, clock: Option<Skew>) -> Result<Connected> {
     let (scheme, rest) = url.split_once(':').context("a URL")?;
@@ -60,6 +61,14 @@ pub(crate) async fn connect(url: &str, clock: Option<Skew>) -> Result<Connected>
                 options = options.with_clock(move || clock.now());
             }
             (DynBackend::new(EtcdBackend::connect_with(url, options).await?), None)
+        }
+        "az" => {
+            let options = ObjectStoreOptions::new();
+            let mut options = options.with_request_timeout(BOUND).with_operation_timeout(2 * BOUND);
+            if let Some(clock) = clock {
+                options = options.with_clock(move || clock.now());
+            }
+            (DynBackend::new(ObjectStoreBackend::connect_with(url, options).await?), None)
         }
         _ => {
             let address = rest.strip_prefix("//").and_then(|rest| rest.split_once('/'));

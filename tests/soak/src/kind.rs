@@ -24,6 +24,8 @@ pub(crate) enum Kind {
     Firestore,
     /// A file
     Sqlite,
+    /// Azurite, with clients whose clocks differ and step
+    ObjectStore,
 }
 
 impl fmt::Display for Kind {
@@ -44,6 +46,7 @@ impl Kind {
             Store::Postgres => &[Self::Postgres, Self::Pgbouncer],
             Store::Etcd => &[Self::Etcd],
             Store::Firestore => &[Self::Firestore],
+            Store::ObjectStore => &[Self::ObjectStore],
         }
     }
 
@@ -55,18 +58,18 @@ impl Kind {
     /// The largest error of a client's wall clock, on stores without a clock of their own: no lock depends on it.
     pub(crate) fn skew(self) -> Duration {
         match self {
-            Self::Etcd | Self::Firestore => Duration::from_secs(3600),
+            Self::Etcd | Self::Firestore | Self::ObjectStore => Duration::from_secs(3600),
             Self::Redis | Self::RedisCluster | Self::Postgres | Self::Pgbouncer | Self::Sqlite => {
                 Duration::ZERO
             }
         }
     }
 
-    /// The widest bounds in which a client knows the store's time: etcd's first answer has whole seconds, and a busy machine
+    /// The widest bounds in which a client knows the store's time: the first answer of etcd or a bucket has whole seconds, and a busy machine
     /// is late with it.
     fn width(self) -> Duration {
         match self {
-            Self::Etcd => Duration::from_secs(2),
+            Self::Etcd | Self::ObjectStore => Duration::from_secs(2),
             Self::Firestore => Duration::from_secs(1),
             Self::Redis | Self::RedisCluster | Self::Postgres | Self::Pgbouncer | Self::Sqlite => {
                 Duration::ZERO
@@ -114,7 +117,11 @@ impl Kind {
             }
             // A process goes on to members without a proxy.
             Self::Etcd => vec![Fault::Delayed, Fault::Severed, Fault::Frozen],
-            Self::Redis | Self::Postgres | Self::Pgbouncer | Self::Firestore => {
+            Self::Redis
+            | Self::Postgres
+            | Self::Pgbouncer
+            | Self::Firestore
+            | Self::ObjectStore => {
                 vec![Fault::Cut, Fault::Delayed, Fault::Severed, Fault::Frozen, Fault::Late]
             }
         });
@@ -122,7 +129,7 @@ impl Kind {
             Self::Redis | Self::Postgres => vec![Fault::ServerRestarted],
             Self::Etcd => vec![Fault::ServerRestarted, Fault::FailedOver],
             Self::Pgbouncer => vec![Fault::ServerRestarted, Fault::PoolerRestarted],
-            Self::RedisCluster | Self::Firestore | Self::Sqlite => Vec::new(),
+            Self::RedisCluster | Self::Firestore | Self::Sqlite | Self::ObjectStore => Vec::new(),
         });
         faults
     }

@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, Result};
 use syncguard::postgres::{PostgresOptions, schema_sql};
+use syncguard_test_services::azurite::{self, AzuriteServer};
 use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
@@ -27,6 +28,7 @@ pub(crate) enum Server {
     Etcd(EtcdCluster),
     Firestore(FirestoreEmulator),
     Sqlite(SqliteFile),
+    ObjectStore(AzuriteServer),
 }
 
 pub(crate) struct Store {
@@ -51,6 +53,7 @@ impl Store {
             Kind::Etcd => Server::Etcd(etcd::start()?),
             Kind::Firestore => Server::Firestore(FirestoreEmulator::start()?),
             Kind::Sqlite => Server::Sqlite(SqliteFile::new()?),
+            Kind::ObjectStore => Server::ObjectStore(AzuriteServer::start()?),
         };
         let port = match &server {
             Server::Redis(server) => Some(server.port()),
@@ -58,6 +61,7 @@ impl Store {
             Server::PgBouncer(pooler, _) => Some(pooler.port()),
             Server::Etcd(cluster) => Some(cluster.port(0)),
             Server::Firestore(server) => Some(server.port()),
+            Server::ObjectStore(server) => Some(server.port()),
             // The nodes announce their own addresses, past any proxy.
             Server::Cluster(_) | Server::Sqlite(_) => None,
         };
@@ -82,6 +86,7 @@ impl Store {
             Server::Cluster(_) | Server::Etcd(_) => Ok(()),
             Server::Postgres(server) | Server::PgBouncer(_, server) => server.pause(),
             Server::Firestore(server) => server.pause(),
+            Server::ObjectStore(server) => server.pause(),
             Server::Sqlite(file) => file.pause(),
         }
     }
@@ -93,6 +98,7 @@ impl Store {
             Server::Cluster(_) | Server::Etcd(_) => Ok(()),
             Server::Postgres(server) | Server::PgBouncer(_, server) => server.resume(),
             Server::Firestore(server) => server.resume(),
+            Server::ObjectStore(server) => server.resume(),
             Server::Sqlite(file) => {
                 file.resume();
                 Ok(())
@@ -124,6 +130,7 @@ impl Store {
                 _ => String::new(),
             },
             Kind::Firestore => format!("firestore://127.0.0.1:{port}/{PROJECT}"),
+            Kind::ObjectStore => AzuriteServer::url_at(port, PROJECT),
             Kind::Postgres | Kind::Pgbouncer => {
                 let password = PostgresServer::PASSWORD;
                 format!("{}://postgres:{password}@127.0.0.1:{port}/postgres", self.kind)
@@ -145,6 +152,7 @@ impl Store {
             Server::Etcd(cluster) => etcd::version(cluster)?,
             // The emulator does not report one.
             Server::Firestore(_) => "Firestore emulator".to_owned(),
+            Server::ObjectStore(_) => azurite::RELEASE.to_owned(),
             Server::Sqlite(_) => format!("SQLite {}", rusqlite::version()),
         })
     }

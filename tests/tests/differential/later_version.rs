@@ -12,6 +12,7 @@ use syncguard_test_services::store::Store;
 use syncguard_tests::inventory::inventory;
 
 use crate::differential::stores::{folder, part, url_of};
+use crate::object_store::support::{Raw, name_of};
 use crate::{etcd, firestore, postgres, redis};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -52,6 +53,11 @@ async fn add_field(store: Store, part: &str) -> Result<()> {
             fields.insert("later".to_owned(), firestore::support::text(TEXT));
             raw.set("locks/k", fields).await;
         }
+        Store::ObjectStore => {
+            let (raw, name) = (Raw::new(), name_of(part, "k"));
+            let text = raw.get(&name).await.context("a lock")?;
+            raw.put(&name, &format!("{}{field}}}", text.trim_end_matches('}'))).await;
+        }
     }
     Ok(())
 }
@@ -77,6 +83,7 @@ async fn stored(store: Store, part: &str) -> Result<String> {
             let raw = firestore::support::Raw::new(&format!("firestore://{part}"));
             format!("{:?}", raw.get("locks/k").await.context("a lock")?)
         }
+        Store::ObjectStore => Raw::new().get(&name_of(part, "k")).await.context("a lock")?,
     })
 }
 

@@ -10,7 +10,7 @@ use syncguard::{DynBackend, LockBackend as _};
 use syncguard_test_services::store::{Server, Store};
 use tempfile::TempDir;
 
-use crate::{etcd, firestore, postgres, redis};
+use crate::{etcd, firestore, object_store, postgres, redis};
 
 /// Where the files are.
 pub(crate) fn folder() -> &'static Path {
@@ -38,6 +38,7 @@ pub(crate) fn server(store: Store) -> Server<'static> {
         Store::Postgres => Server::Postgres(postgres::support::shared()),
         Store::Etcd => Server::Etcd(etcd::support::shared()),
         Store::Firestore => Server::Firestore(firestore::support::shared()),
+        Store::ObjectStore => Server::ObjectStore(object_store::support::shared()),
     }
 }
 

@@ -14,6 +14,10 @@ mod firestore;
 mod firestore_support;
 mod memory;
 mod net;
+mod object_store;
+#[path = "../object_store/support.rs"]
+#[allow(dead_code, reason = "it has more than this binary uses")]
+mod object_store_support;
 mod planted;
 mod postgres;
 mod redis;
@@ -36,6 +40,7 @@ fn says_nothing(store: Store) -> Result<()> {
             Store::Postgres => postgres::says_nothing().await,
             Store::Etcd => etcd::says_nothing().await,
             Store::Firestore => firestore::says_nothing().await,
+            Store::ObjectStore => object_store::says_nothing().await,
         }
     });
     Ok(())

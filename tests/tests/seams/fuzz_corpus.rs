@@ -23,6 +23,7 @@ const fn records_of(store: Store) -> Option<&'static str> {
         Store::Postgres => Some("postgres_row"),
         Store::Etcd => Some("etcd_record"),
         Store::Firestore => Some("firestore_document"),
+        Store::ObjectStore => Some("object_record"),
     }
 }
 

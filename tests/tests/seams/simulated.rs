@@ -26,7 +26,7 @@ const fn has_deadlines(store: Store) -> bool {
     match store {
         Store::Memory | Store::Sqlite | Store::Redis | Store::Postgres => true,
         // Preconditions refuse a write that comes late if something has moved; else it takes effect.
-        Store::Etcd | Store::Firestore => false,
+        Store::Etcd | Store::Firestore | Store::ObjectStore => false,
     }
 }
 

@@ -35,7 +35,7 @@ fn sent(store: Store) -> [Sent; 4] {
         Store::Memory | Store::Sqlite => unreachable!("no server"),
         Store::Redis => [Once, Once, Once, Again],
         Store::Postgres => [Again, Once, Once, Again],
-        Store::Etcd | Store::Firestore => [Again, Again, Either, Again],
+        Store::Etcd | Store::Firestore | Store::ObjectStore => [Again, Again, Either, Again],
     }
 }
 
@@ -46,6 +46,7 @@ fn step(store: Store) -> usize {
         Store::Postgres => either(3, 1),
         Store::Etcd => either(7, 1),
         Store::Firestore => either(11, 1),
+        Store::ObjectStore => either(37, 3),
     }
 }
 
@@ -59,7 +60,9 @@ async fn cut(store: Store) -> Result<()> {
     let options: &[&str] = match store {
         // One connection, so that the next answer is the one of the operation.
         Store::Postgres => &["&pool_size=1"],
-        Store::Etcd | Store::Firestore => &["&remembered_locks=10", "&remembered_locks=0"],
+        Store::Etcd | Store::Firestore | Store::ObjectStore => {
+            &["&remembered_locks=10", "&remembered_locks=0"]
+        }
         _ => &["&holder="],
     };
     for option in options {

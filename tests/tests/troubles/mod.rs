@@ -25,6 +25,7 @@ fn port(store: Store) -> u16 {
         Server::Postgres(server) => server.port(),
         Server::Etcd(cluster) => cluster.port(0),
         Server::Firestore(emulator) => emulator.port(),
+        Server::ObjectStore(server) => server.port(),
     }
 }
 

@@ -20,30 +20,33 @@ const ALL: &str = "--all-features";
 #[rustfmt::skip]
 const RULES: &[Rule] = &[
     // Tasks, timers and channels, but no I/O, because a user's runtime would then need its drivers.
-    Rule("syncguard-core", "serde", &[], &[REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS]),
-    Rule("syncguard-core", "tls", &[PROVIDER], &[REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, OTHER_TLS]),
+    Rule("syncguard-core", "serde", &[], &[REDIS, POSTGRES, BUCKET, GOOGLE, SQLITE, NETWORK, TLS]),
+    Rule("syncguard-core", "tls", &[PROVIDER], &[REDIS, POSTGRES, BUCKET, GOOGLE, SQLITE, NETWORK, OTHER_TLS]),
     // The data may be behind any driver.
-    Rule("syncguard-fenced", ALL, &["syncguard-core"], &[MEMORY, REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS]),
-    Rule("syncguard-memory", ALL, &[], &[REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS]),
-    Rule("syncguard-conformance", ALL, &[], &[REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS]),
+    Rule("syncguard-fenced", ALL, &["syncguard-core"], &[MEMORY, REDIS, POSTGRES, BUCKET, GOOGLE, SQLITE, NETWORK, TLS]),
+    Rule("syncguard-memory", ALL, &[], &[REDIS, POSTGRES, BUCKET, GOOGLE, SQLITE, NETWORK, TLS]),
+    Rule("syncguard-conformance", ALL, &[], &[REDIS, POSTGRES, BUCKET, GOOGLE, SQLITE, NETWORK, TLS]),
     // Recipes run on any store. Telemetry has the small API of OpenTelemetry, and no exporter.
-    Rule("syncguard-recipes", "", &["syncguard-core"], &[MEMORY, CRON, REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS]),
-    Rule("syncguard-recipes", ALL, &["croner"], &[MEMORY, REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS]),
-    Rule("syncguard-telemetry", ALL, &["opentelemetry"], &[REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS, EXPORTERS]),
+    Rule("syncguard-recipes", "", &["syncguard-core"], &[MEMORY, CRON, REDIS, POSTGRES, BUCKET, GOOGLE, SQLITE, NETWORK, TLS]),
+    Rule("syncguard-recipes", ALL, &["croner"], &[MEMORY, REDIS, POSTGRES, BUCKET, GOOGLE, SQLITE, NETWORK, TLS]),
+    Rule("syncguard-telemetry", ALL, &["opentelemetry"], &[REDIS, POSTGRES, BUCKET, GOOGLE, SQLITE, NETWORK, TLS, EXPORTERS]),
     // A user of one store builds only the driver of that store, and TLS only on request.
-    Rule("syncguard", "", &["syncguard-core"], &[MEMORY, REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS]),
-    Rule("syncguard", "default,blocking,recipes,serde,tls,unix-sockets", &["syncguard-memory"], &[CRON, REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS]),
-    Rule("syncguard", "redis", &["fred"], &[POSTGRES, GOOGLE, SQLITE, TLS]),
-    Rule("syncguard", "redis,tls", &["fred", PROVIDER], &[POSTGRES, GOOGLE, SQLITE, OTHER_TLS]),
-    Rule("syncguard", "postgres", &["tokio-postgres"], &[REDIS, GOOGLE, SQLITE, TLS]),
-    Rule("syncguard", "postgres,tls", &["tokio-postgres", PROVIDER], &[REDIS, GOOGLE, SQLITE, OTHER_TLS]),
-    Rule("syncguard", "etcd", &["tonic", "prost"], &[REDIS, POSTGRES, GOOGLE_ALONE, SQLITE, TLS]),
-    Rule("syncguard", "etcd,tls", &["tonic", PROVIDER], &[REDIS, POSTGRES, GOOGLE_ALONE, SQLITE, OTHER_TLS]),
-    Rule("syncguard", "firestore", &["gcloud-sdk", PROVIDER], &[REDIS, POSTGRES, ETCD, SQLITE, OTHER_TLS]),
-    Rule("syncguard", "sqlite", &["rusqlite"], &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS]),
-    Rule("syncguard-cli", "sqlite", &["clap", "rusqlite"], &[REDIS, POSTGRES, GOOGLE, TLS]),
+    Rule("syncguard", "", &["syncguard-core"], &[MEMORY, REDIS, POSTGRES, BUCKET, GOOGLE, SQLITE, NETWORK, TLS]),
+    Rule("syncguard", "default,blocking,recipes,serde,tls,unix-sockets", &["syncguard-memory"], &[CRON, REDIS, POSTGRES, BUCKET, GOOGLE, SQLITE, NETWORK, TLS]),
+    Rule("syncguard", "redis", &["fred"], &[POSTGRES, BUCKET, GOOGLE, SQLITE, TLS]),
+    Rule("syncguard", "redis,tls", &["fred", PROVIDER], &[POSTGRES, BUCKET, GOOGLE, SQLITE, OTHER_TLS]),
+    Rule("syncguard", "postgres", &["tokio-postgres"], &[REDIS, BUCKET, GOOGLE, SQLITE, TLS]),
+    Rule("syncguard", "postgres,tls", &["tokio-postgres", PROVIDER], &[REDIS, BUCKET, GOOGLE, SQLITE, OTHER_TLS]),
+    Rule("syncguard", "etcd", &["tonic", "prost"], &[REDIS, POSTGRES, BUCKET, GOOGLE_ALONE, SQLITE, TLS]),
+    Rule("syncguard", "etcd,tls", &["tonic", PROVIDER], &[REDIS, POSTGRES, BUCKET, GOOGLE_ALONE, SQLITE, OTHER_TLS]),
+    Rule("syncguard", "firestore", &["gcloud-sdk", PROVIDER], &[REDIS, POSTGRES, BUCKET, ETCD, SQLITE, OTHER_TLS]),
+    // The driver has no HTTP without a store's feature.
+    Rule("syncguard", "object-store", &["object_store"], &[REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS]),
+    Rule("syncguard", "aws,azure,gcp", &["object_store", PROVIDER], &[REDIS, POSTGRES, GOOGLE, SQLITE, OTHER_TLS]),
+    Rule("syncguard", "sqlite", &["rusqlite"], &[REDIS, POSTGRES, BUCKET, GOOGLE, NETWORK, TLS]),
+    Rule("syncguard-cli", "sqlite", &["clap", "rusqlite"], &[REDIS, POSTGRES, BUCKET, GOOGLE, TLS]),
     // One TLS library with one provider. With a second one rustls panics at first use.
-    Rule("syncguard", ALL, &["fred", "tokio-postgres", "gcloud-sdk", "rusqlite", PROVIDER], &[OTHER_TLS]),
+    Rule("syncguard", ALL, &["fred", "tokio-postgres", "gcloud-sdk", "object_store", "rusqlite", PROVIDER], &[OTHER_TLS]),
 ];
 
 const MEMORY: &[&str] = &["syncguard-memory"];
@@ -55,6 +58,7 @@ const GOOGLE: &[&str] =
     &["syncguard-etcd", "syncguard-firestore", "gcloud*", "google*", "tonic*", "prost*"];
 const ETCD: &[&str] = &["syncguard-etcd"];
 const GOOGLE_ALONE: &[&str] = &["syncguard-firestore", "gcloud*", "google*"];
+const BUCKET: &[&str] = &["syncguard-object-store", "object_store"];
 const SQLITE: &[&str] = &["syncguard-sqlite", "rusqlite*", "libsqlite3*"];
 const NETWORK: &[&str] = &["hyper*", "reqwest*", "socket2", "mio"];
 const EXPORTERS: &[&str] = &["opentelemetry_sdk", "opentelemetry-*", "tracing-subscriber"];

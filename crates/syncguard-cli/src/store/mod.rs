@@ -216,7 +216,7 @@ impl Store {
             .iter()
             .fold(self.url.clone(), |url, (name, value)| url::with_parameter(&url, name, value));
         // A command is better late than beside another one.
-        let by_time_told = ["etcd:", "etcds:", "firestore:"];
+        let by_time_told = ["az:", "etcd:", "etcds:", "firestore:", "gs:", "s3:"];
         if by_time_told.iter().any(|scheme| url.starts_with(scheme))
             && !url::has_parameter(&url, "strict_clock")
         {

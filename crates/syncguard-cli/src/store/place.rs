@@ -13,6 +13,7 @@ const OF_THE_PLACE: &[&str] = &[
     "collection",
     "dbname",
     "emulator",
+    "endpoint",
     "fence_collection",
     "fence_table",
     "host",

@@ -239,6 +239,7 @@ fn a_store_that_is_away() -> Result<()> {
     harness.run(&["doctor"])?.expect(69)?;
     harness.run(&["doctor", "firestore://project?emulator=127.0.0.1:1"])?.expect(69)?;
     harness.run(&["doctor", "etcd://127.0.0.1:1"])?.expect(69)?;
+    harness.run(&["doctor", "az://c?emulator=127.0.0.1:1"])?.expect(69)?;
     harness.run(&["doctor", "hunter2://x"])?.expect(78)?;
     Ok(())
 }

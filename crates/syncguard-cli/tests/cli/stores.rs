@@ -1,6 +1,7 @@
 //! Runs the common tests on every store.
 
 use anyhow::{Context as _, Result};
+use syncguard_test_services::azurite::AzuriteServer;
 use syncguard_test_services::etcd::EtcdCluster;
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::postgres::{Authentication, PostgresServer};
@@ -57,6 +58,10 @@ fn on(store: Store) -> Result<()> {
         Store::Firestore => {
             let server = FirestoreEmulator::start()?;
             all(&Harness::at(emulator_url(&server)?, None))
+        }
+        Store::ObjectStore => {
+            let server = AzuriteServer::start()?;
+            all(&Harness::at(server.url("cli"), None))
         }
     }
 }

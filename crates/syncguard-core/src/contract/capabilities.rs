@@ -18,8 +18,8 @@ pub enum TimeAuthority {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackendCapabilities {
-    /// The backend's short name: `"redis"`, `"postgres"`, `"etcd"`, `"firestore"`, `"sqlite"`, `"memory"` or an
-    /// author's own.
+    /// The backend's short name: `"redis"`, `"postgres"`, `"etcd"`, `"firestore"`, `"object-store"`, `"sqlite"`,
+    /// `"memory"` or an author's own.
     pub backend: &'static str,
     /// True if every acquisition carries a fence.
     pub supports_fencing: bool,

@@ -24,8 +24,8 @@ pub(super) fn for_store(store: &Store) -> Vec<Action> {
                 Action { fault, every: (6_000, 14_000), takes_away: true, run: restart_pooler };
             vec![pooler, restarts((20_000, 40_000)), terminates(), stop]
         }
-        // The emulator's data is in memory, so a restart would give another store.
-        Server::Firestore(_) => vec![stop],
+        // The emulators' data are in memory, so a restart would give another store.
+        Server::Firestore(_) | Server::ObjectStore(_) => vec![stop],
         Server::Sqlite(_) => {
             let keep_out = Action {
                 fault: Fault::KeptOut,

@@ -10,6 +10,8 @@ mod finding;
 #[cfg(feature = "firestore")]
 mod firestore;
 mod format;
+#[cfg(feature = "object-store")]
+mod object_store;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod probe;
@@ -125,6 +127,8 @@ async fn examine(store: &Store) -> Result<Examination, Failure> {
         "etcd" | "etcds" => etcd::examine(url).await,
         #[cfg(feature = "firestore")]
         "firestore" => firestore::examine(url).await,
+        #[cfg(feature = "object-store")]
+        "az" | "gs" | "s3" => object_store::examine(url).await,
         #[cfg(feature = "postgres")]
         "postgres" | "postgresql" => postgres::examine(url).await,
         #[cfg(feature = "redis")]
