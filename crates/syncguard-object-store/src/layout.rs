@@ -15,7 +15,7 @@ use syncguard_core::{Key, LockError, LockId};
 pub(crate) struct Layout(Box<str>);
 
 /// Room for a hash in a name.
-const LIMITS: StorageLimits = StorageLimits::new(100, 0);
+const LIMITS: StorageLimits = StorageLimits { limit: 100, reserve: 0 };
 
 /// The longest name of a key. Stores take names of 1024 bytes.
 const LONGEST: usize = 600;

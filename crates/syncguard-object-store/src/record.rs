@@ -6,7 +6,7 @@ use std::sync::Arc;
 use object_store::UpdateVersion;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use syncguard_core::authoring::conditional::{Counter, Held, Record};
+use syncguard_core::authoring::conditional::{Counter, Record, StoredLock};
 use syncguard_core::authoring::{corrupt_record, hash_key};
 use syncguard_core::contract::Holder;
 use syncguard_core::{Fence, Key, LockError, LockId, Timestamp};
@@ -174,7 +174,11 @@ impl Version {
     /// # Errors
     ///
     /// As [`read`](Self::read).
-    pub(crate) fn lock(&self, name: &str, key: &Key) -> Result<Option<Held<Self>>, LockError> {
+    pub(crate) fn lock(
+        &self,
+        name: &str,
+        key: &Key,
+    ) -> Result<Option<StoredLock<Self>>, LockError> {
         self.expect_key(name, key)?;
         let corrupt = |problem| corrupt_record(name, problem);
         let Some(lock) = &self.body.lock else { return Ok(None) };
@@ -198,7 +202,7 @@ impl Version {
             // Only this library writes these objects.
             is_polled: false,
         };
-        Ok(Some(Held { record, version: self.clone() }))
+        Ok(Some(StoredLock { record, version: self.clone() }))
     }
 }
 

@@ -7,10 +7,9 @@ use futures_util::{StreamExt as _, stream};
 use object_store::PutMode;
 use object_store::path::Path;
 use syncguard_core::authoring::conditional::{
-    Change, ConditionalStore, Counter, Found, Held, LockChange, Parts, Record, Seen, Written,
+    Change, ConditionalStore, Counter, Found, LockChange, Parts, Record, Seen, StoredLock, Written,
 };
-use syncguard_core::authoring::pause::RetryPauses;
-use syncguard_core::authoring::{Attempt, Fault, Retries, StoreTime};
+use syncguard_core::authoring::{Attempt, Fault, Retries, RetryPauses, StoreTime};
 use syncguard_core::inventory::{FenceCounter, ListRequest, Page};
 use syncguard_core::{Jitter, Key, LockError, LockId, NotHeld};
 use tokio::sync::OnceCell;
@@ -302,7 +301,7 @@ impl ConditionalStore for Objects {
     ) -> Result<Page<Record>, Fault> {
         let entry = |name: &str, key: &Key, version: &Version| {
             let lock = version.lock(name, key)?;
-            Ok(lock.map(|Held { record, .. }| record))
+            Ok(lock.map(|StoredLock { record, .. }| record))
         };
         self.list(request, attempt, entry).await
     }

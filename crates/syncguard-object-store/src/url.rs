@@ -29,7 +29,7 @@ pub(crate) fn parse(
     options: ObjectStoreOptions,
 ) -> Result<ObjectStoreOptions, LockError> {
     let url = BackendUrl::parse(url)?;
-    url.expect_only(&[OPTIONS])?;
+    url.expect_only(&[OPTIONS], &[])?;
     let mut options = place(url.base(), options).ok_or_else(|| {
         LockError::invalid_argument(
             "the URL cannot be read; it looks like s3://bucket/prefix, az://container/prefix or gs://bucket/prefix",

@@ -11,11 +11,11 @@ pub fn check_object_record(input: &[u8]) {
     match read_lock(key, input) {
         Ok(None) => assert!(fields["lock"].is_null()),
         Ok(Some(info)) => {
-            let (lock, fields) = (info.expose(), &fields["lock"]);
+            let (lock, fields) = (info, &fields["lock"]);
             assert_eq!(fields["lockId"], lock.lock_id.expose());
-            assert_eq!(fields["fence"], lock.info.fence.to_string());
-            assert_eq!(fields["expiresAtMs"], lock.info.expires_at.as_millis());
-            assert_eq!(fields["acquiredAtMs"], lock.info.acquired_at.as_millis());
+            assert_eq!(fields["fence"], lock.fence.to_string());
+            assert_eq!(fields["expiresAtMs"], lock.expires_at.as_millis());
+            assert_eq!(fields["acquiredAtMs"], lock.acquired_at.as_millis());
         }
         // Of a text that is no key, and of all else that is no record.
         Err(error) => assert!(

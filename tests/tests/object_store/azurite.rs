@@ -1,86 +1,17 @@
-//! The emulator of Azure: the contract, faults of the server and of the way to it, the time, and a fenced write.
+//! The emulator of Azure: faults of the server, the time, and a fenced write.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use object_store::{ObjectStore as _, ObjectStoreExt as _, PutMode, UpdateVersion};
-use syncguard_conformance::{Harness, Late, Suite};
 use syncguard_object_store::contract::{IsLockedRequest, ReleaseRequest};
 use syncguard_object_store::{
-    ClockDrift, ErrorCode, Fence, Key, LockBackend as _, ObjectStoreBackend, ObjectStoreOptions,
-    acquire, object_store,
+    ErrorCode, LockBackend as _, ObjectStoreBackend, ObjectStoreOptions, acquire, object_store,
 };
 use syncguard_test_services::azurite::AzuriteServer;
 
 use crate::object_store::support::{Raw, backend_at, fresh, options, shared};
-use crate::support::gate::ProxyGate;
 use crate::troubles::silent::Silent;
-
-#[cfg(feature = "seams")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_suite_passes() {
-    let report = Suite::new().at_once(20).run(Azure::default()).await;
-    assert!(report.is_success(), "{report}");
-}
-
-#[cfg(feature = "seams")]
-struct Azure {
-    prefix: String,
-    connected: AtomicUsize,
-}
-
-#[cfg(feature = "seams")]
-impl Default for Azure {
-    fn default() -> Self {
-        Self { prefix: fresh(), connected: AtomicUsize::new(0) }
-    }
-}
-
-#[cfg(feature = "seams")]
-impl Azure {
-    /// Half of the handles remove expired locks, and half remember no locks, which no case may notice.
-    fn kind(&self) -> (bool, usize) {
-        let number = self.connected.fetch_add(1, Ordering::Relaxed);
-        (number % 2 == 1, if number % 4 < 2 { 100 } else { 0 })
-    }
-}
-
-#[cfg(feature = "seams")]
-impl Harness for Azure {
-    type Backend = ObjectStoreBackend;
-
-    async fn connect(&self) -> ObjectStoreBackend {
-        let (cleanup, remembered) = self.kind();
-        let options = options().with_cleanup_in_is_locked(cleanup);
-        // A new backend knows the time to within a second, and so finds locks over too late for the cases.
-        let options = options.with_remembered_locks(remembered).without_probes();
-        backend_at(shared().port(), &self.prefix, options).await
-    }
-
-    async fn set_fence_counter(&self, key: &Key, last: Fence) {
-        Raw::new().write(&self.prefix, key.expose(), &format!(r#""fence":"{last}""#)).await;
-    }
-
-    async fn connect_late(&self) -> Option<Late<ObjectStoreBackend>> {
-        const LIMIT: Duration = Duration::from_secs(4);
-        const SLACK: Duration = Duration::from_millis(500);
-        let (gate, port) = ProxyGate::start(shared().port());
-        let (_, remembered) = self.kind();
-        let options = options().with_remembered_locks(remembered).without_probes();
-        let options = options.with_request_timeout(LIMIT).with_operation_timeout(LIMIT);
-        // Without a memory each operation reads first, and its write is the late request.
-        let gate = gate.after(u64::from(remembered == 0));
-        let backend = backend_at(port, &self.prefix, options).await;
-        Some(Late::new(backend, LIMIT + SLACK, gate))
-    }
-
-    async fn corrupt(&self, key: &Key) -> bool {
-        let fields = r#""fence":"000000000000001","lock":{"fence":"not a fence"}"#;
-        Raw::new().write(&self.prefix, key.expose(), fields).await;
-        true
-    }
-}
 
 /// How long it takes until a cycle of acquire and release works.
 async fn outage(backend: &ObjectStoreBackend) -> Duration {
@@ -127,7 +58,8 @@ async fn service_goes_on_after_a_stop_and_a_restart() -> Result<()> {
 async fn the_bounds_of_the_time_get_narrow() -> Result<()> {
     let ours = backend_at(shared().port(), &fresh(), options()).await;
     let width = || {
-        let (lowest, highest) = ours.clock_drift().map_or((0, i64::MAX), ClockDrift::bounds_millis);
+        let (lowest, highest) =
+            ours.clock_drift().map_or((0, i64::MAX), |drift| (drift.lowest, drift.highest));
         assert!(lowest < 500 && highest > -500, "the same machine: {lowest} to {highest}");
         highest - lowest
     };

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use syncguard_object_store::contract::IsLockedRequest;
-use syncguard_object_store::{ClockDrift, LockBackend as _, ObjectStoreBackend};
+use syncguard_object_store::{LockBackend as _, ObjectStoreBackend};
 use syncguard_test_services::azurite::{AzuriteServer, CONTAINER};
 use tokio::runtime::Handle;
 
@@ -16,7 +16,7 @@ use crate::watched::watched;
 async fn narrow(backend: ObjectStoreBackend) -> ObjectStoreBackend {
     let began = Instant::now();
     let width = || {
-        let bounds = backend.clock_drift().map(ClockDrift::bounds_millis);
+        let bounds = backend.clock_drift().map(|drift| (drift.lowest, drift.highest));
         bounds.map_or(i64::MAX, |(lowest, highest)| highest - lowest)
     };
     while width() > 200 {
