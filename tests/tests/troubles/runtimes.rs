@@ -35,17 +35,20 @@ fn one_after_another(store: Store) -> Result<()> {
     // A guard that is dropped at the end of its runtime is given back in the next.
     runtime()?.block_on(async { acquire(&backend, "left").await.map(drop) })?;
     runtime()?.block_on(async { acquire(&backend, "left").await?.release().await })?;
-    // A runtime outside of `block_on` runs no tasks: a call or two notice it.
-    let standing = runtime()?;
+    // A runtime outside of `block_on` runs no tasks: a call or two notice it, or one for each connection of a pool over HTTP.
+    let most = if store == Store::ObjectStore { 8 } else { 2 };
+    let works_soon = |runtime: &Runtime| {
+        let mut failures = 0;
+        while let Err(error) = runtime.block_on(work(&backend)) {
+            failures += 1;
+            ensure!(error.is_retryable() && failures <= most, "{error:?}");
+        }
+        Ok(())
+    };
+    let (standing, next) = (runtime()?, runtime()?);
     standing.block_on(work(&backend))?;
-    let next = runtime()?;
-    let mut failures = 0;
-    while let Err(error) = next.block_on(work(&backend)) {
-        failures += 1;
-        ensure!(error.is_retryable() && failures <= 2, "{error:?}");
-    }
-    standing.block_on(work(&backend)).or_else(|_| standing.block_on(work(&backend)))?;
-    Ok(())
+    works_soon(&next)?;
+    works_soon(&standing)
 }
 
 test_each_server!(one_after_another);
