@@ -12,6 +12,12 @@ use tokio::time::Instant;
 /// The unit of a `Date`, and of times that may be one, in microseconds.
 const SECOND: i64 = 1_000_000;
 
+/// Goes along with a request for an object, and hears the time of the answer. The connector also carries requests for
+/// credentials, to servers with other clocks.
+#[cfg(any(feature = "aws", feature = "azure", feature = "gcp"))]
+#[derive(Clone)]
+pub(crate) struct Listens(pub(crate) Arc<Ear>);
+
 /// What is known of the store's time.
 pub(crate) struct Ear {
     pub(crate) clock: StoreClock,
@@ -44,7 +50,7 @@ impl Ear {
     #[cfg(any(feature = "aws", feature = "azure", feature = "gcp"))]
     pub(crate) fn listens(self: &Arc<Self>) -> Extensions {
         let mut extensions = Extensions::new();
-        extensions.insert(crate::http::Listens(Arc::clone(self)));
+        extensions.insert(Listens(Arc::clone(self)));
         extensions
     }
 

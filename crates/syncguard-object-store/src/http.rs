@@ -1,7 +1,6 @@
 //! The connector, which sees each answer: it reads the `Date`, and passes on the status of a failure.
 
 use std::fmt;
-use std::sync::Arc;
 
 use object_store::ClientOptions;
 use object_store::client::{
@@ -10,12 +9,7 @@ use object_store::client::{
 };
 use syncguard_core::authoring::SentAt;
 
-use crate::clock::Ear;
-
-/// Goes along with a request for an object, and hears the time of the answer. The connector also carries requests for
-/// credentials, to servers with other clocks.
-#[derive(Clone)]
-pub(crate) struct Listens(pub(crate) Arc<Ear>);
+use crate::clock::Listens;
 
 /// Makes clients that see answers.
 #[derive(Debug)]
