@@ -50,6 +50,15 @@ pub(crate) fn parse(
             "emulator is for az:// URLs; s3:// and gs:// URLs take an endpoint, and anonymous=true",
         ));
     }
+    let is_address = |it: &str| {
+        let port = it.rsplit_once(':').filter(|(host, _)| !host.is_empty() && !it.contains('/'));
+        port.is_some_and(|(_, port)| port.parse::<u16>().is_ok())
+    };
+    if options.emulator.as_deref().is_some_and(|it| !is_address(it)) {
+        return Err(LockError::invalid_argument(
+            "emulator is host:port, without http:// and without an account, as in emulator=127.0.0.1:10000",
+        ));
+    }
     if options.region.is_some() && options.scheme != "s3" {
         return Err(LockError::invalid_argument("region is for s3:// URLs"));
     }
@@ -152,6 +161,9 @@ mod tests {
             ("s3://h?prefix=x", "allowed are: anonymous, cleanup_in_is_locked,"),
             ("s3://h?endpoint=h:1", "begins with http://"),
             ("s3://h?emulator=h:1", "az://"),
+            ("az://h?emulator=http://h:1/devstoreaccount1", "host:port"),
+            ("az://h?emulator=h", "host:port"),
+            ("az://h?emulator=:1", "host:port"),
             ("gs://h?region=x", "s3://"),
         ] {
             assert!(refusal(url).contains(says), "{url}: {}", refusal(url));
