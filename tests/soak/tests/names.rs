@@ -41,7 +41,7 @@ const fn row(kind: Kind) -> &'static str {
         Kind::Etcd => "etcd, three members",
         Kind::Firestore => "Firestore emulator",
         Kind::Sqlite => "SQLite",
-        Kind::ObjectStore => "object store: Azurite",
+        Kind::ObjectStore => "object-store, Azurite",
     }
 }
 

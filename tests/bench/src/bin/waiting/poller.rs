@@ -7,8 +7,8 @@ use anyhow::Result;
 use fred::clients::Client as RedisClient;
 use fred::interfaces::LuaInterface as _;
 use syncguard_bench::{Lock, clients, clock};
-use syncguard_core::LockId;
 use syncguard_core::Jitter;
+use syncguard_core::LockId;
 use syncguard_postgres::tokio_postgres::{self, Client as PostgresClient, NoTls};
 
 const TTL_MS: u32 = 30_000;
