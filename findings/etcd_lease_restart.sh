@@ -11,13 +11,9 @@
 source "$(dirname "$0")/common.sh"
 crate=etcd-bin-vendored-linux-amd64
 crate "$crate" 3.7.2
-read -r port peer < <(ports 2)
-at="http://127.0.0.1:$port"
+etcd_addresses
 serve() {
-    start "$folder/crates/3.7.2/vendor/$crate/bin/etcd" --data-dir data --log-level error \
-        --listen-client-urls "$at" --advertise-client-urls "$at" \
-        --listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
-        --initial-cluster "default=http://127.0.0.1:$peer"
+    serve_etcd "$folder/crates/3.7.2/vendor/$crate/bin/etcd" --log-level error
     await call version ''
 }
 # A request, without a client of etcd.
@@ -34,8 +30,7 @@ seen "seconds that are left at first" "yes" "$([ "$(left)" -le 8 ] && echo yes)"
 for restart in 1 2 3; do
     sleep 5
     before=$(left)
-    kill "${started[-1]}"
-    wait "${started[-1]}" || true
+    quit
     serve
     seen "before restart $restart, at most 3 s are left; after it, more" "yes" \
         "$([ "$before" -le 3 ] && [ "$(left)" -ge 6 ] && echo yes || echo "$before, $(left)")"

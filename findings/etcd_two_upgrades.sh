@@ -10,18 +10,8 @@
 source "$(dirname "$0")/common.sh"
 crate=etcd-bin-vendored-linux-amd64
 for version in 3.5.34 3.6.15 3.7.2; do crate "$crate" "$version"; done
-read -r port peer < <(ports 2)
-at="http://127.0.0.1:$port"
-serve() {
-    start "$folder/crates/$1/vendor/$crate/bin/etcd" --data-dir data --log-level panic "${@:2}" \
-        --listen-client-urls "$at" --advertise-client-urls "$at" \
-        --listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
-        --initial-cluster "default=http://127.0.0.1:$peer"
-}
-quit() {
-    kill "${started[-1]}"
-    wait "${started[-1]}" || true
-}
+etcd_addresses
+serve() { serve_etcd "$folder/crates/$1/vendor/$crate/bin/etcd" --log-level panic "${@:2}"; }
 # A put and a read, without a client of etcd.
 call() { python3 -c 'import sys, urllib.request as u; print(u.urlopen(sys.argv[1], sys.argv[2].encode() or None).read().decode())' "$@"; }
 put() { call "$at/v3/kv/put" '{"key":"bG9jaw==","value":"bWluZQ=="}'; }

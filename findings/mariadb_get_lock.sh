@@ -7,19 +7,10 @@
 # What happens: a negative timeout is answered by NULL at once, whether the lock is free or held, with a warning. A program that
 # was written for MySQL and looks for "not 0" goes on without the lock. The names Job and job are two locks.
 source "$(dirname "$0")/common.sh"
-for package in mariadb-server-core mariadb-client-core libmariadb3; do
-    debian "$package" 1:10.11.19-0+deb12u1
-done
-debian liburing2 2.3-3
-debian libaio1 0.3.113-4
-debian libnuma1 2.0.16-1
-usr=$folder/debian/usr
-export LD_LIBRARY_PATH=$usr/lib/x86_64-linux-gnu:$folder/debian/lib/x86_64-linux-gnu
+mariadb
 port=$(ports 1)
-mkdir data tmp
-start "$usr/sbin/mariadbd" --no-defaults --user="$(id -un)" --skip-grant-tables --bind-address=127.0.0.1 --port="$port" \
-    --socket="$folder/socket" --datadir="$folder/data" --tmpdir="$folder/tmp" --lc-messages-dir="$usr/share/mysql" \
-    --plugin-dir="$folder" --innodb-buffer-pool-size=8M
+mkdir tmp
+serve_mariadb "$port" 0 tmp
 sql() { "$usr/bin/mariadb" --no-defaults -h 127.0.0.1 -P "$port" -N -B -e "$1" 2>&1; }
 await sql "SELECT 1"
 

@@ -10,23 +10,12 @@
 # table. mariadb-install-db starts such a server for a moment, and can be the one that loses: it then aborts. With a tmpdir for
 # each server, nothing is lost.
 source "$(dirname "$0")/common.sh"
-for package in mariadb-server-core mariadb-client-core libmariadb3; do
-    debian "$package" 1:10.11.19-0+deb12u1
-done
-debian liburing2 2.3-3
-debian libaio1 0.3.113-4
-debian libnuma1 2.0.16-1
-usr=$folder/debian/usr
-export LD_LIBRARY_PATH=$usr/lib/x86_64-linux-gnu:$folder/debian/lib/x86_64-linux-gnu
+mariadb
 read -r -a port < <(ports 3)
 mkdir shared own
 
-# A server without users, whose data folder is new.
 serve() {
-    mkdir "data$1"
-    start "$usr/sbin/mariadbd" --no-defaults --user="$(id -un)" --skip-grant-tables --bind-address=127.0.0.1 \
-        --port="${port[$1]}" --socket="$folder/socket$1" --datadir="$folder/data$1" --tmpdir="$folder/$2" \
-        --lc-messages-dir="$usr/share/mysql" --plugin-dir="$folder" --innodb-buffer-pool-size=8M
+    serve_mariadb "${port[$1]}" "$1" "$2"
     await sql "$1" "SELECT 1"
 }
 sql() { "$usr/bin/mariadb" --no-defaults -h 127.0.0.1 -P "${port[$1]}" -N -B -e "$2" 2>&1; }

