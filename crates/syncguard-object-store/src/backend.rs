@@ -16,6 +16,7 @@ use crate::client::Client;
 use crate::clock::Ear;
 use crate::conditions::{self, ConditionReport};
 use crate::config::ObjectStoreOptions;
+use crate::layout::Layout;
 use crate::store::{Objects, RETRIES};
 use crate::{connect, health, url};
 
@@ -82,7 +83,7 @@ impl ObjectStoreBackend {
     /// Safe. An object of the check may stay behind.
     pub async fn connect_with(url: &str, options: ObjectStoreOptions) -> Result<Self, LockError> {
         let options = url::parse(url, options)?;
-        options.check()?;
+        let layout = options.check()?;
         let place = format!(
             "{} {} {} {:?} {:?} {:?} {}",
             options.scheme,
@@ -93,18 +94,14 @@ impl ObjectStoreBackend {
             options.region,
             options.strict_conditions
         );
-        let backend = Self::over(connect::open(&options)?, options)?;
+        let backend = Self::over(layout, connect::open(&options)?, options)?;
         let fit = || FIT.lock().unwrap_or_else(PoisonError::into_inner);
         if fit().contains(&place) {
             let _ = backend.0.store().is_fit.set(());
             return Ok(backend);
         }
-        match cancel::read(
-            None,
-            Box::pin(async { backend.0.store().check().await.map_err(|fault| fault.error) }),
-        )
-        .await
-        {
+        let check = async { backend.0.store().check().await.map_err(|fault| fault.error) };
+        match cancel::read(None, Box::pin(check)).await {
             Ok(()) => {
                 fit().insert(place);
             }
@@ -160,7 +157,7 @@ impl ObjectStoreBackend {
         store: Arc<dyn ObjectStore>,
         options: ObjectStoreOptions,
     ) -> Result<Self, LockError> {
-        Self::over(store, options)
+        Self::over(options.check()?, store, options)
     }
 
     /// Checks by some three hundred small requests below the prefix whether the store heeds the conditions of writes: also by
@@ -194,8 +191,11 @@ impl ObjectStoreBackend {
         self.0.store().client.ear.clock.drift()
     }
 
-    fn over(store: Arc<dyn ObjectStore>, options: ObjectStoreOptions) -> Result<Self, LockError> {
-        let layout = options.check()?;
+    fn over(
+        layout: Layout,
+        store: Arc<dyn ObjectStore>,
+        options: ObjectStoreOptions,
+    ) -> Result<Self, LockError> {
         let ear = Ear::new(Arc::clone(&options.common.clock), options.probes);
         let (time, timeout) = (layout.time(), options.common.request_timeout);
         let objects = Objects {

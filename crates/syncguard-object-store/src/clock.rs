@@ -18,7 +18,7 @@ const SECOND: i64 = 1_000_000;
 #[derive(Clone)]
 pub(crate) struct Listens(pub(crate) Arc<Ear>);
 
-/// What is known of the store's time.
+/// The knowledge of the store's time.
 pub(crate) struct Ear {
     pub(crate) clock: StoreClock,
     /// True once an answer had a `Date` that could be seen.

@@ -18,6 +18,7 @@ use futures_util::future::join_all;
 use object_store::path::Path;
 use object_store::{PutMode, UpdateVersion};
 use syncguard_core::authoring::Fault;
+use syncguard_core::diagnostics::HealthFinding;
 use syncguard_core::{ErrorCode, LockError};
 use tokio::time::{Duration, Instant};
 
@@ -25,12 +26,35 @@ use crate::client::{Client, Put};
 use crate::layout::Layout;
 use crate::record;
 
-/// What a store does wrong with conditions: see [`ObjectStoreBackend::check_conditions`](crate::ObjectStoreBackend::check_conditions).
+/// The faults of a store with conditions: see [`ObjectStoreBackend::check_conditions`](crate::ObjectStoreBackend::check_conditions).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConditionReport {
-    /// What it does, such as `it creates an object that is there already`; empty for a store that did nothing wrong.
+    /// Each fault, such as `it creates an object that is there already`; empty for a store that did nothing wrong.
     pub faults: Vec<&'static str>,
+    /// True if the check had races.
+    is_thorough: bool,
+}
+
+impl ConditionReport {
+    /// The finding of a health check.
+    #[must_use]
+    pub fn finding(&self) -> HealthFinding {
+        let about = "conditions";
+        if let [_, ..] = &*self.faults {
+            let says = format!("two callers would get one lock: {}", self.faults.join("; "));
+            let mend = "use a store, or a release of it, that heeds If-Match and If-None-Match";
+            return HealthFinding::red(about, says, mend);
+        }
+        HealthFinding::green(
+            about,
+            if self.is_thorough {
+                "the store heeds the conditions of writes, also in races of 32: evidence, not proof"
+            } else {
+                "the store heeds the conditions of writes, as far as a few writes can show"
+            },
+        )
+    }
 }
 
 /// The writes of a race.
@@ -53,10 +77,11 @@ pub(crate) async fn check(
 ) -> Result<ConditionReport, Fault> {
     let name = layout.check(&record::nonce()?);
     let absent = layout.check(&record::nonce()?);
-    let mut check = Check { client, limit, report: ConditionReport::default() };
+    let report = ConditionReport { faults: Vec::new(), is_thorough };
+    let mut check = Check { client, limit, report };
     let checked = check.run(&name, &absent, is_thorough).await;
     for name in [&name, &absent].into_iter().take(if is_thorough { 2 } else { 1 }) {
-        // What is left behind harms nobody.
+        // An object that is left behind harms nobody.
         let _ = client.delete(name, Instant::now() + limit).await;
     }
     checked.map(|()| check.report)
@@ -106,7 +131,7 @@ impl Check<'_> {
             self.report.faults.push("it replaces an object that is not there");
         }
         for _ in 0..ROUNDS {
-            // What the answers leave open is not counted against the store.
+            // An answer that leaves the outcome open is not counted against the store.
             let _ = self.client.delete(absent, Instant::now() + self.limit).await;
             let Some(tag) = self.race(absent, &PutMode::Create).await? else { return Ok(()) };
             self.race(absent, &PutMode::Update(tag)).await?;

@@ -94,6 +94,9 @@ mod cloud {
                 let known: $key = key.parse().map_err(|_| unknown(key))?;
                 builder = builder.with_config(known, value);
             }
+            if $options.is_anonymous {
+                builder = builder.with_skip_signature(true);
+            }
             builder
         }};
     }
@@ -108,9 +111,6 @@ mod cloud {
         }
         if let Some(region) = &options.region {
             builder = builder.with_region(region);
-        }
-        if options.is_anonymous {
-            builder = builder.with_skip_signature(true);
         }
         Ok(Arc::new(builder.build().map_err(|_| refused())?))
     }
@@ -133,9 +133,6 @@ mod cloud {
                 .with_access_key(ACCOUNT_KEY)
                 .with_endpoint(format!("http://{emulator}/{ACCOUNT}"));
         }
-        if options.is_anonymous {
-            builder = builder.with_skip_signature(true);
-        }
         Ok(Arc::new(builder.build().map_err(|_| refused())?))
     }
 
@@ -146,9 +143,6 @@ mod cloud {
         builder = builder.with_bucket_name(&options.bucket);
         if let Some(endpoint) = &options.endpoint {
             builder = builder.with_base_url(endpoint);
-        }
-        if options.is_anonymous {
-            builder = builder.with_skip_signature(true);
         }
         Ok(Arc::new(builder.build().map_err(|_| refused())?))
     }

@@ -11,28 +11,13 @@ pub(crate) fn describe(
     report: Result<ConditionReport, LockError>,
     clock: Option<ClockDrift>,
 ) {
-    let about = "conditions";
     health.findings.push(match report {
-        Err(error) => {
-            let says = format!("the store's conditions cannot be checked: {}", error.message());
-            HealthFinding::yellow(
-                about,
-                says,
-                "let the user read, write and delete objects below the prefix",
-            )
-        }
-        Ok(report) if report.faults.is_empty() => HealthFinding::green(
-            about,
-            "the store heeds the conditions of writes, as far as a few writes can show",
+        Ok(report) => report.finding(),
+        Err(error) => HealthFinding::yellow(
+            "conditions",
+            format!("the store's conditions cannot be checked: {}", error.message()),
+            "let the user read, write and delete objects below the prefix",
         ),
-        Ok(report) => {
-            let says = format!("two callers would get one lock: {}", report.faults.join("; "));
-            HealthFinding::red(
-                about,
-                says,
-                "use a store or a release of it that heeds If-Match and If-None-Match",
-            )
-        }
     });
     health.set_clock(clock, "the store");
 }

@@ -9,7 +9,7 @@ use object_store::path::Path;
 use syncguard_core::authoring::conditional::{
     Change, ConditionalStore, Counter, Found, LockChange, Parts, Record, Seen, StoredLock, Written,
 };
-use syncguard_core::authoring::{Attempt, Fault, Retries, RetryPauses, StoreTime};
+use syncguard_core::authoring::{Attempt, Fault, Retries, RetryPauses, StoreTime, corrupt_record};
 use syncguard_core::inventory::{FenceCounter, ListRequest, Page};
 use syncguard_core::{Jitter, Key, LockError, LockId, NotHeld};
 use tokio::sync::OnceCell;
@@ -165,10 +165,7 @@ impl Objects {
             let read = version.and_then(|version| {
                 let key = version.key(name)?;
                 if self.layout.key(&key)?.as_ref() != name {
-                    return Err(syncguard_core::authoring::corrupt_record(
-                        name,
-                        "key is that of another object",
-                    ));
+                    return Err(corrupt_record(name, "key is that of another object"));
                 }
                 if request.includes(key.expose()) { entry(name, &key, &version) } else { Ok(None) }
             });
@@ -228,12 +225,8 @@ impl ConditionalStore for Objects {
             return Ok(Err(NotHeld::NotFound).into());
         };
         let key = String::from_utf8(entry).ok().and_then(|key| Key::new(key).ok());
-        let key = key.ok_or_else(|| {
-            syncguard_core::authoring::corrupt_record(
-                index.as_ref(),
-                "the index entry is not a key",
-            )
-        })?;
+        let key =
+            key.ok_or_else(|| corrupt_record(index.as_ref(), "the index entry is not a key"))?;
         let lock = self.read(&key, Parts::Lock, attempt).await?.lock?;
         Ok(self.judge(lock, lock_id).await?.into())
     }

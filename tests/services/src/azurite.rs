@@ -88,7 +88,7 @@ impl AzuriteServer {
         let mut command = Command::new(programs.join("azurite-blob"));
         command
             .args(["--inMemoryPersistence", "--skipApiVersionCheck", "--silent"])
-            // It calls home otherwise.
+            // Azurite calls home otherwise.
             .arg("--disableTelemetry")
             .args(["--blobHost", "127.0.0.1", "--blobPort", &self.port.to_string()])
             .current_dir(self.folder.path());

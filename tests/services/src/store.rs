@@ -111,10 +111,18 @@ impl Store {
         timeouts.fold(url, |url, timeout| format!("{url}&{timeout}_timeout_ms={millis}"))
     }
 
-    /// True if its server tells waiters of releases.
+    /// True if waiters hear of releases.
     #[must_use]
     pub const fn has_signals(self) -> bool {
-        !matches!(self, Self::ObjectStore)
+        match self {
+            Self::Memory
+            | Self::Sqlite
+            | Self::Redis
+            | Self::Postgres
+            | Self::Etcd
+            | Self::Firestore => true,
+            Self::ObjectStore => false,
+        }
     }
 
     /// True if several processes can use one store.

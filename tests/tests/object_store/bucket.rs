@@ -24,7 +24,7 @@ type Date = chrono::DateTime<chrono::Utc>;
 /// The prefix of the tests.
 const PREFIX: &str = "locks";
 
-/// What a bucket does with writes.
+/// How a bucket takes writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Heeds their conditions.
@@ -166,7 +166,7 @@ impl ObjectStore for Line {
         self.counts("PUT", name);
         let is_of_a_key = name.as_ref().contains("/k/");
         if self.0.kind == Kind::Racy && options.mode != PutMode::Overwrite {
-            // All that ask now see the state of now.
+            // Writers that ask now see the state of now.
             let seen = self.0.objects.get_opts(name, GetOptions::default()).await.ok();
             tokio::task::yield_now().await;
             let is_as_wanted = match (&options.mode, seen) {

@@ -1,4 +1,4 @@
-//! What operations cost, and what they make of lost and doubled writes and of stores that are not fit.
+//! The cost of operations, and how they take lost and doubled writes and stores that are not fit.
 
 use std::sync::Arc;
 use std::time::Duration;

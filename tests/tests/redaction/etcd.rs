@@ -1,28 +1,16 @@
 //! etcd, tonic and their dependencies.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use syncguard_etcd::contract::IsLockedRequest;
-use syncguard_etcd::{EtcdBackend, EtcdOptions, LockBackend as _};
+use syncguard_etcd::{EtcdBackend, EtcdOptions};
 use syncguard_test_services::etcd::EtcdCluster;
 
 use crate::etcd_support::{Raw, backend_with, fresh, options, shared, width};
 use crate::net::Net;
-use crate::scenario::{Change, Handles, all_fail, locks, nothing_was_given_away, secret, suite};
+use crate::scenario::{
+    Change, Handles, all_fail, locks, narrow, nothing_was_given_away, secret, suite,
+};
 use crate::watched::watched;
-
-/// A backend that knows the members' time well enough for cases that judge the end of a lock: a new one knows it to within a
-/// second.
-async fn narrow(backend: EtcdBackend) -> EtcdBackend {
-    let began = Instant::now();
-    while width(&backend) > 100 {
-        assert!(began.elapsed() < Duration::from_secs(120), "the bounds stay wide");
-        let asked = IsLockedRequest::new("any").expect("a request");
-        let _ = backend.is_locked(asked).await.expect("an answer");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    backend
-}
 
 pub(crate) async fn says_nothing() {
     let net = Net::global();
@@ -30,7 +18,8 @@ pub(crate) async fn says_nothing() {
     let mut handles = Vec::new();
     for cleanup in [true, false] {
         let options = options().with_cleanup_in_is_locked(cleanup);
-        handles.push(narrow(backend_with(&prefix, options).await).await);
+        let backend = backend_with(&prefix, options).await;
+        handles.push(narrow(backend, width, 100, Duration::from_secs(120)).await);
     }
     let of_records = prefix.clone();
     let change = move |key: &str, change| {

@@ -1,31 +1,21 @@
 //! A bucket, the crate `object_store`, reqwest and their dependencies.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use syncguard_object_store::contract::IsLockedRequest;
-use syncguard_object_store::{LockBackend as _, ObjectStoreBackend};
+use syncguard_object_store::ObjectStoreBackend;
 use syncguard_test_services::azurite::{AzuriteServer, CONTAINER};
 use tokio::runtime::Handle;
 
 use crate::net::Net;
 use crate::object_store_support::{Raw, backend_at, fresh, options, shared};
-use crate::scenario::{Change, Handles, all_fail, locks, nothing_was_given_away, secret, suite};
+use crate::scenario::{
+    Change, Handles, all_fail, locks, narrow, nothing_was_given_away, secret, suite,
+};
 use crate::watched::watched;
 
-/// A backend that knows the time well enough for cases that judge the end of a lock: a new one knows it to within a second.
-async fn narrow(backend: ObjectStoreBackend) -> ObjectStoreBackend {
-    let began = Instant::now();
-    let width = || {
-        let bounds = backend.clock_drift().map(|drift| (drift.lowest, drift.highest));
-        bounds.map_or(i64::MAX, |(lowest, highest)| highest - lowest)
-    };
-    while width() > 200 {
-        assert!(began.elapsed() < Duration::from_secs(150), "the bounds stay wide");
-        let asked = IsLockedRequest::new("any").expect("a request");
-        let _ = backend.is_locked(asked).await.expect("an answer");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    backend
+/// The width of the bounds in which a backend knows the time, in milliseconds.
+fn width(backend: &ObjectStoreBackend) -> i64 {
+    backend.clock_drift().map_or(i64::MAX, |drift| drift.highest - drift.lowest)
 }
 
 pub(crate) async fn says_nothing() {
@@ -34,7 +24,8 @@ pub(crate) async fn says_nothing() {
     let mut handles = Vec::new();
     for cleanup in [true, false] {
         let options = options().with_cleanup_in_is_locked(cleanup);
-        handles.push(narrow(backend_at(port, &prefix, options).await).await);
+        let backend = backend_at(port, &prefix, options).await;
+        handles.push(narrow(backend, width, 200, Duration::from_secs(150)).await);
     }
     let (of_records, runtime) = (prefix.clone(), Handle::current());
     let change = move |key: &str, change| {

@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 use super::{MINUTE, at, failures_before_an_extend, port, take, url_at};
 use crate::differential::stores::part;
 
-/// What becomes of an operation whose answer is cut.
+/// The end of an operation whose answer is cut.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sent {
     /// Its caller hears of it.

@@ -31,7 +31,7 @@ impl fmt::Display for SignalStatus {
 }
 
 impl SignalStatus {
-    /// That of a backend that tells no more than whether it gives a watch.
+    /// The status of a backend that tells no more than whether it gives a watch.
     pub(crate) const fn of_watch(hears: bool) -> Self {
         if hears { Self::Working } else { Self::Off }
     }

@@ -1,7 +1,7 @@
 //! Examines a bucket.
 
 use syncguard::DynBackend;
-use syncguard::object_store::{ConditionReport, ObjectStoreBackend};
+use syncguard::object_store::ObjectStoreBackend;
 
 use super::examination::{self, Examination};
 use super::finding::Finding;
@@ -13,8 +13,9 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
     let mut findings = examination::health(&backend).await?;
     // An error of the check is that of the health as well.
     if let Ok(report) = store.check_conditions().await {
-        findings.retain(|finding| finding.about != "conditions");
-        findings.push(conditions(&report));
+        let thorough = Finding::from(report.finding());
+        findings.retain(|finding| finding.about != thorough.about);
+        findings.push(thorough);
     }
     Ok(Examination { backend, findings, round_trips: (2, 2), access: Some(ACCESS.to_owned()) })
 }
@@ -22,18 +23,3 @@ pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
 /// The rights of a user.
 const ACCESS: &str = "let the user get, put, delete and list objects below the prefix: s3:GetObject, s3:PutObject, \
                       s3:DeleteObject and s3:ListBucket; Storage Blob Data Contributor; roles/storage.objectUser";
-
-fn conditions(report: &ConditionReport) -> Finding {
-    let about = "conditions";
-    if report.faults.is_empty() {
-        let says =
-            "the store heeds the conditions of writes, also in races of 32: evidence, not proof";
-        return Finding::green(about, says);
-    }
-    let says = format!("two callers would get one lock: {}", report.faults.join("; "));
-    Finding::red(
-        about,
-        says,
-        "use a store, or a release of it, that heeds If-Match and If-None-Match",
-    )
-}
